@@ -1,0 +1,25 @@
+"""Learning using privileged information: features that exist at training time only."""
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+# Public name -> module that defines it. Resolved on first use, so that `lupi --help` does not pay for numba and scikit-learn.
+_PUBLIC = {
+    "SVMPlus": "lupi.estimators.svm_plus",
+    "SVM2Plus": "lupi.estimators.svm2_plus",
+    "SVM2K": "lupi.estimators.svm_2k",
+    "PrivilegedColumns": "lupi.estimators.privileged_columns",
+}
+
+__all__ = ["__version__", *_PUBLIC]
+
+
+def __getattr__(name):
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'lupi' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *_PUBLIC])

@@ -1,0 +1,1 @@
+"""Speed and exactness, side by side with the peers (``lupi bench``)."""

@@ -1,0 +1,1 @@
+"""Bundled and generated data, and readers of original file layouts."""

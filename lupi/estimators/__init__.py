@@ -1,0 +1,1 @@
+"""scikit-learn estimators, one family a file."""

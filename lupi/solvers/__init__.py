@@ -1,0 +1,1 @@
+"""How it is solved: one file a solver, one registry, one ``Solution``."""
