@@ -197,7 +197,9 @@ def check_sample_weight(sample_weight, n_samples, *, estimator_name="fit"):
             f"{prefix} has negative values (the smallest is {weight.min():g}); weights must be 0 or larger."
         )
     if weight.max() == 0:
-        raise ValueError(f"{prefix} is 0 for every example; examples of at least two classes need a positive weight.")
+        raise ValueError(
+            f"{prefix} is zero for every example; at least two classes need examples with a positive weight."
+        )
     return weight
 
 

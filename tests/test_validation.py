@@ -212,7 +212,7 @@ def test_classification_input(convert):
         (np.where(X == 3, np.inf, X), Y, None, r"Input X contains infinity"),
         (X.astype(complex), Y, None, r"Complex data not supported"),
         (X, Y, [1, 1, 1, -0.5], r"SVC: `sample_weight` has negative values \(the smallest is -0.5\)"),
-        (X, Y, np.zeros(4), r"`sample_weight` is 0 for every example"),
+        (X, Y, np.zeros(4), r"`sample_weight` is zero for every example"),
         (X, Y, np.ones(5), r"`sample_weight` has shape \(5,\), expected \(4,\)"),
         (X, Y, np.ones((4, 1)), r"`sample_weight` has shape \(4, 1\), expected \(4,\)"),
         (X, Y, [1, np.nan, 1, 1], r"sample_weight contains NaN"),
