@@ -96,7 +96,7 @@ def check_privileged(privileged, n_samples, *, estimator_name="fit", accept_spar
     if privileged is None:
         return None
     prefix = f"{estimator_name}: `privileged`"
-    names = _column_names(privileged)
+    names = column_names(privileged)
     is_sparse = sparse.issparse(privileged)
     if is_sparse and not accept_sparse:
         raise ValueError(f"{prefix} is a sparse matrix, which is not supported here; pass privileged.toarray().")
@@ -235,7 +235,27 @@ def effective_class_weight(class_weight, classes, y):
     return weight
 
 
-def _column_names(table):
+def column_names(table):
+    """Column names of a data frame, if all of them are strings.
+
+    Parameters
+    ----------
+    table : object
+        A pandas or polars frame, or anything else.
+
+    Returns
+    -------
+    ndarray of str or None
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from lupi.validation import column_names
+    >>> column_names(pd.DataFrame({"a": [1], "b": [2]})).tolist()
+    ['a', 'b']
+    >>> column_names([[1, 2]]) is None
+    True
+    """
     columns = getattr(table, "columns", None)
     if columns is None or callable(columns) or not all(isinstance(name, str) for name in columns):
         return None
