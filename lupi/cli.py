@@ -37,7 +37,7 @@ def _options(
 
 @app.command()
 def bench(
-    cases: Annotated[list[str] | None, typer.Argument(metavar="[CASE]...", help="Cases to run; all if none.")] = None,
+    cases: Annotated[list[str] | None, typer.Argument(metavar="CASE", help="Cases to run; all if none.")] = None,
     list_cases: Annotated[bool, typer.Option("--list", help="List the cases and exit.")] = False,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the figures and the system facts to FILE.")
