@@ -110,6 +110,13 @@ class KernelQP:
         quadratic = sum(float(beta @ field) for beta, field in zip(self.expansions(x), fields))
         return float(self.p @ x - 0.5 * quadratic - 0.5 * self.ridge @ (x * x))
 
+    def infeasibility(self, x: np.ndarray) -> float:
+        """Largest violation of a constraint, relative to the size of x."""
+        sums = self.coef[self.biased] @ x - self.total[self.biased]
+        outside = np.maximum(self.lower - x, x - self.upper)
+        scale = max(float(np.max(np.abs(x), initial=0.0)), 1e-300)
+        return max(float(np.max(np.abs(sums), initial=0.0)), float(np.max(outside, initial=0.0))) / scale
+
     def optimal_biases(self, x: np.ndarray, margins: np.ndarray) -> tuple[np.ndarray, float]:
         """Biases that satisfy the optimality conditions best, and the violation that remains.
 
@@ -151,6 +158,9 @@ class KernelQP:
         dual = self.dual_value(x, fields)
         size = max(abs(primal), abs(dual))
         gap = (primal - dual) / size if size > 0 else 0.0
+        # A point that misses an equality or a bound proves nothing.
+        if self.infeasibility(x) > 1e-7:
+            gap = np.inf
         return Certificate(primal, dual, gap if np.isfinite(gap) else np.inf, violation, biases, scale)
 
     def _feasible(self, margins: np.ndarray, biases: np.ndarray) -> tuple[np.ndarray, float]:

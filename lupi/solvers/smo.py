@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from lupi.problems import KernelQP, OneSpaceDual, TwoSpaceDual
@@ -64,35 +66,52 @@ def one_space_matrices(problem: OneSpaceDual) -> tuple[np.ndarray, np.ndarray | 
     return K, Q
 
 
+@dataclass
 class OneSpaceState:
-    """Arrays of the one-space kernel: the point and its signed gradient."""
+    """Arrays of the one-space kernel: the point, its signed gradient and the bounds."""
 
-    def __init__(self, y: np.ndarray, a: np.ndarray, r: np.ndarray, upper: np.ndarray, ridge: np.ndarray):
-        self.y, self.a, self.r, self.upper, self.ridge = y, a, r, upper, ridge
+    y: np.ndarray
+    a: np.ndarray
+    r: np.ndarray
+    upper: np.ndarray
+    ridge: np.ndarray
 
     @classmethod
-    def of(cls, problem: OneSpaceDual, x: np.ndarray) -> OneSpaceState:
-        """State at the point x."""
+    def of(cls, problem: OneSpaceDual, x: np.ndarray, fields: list[np.ndarray] | None = None) -> OneSpaceState:
+        """State at the point x, whose fields may be known."""
         y = problem.coef[0]
         a = x.copy()
-        margins = problem.margins(a) if a.any() else problem.p
+        margins = problem.margins(a, fields) if a.any() else problem.p
         r = y * (margins - problem.ridge * a)
         return cls(y, a, r, np.minimum(problem.upper, BLOCKED), problem.ridge)
+
+    def part(self, index: np.ndarray) -> OneSpaceState:
+        """Copy of some examples' entries."""
+        return OneSpaceState(*(v[index] for v in (self.y, self.a, self.r, self.upper, self.ridge)))
 
     def run(self, K: np.ndarray, Q: np.ndarray | None, tol: float, limit: int) -> tuple[int, float]:
         """Iterate on these matrices; returns the number of steps and the violation."""
         return smo_one_space(K, Q, self.y, self.a, self.r, self.upper, self.ridge, tol, limit)
 
 
+@dataclass
 class TwoSpaceState:
     """Arrays of the two-space kernel: the point, the fields and the bounds, one entry per example."""
 
-    def __init__(self, **arrays: np.ndarray | float):
-        self.__dict__.update(arrays)
+    weight: float
+    y: np.ndarray
+    s: np.ndarray
+    a: np.ndarray
+    d: np.ndarray
+    P: np.ndarray
+    N: np.ndarray
+    upper_a: np.ndarray
+    lower_d: np.ndarray
+    upper_d: np.ndarray
 
     @classmethod
-    def of(cls, problem: TwoSpaceDual, x: np.ndarray) -> TwoSpaceState:
-        """State at the point x."""
+    def of(cls, problem: TwoSpaceDual, x: np.ndarray, fields: list[np.ndarray] | None = None) -> TwoSpaceState:
+        """State at the point x, whose fields may be known."""
         n = problem.n_examples
         known = problem.example[n:]
 
@@ -102,19 +121,25 @@ class TwoSpaceState:
             return out
 
         y, s = problem.coef[0, :n].copy(), problem.coef[1, :n].copy()
-        field, field_star = problem.fields(x) if x.any() else (np.zeros(n), np.zeros(n))
+        if fields is None:
+            fields = problem.fields(x) if x.any() else [np.zeros(n), np.zeros(n)]
         return cls(
             weight=problem.spaces[1].weight,
             y=y,
             s=s,
             a=x[:n].copy(),
             d=spread(x[n:], 0.0),
-            P=y * problem.p[:n] - field,
-            N=-field_star,
+            P=y * problem.p[:n] - fields[0],
+            N=-fields[1],
             upper_a=np.minimum(problem.upper[:n], BLOCKED),
             lower_d=spread(np.maximum(problem.lower[n:], -BLOCKED), 0.0),
             upper_d=spread(np.minimum(problem.upper[n:], BLOCKED), 0.0),
         )
+
+    def part(self, index: np.ndarray) -> TwoSpaceState:
+        """Copy of some examples' entries."""
+        arrays = {name: value[index] for name, value in vars(self).items() if name != "weight"}
+        return TwoSpaceState(weight=self.weight, **arrays)
 
     def run(self, K: np.ndarray, S: np.ndarray, tol: float, limit: int) -> tuple[int, float]:
         """Iterate on these matrices; returns the number of steps and the violation."""
