@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import LinAlgError, cholesky, eigvalsh
+from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh
 from sklearn.metrics.pairwise import pairwise_kernels
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "precomputed")
@@ -202,6 +202,45 @@ class KernelRows:
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """A sub-matrix."""
         return self.rows(rows)[:, columns]
+
+
+@dataclass(frozen=True)
+class LandmarkFeatures:
+    """Nystroem features: ``features(A) @ features(B).T`` approximates the kernel, exactly so at the landmarks.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    landmarks : ndarray or CSR matrix
+        Randomly chosen rows.
+    projection : ndarray
+        Inverse square root of the landmarks' kernel matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Z = np.array([[0.0], [1.0], [2.0]])
+    >>> features = LandmarkFeatures.choose(Kernel("rbf"), Z, 3, np.random.RandomState(0))
+    >>> bool(np.allclose(features(Z) @ features(Z).T, Kernel("rbf")(Z)))
+    True
+    """
+
+    kernel: Kernel
+    landmarks: np.ndarray
+    projection: np.ndarray
+
+    @classmethod
+    def choose(cls, kernel: Kernel, Z, n_landmarks: int, random_state: np.random.RandomState) -> LandmarkFeatures:
+        """Features from a random sample of the rows of Z."""
+        index = random_state.choice(Z.shape[0], min(n_landmarks, Z.shape[0]), replace=False)
+        landmarks = Z[np.sort(index)]
+        values, vectors = eigh(kernel(landmarks))
+        keep = values > 1e-12 * values[-1]
+        return cls(kernel, landmarks, vectors[:, keep] / np.sqrt(values[keep]))
+
+    def __call__(self, Z) -> np.ndarray:
+        """Feature matrix, one row per example."""
+        return self.kernel(Z, self.landmarks) @ self.projection
 
 
 def fits(n: int, cache_size: float) -> bool:

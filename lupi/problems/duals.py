@@ -44,25 +44,32 @@ def svm_dual(decision: Space, y: np.ndarray, C: np.ndarray) -> OneSpaceDual:
 
 
 def svm2_plus_dual(
-    decision: Space, deformation: Space, y: np.ndarray, C: np.ndarray, kappa: float, labelled: bool, available: np.ndarray
+    decision: Space,
+    deformation: Space | None,
+    y: np.ndarray,
+    C: np.ndarray,
+    kappa: float,
+    labelled: bool,
+    available: np.ndarray,
 ) -> OneSpaceDual:
     r"""Dual of SVM2+ (Xu et al. 2016, eq. 4), the deformation Q being a second space without a bias.
 
     .. math:: \max 1'a - \tfrac12 a'(yy' \circ K + Q)a - \tfrac{1}{2 \kappa} \sum_i a_i^2 / C_i, \qquad a \ge 0,\; y'a = 0,
 
     with :math:`yy' \circ Q` for the labelled correction. ``deformation`` has zero rows for missing examples; their ridge
-    is 1 / C.
+    is 1 / C. With ``deformation=None`` no row is available: the L2-SVM.
     """
     n = len(y)
+    signs = [y] if deformation is None else [y, y if labelled else np.ones(n)]
     return OneSpaceDual(
-        spaces=(decision, replace(deformation, bias=False)),
+        spaces=(decision,) if deformation is None else (decision, replace(deformation, bias=False)),
         example=np.arange(n),
-        coef=np.vstack([y, y if labelled else np.ones(n)]).astype(float),
+        coef=np.vstack(signs).astype(float),
         p=np.ones(n),
         lower=np.zeros(n),
         upper=np.full(n, np.inf),
         ridge=np.where(available, 1.0 / kappa, 1.0) / C,
-        total=np.zeros(2),
+        total=np.zeros(len(signs)),
     )
 
 

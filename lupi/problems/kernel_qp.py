@@ -117,6 +117,17 @@ class KernelQP:
         scale = max(float(np.max(np.abs(x), initial=0.0)), 1e-300)
         return max(float(np.max(np.abs(sums), initial=0.0)), float(np.max(outside, initial=0.0))) / scale
 
+    def diverges(self, x: np.ndarray) -> bool:
+        """Whether x runs along a direction in which the dual grows without end, i.e. the primal has no feasible point.
+
+        Where a primal point exists, ``p'x`` stays below twice its value; beyond 1e8 in units of the kernel the margin
+        would have to be a hundred millionth of the data's extent.
+        """
+        if not np.any(np.isinf(self.upper) & (self.ridge == 0)):
+            return False
+        size = max(float(np.mean(space.diagonal())) for space in self.spaces)
+        return float(self.p @ x) * size > 1e8
+
     def optimal_biases(self, x: np.ndarray, margins: np.ndarray) -> tuple[np.ndarray, float]:
         """Biases that satisfy the optimality conditions best, and the violation that remains.
 

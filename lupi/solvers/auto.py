@@ -49,6 +49,8 @@ def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> S
 
 def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> Solution:
     """Bring a point within the tolerance, by the cheapest means that works."""
+    if problem.diverges(solution.x):
+        return replace(solution, converged=False)
     free = int(np.sum((solution.x > problem.lower) & (solution.x < problem.upper)))
     if not _good(solution, tol) or free <= CHEAP_FREE:
         if free <= MOST_FACTORIZED and not _exact(solution):
@@ -61,6 +63,8 @@ def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) ->
         return replace(solution, converged=False)
     if problem.n_variables <= MOST_FACTORIZED:
         solution = solution.better(solve_interior_point(problem, tol=tol))
+        if problem.diverges(solution.x):
+            return replace(solution, converged=False)
         if _good(solution, tol) or solution.certificate.gap <= min(tol, 1e-6):
             return replace(solution, converged=True)
     if isinstance(problem, OneSpaceDual | TwoSpaceDual):
