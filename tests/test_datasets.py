@@ -87,6 +87,18 @@ def test_informativeness_is_the_squared_correlation_with_the_slack(informativene
         assert np.corrcoef(column, made.slack)[0, 1] ** 2 == pytest.approx(informativeness, abs=0.02)
 
 
+def test_privileged_features_are_standardized():
+    made = make_privileged(20000, 4, 2, informativeness=0.5, random_state=0)
+    np.testing.assert_allclose(made.privileged.mean(axis=0), 0, atol=0.02)
+    np.testing.assert_allclose(made.privileged.std(axis=0), 1, atol=0.02)
+
+
+def test_one_example_is_enough():
+    made = make_privileged(1, 1, 1, random_state=0)
+    assert made.data.shape == made.privileged.shape == (1, 1)
+    assert np.isfinite(made.privileged).all()
+
+
 def test_noise_and_flips_make_the_classes_overlap():
     def wrong_side(**options):
         made = make_privileged(20000, 4, 2, random_state=0, **options)

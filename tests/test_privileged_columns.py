@@ -8,14 +8,15 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.compose import make_column_selector
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lupi import PrivilegedColumns
+from lupi import PrivilegedColumns, SVM2Plus
 from lupi.datasets import make_privileged
 from lupi.validation import check_classification_input, check_privileged
 
@@ -70,7 +71,7 @@ def assert_split_right(model):
         pd.Index(["z0", "z1"]),
         [1, 3],
         [1, -2],
-        slice(1, 4, 2),
+        slice(1, 5, 2),
         slice("z0", "z1", 2),
         np.array([False, True, False, True, False]),
         lambda table: [name for name in table.columns if name.startswith("z")],
@@ -143,6 +144,13 @@ def test_predict_with_without_and_with_some_privileged_columns(table):
     assert model.score(table, Y) == np.mean(model.predict(table) == Y)
     assert model.feature_names_in_.tolist() == NAMES
     assert model.classes_.tolist() == [0, 1]
+
+
+def test_arrays_may_follow_a_frame():
+    model = PrivilegedColumns(Recorder(), ["z0", "z1"]).fit(TABLE, Y)
+    for table in (TABLE.to_numpy(), X):
+        with pytest.warns(UserWarning, match="does not have valid feature names"):
+            np.testing.assert_array_equal(model.predict(table), model.predict(TABLE))
 
 
 def test_privileged_values_do_not_change_predictions():
@@ -223,6 +231,37 @@ def test_sample_weight_is_passed_on(routing):
         np.testing.assert_array_equal(model.estimator_.sample_weight_, weight)
         right = model.predict(TABLE) == Y
         assert model.score(TABLE, Y, sample_weight=weight) == pytest.approx(np.average(right, weights=weight))
+
+
+def test_routing_refuses_what_was_not_requested():
+    with config_context(enable_metadata_routing=True):
+        model = PrivilegedColumns(Recorder(), ["z0", "z1"])
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            model.fit(TABLE, Y, sample_weight=np.ones(60))
+        model.fit(TABLE, Y)
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            model.score(TABLE, Y, sample_weight=np.ones(60))
+
+
+# ---------------------------------------------------------------- with a real estimator
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_equals_the_estimator_with_privileged(routing):
+    with config_context(enable_metadata_routing=routing):
+        model = PrivilegedColumns(SVM2Plus(C=2.0), ["z0", "z1"]).fit(TABLE, Y)
+        direct = SVM2Plus(C=2.0).fit(X, Y, privileged=Z)
+        np.testing.assert_allclose(model.decision_function(TABLE), direct.decision_function(X))
+        plain = PrivilegedColumns(SVM2Plus(C=2.0), []).fit(made.data, Y)
+        assert not np.allclose(plain.decision_function(made.data), direct.decision_function(X), rtol=1e-2)
+        grid = {"estimator__C": [0.1, 10], "columns": [[], ["z0", "z1"]]}
+        search = GridSearchCV(PrivilegedColumns(SVM2Plus(), []), grid, cv=3).fit(TABLE, Y)
+    assert search.best_score_ > 0.6
+
+
+@parametrize_with_checks([PrivilegedColumns(SVM2Plus(), [])])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
 
 
 # ---------------------------------------------------------------- refusals

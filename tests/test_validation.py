@@ -97,8 +97,15 @@ def test_the_callers_data_is_not_changed(convert):
 
 def test_duplicate_sparse_entries_are_summed_in_a_copy():
     values = sparse.csr_matrix((np.array([1.0, 2.0]), np.array([0, 0]), np.array([0, 2])), shape=(1, 1))
-    assert check_privileged(values, 1).data.toarray() == 3.0
+    checked = check_privileged(values, 1).data
+    assert checked.data.tolist() == [3.0]
     assert values.nnz == 2
+
+
+def test_nothing_is_copied_without_need():
+    assert np.shares_memory(check_privileged(Z, 3).data, Z)
+    gram = Z @ Z.T
+    assert np.shares_memory(check_privileged(gram, 3, precomputed=True).data, gram)
 
 
 def test_precomputed_ignores_row_and_column_of_missing_examples():
@@ -236,5 +243,7 @@ def test_class_weight():
     np.testing.assert_array_equal(effective_class_weight({"b": 3, "a": 0.5}, classes, encoded), [0.5, 3])
     with pytest.raises(ValueError, match=r"`class_weight` of class .*b.* is -1; class weights must be positive"):
         effective_class_weight({"b": -1}, classes, encoded)
+    with pytest.raises(ValueError, match=r"`class_weight` of class .*b.* is 0; class weights must be positive"):
+        effective_class_weight({"b": 0}, classes, encoded)
     with pytest.raises(ValueError, match=r"not in class_weight"):
         effective_class_weight({"c": 1, "d": 2, "e": 3}, classes, encoded)
