@@ -2,7 +2,11 @@
 
 Decision features are 4 x 4 block means of scikit-learn's 8 x 8 digits, privileged features the 64 pixels. SVM2+ is
 fitted with them, without them ("off") and with the same rows shuffled among the examples: a gain that the shuffled rows
-give as well comes from the larger family of models, not from the pictures. Run it with
+give as well comes from the larger family of models, not from the pictures. "SVM2+ off" differs from scikit-learn's SVM
+in two things that have nothing to do with privileged features: squared loss, and one-vs-rest in place of one-vs-one.
+
+With the default options we saw no gain: SVM2+ privileged -0.16 +- 0.08 points of accuracy over "off", shuffled -0.07 +-
+0.10, although an SVM that may see the sharp pictures at prediction too is 5 points better. Run it with
 
     python examples/digits_lowres.py
 
@@ -25,8 +29,8 @@ def make_methods(quick):
     if quick:
         plain, plus = {"C": [1, 10]}, {"C": [10], "lam": [0.1, 1]}
     else:
-        plain = {"C": np.logspace(-1, 3, 30)}
-        plus = {"C": np.logspace(-1, 3, 5), "lam": [0.1, 1, 10], "kappa": [2, 5]}
+        plain = {"C": np.logspace(0, 3, 12)}
+        plus = {"C": np.logspace(0, 3, 4), "lam": [0.1, 1, 10]}
     return [
         Method("SVM (scikit-learn)", SVC(), plain),
         Method("SVM2+ off", SVM2Plus(), plain, counterpart="SVM (scikit-learn)"),
