@@ -1,7 +1,6 @@
 r"""The matrix Q through which privileged features enter SVM2+.
 
-.. math:: Q = \mathrm{diag}(1/C_i) - \lambda\, \mathrm{diag}(1/C_i)\,(\tilde K + \lambda\,\mathrm{diag}(1/C_i))^{-1}\,\mathrm{diag}(1/C_i),
-          \qquad \tilde K = K^* + 1,
+.. math:: Q = P - \lambda P (\tilde K + \lambda P)^{-1} P, \qquad P = \mathrm{diag}(1/C_i),\; \tilde K = K^* + 1,
 
 which is :math:`\frac1C \tilde K (\frac{\lambda}{C} I + \tilde K)^{-1}` for equal weights: Xu et al. (2016), eq. (5), in a form
 whose eigenvalues stay in [0, 1/C). Rows of examples without privileged features are 0.
