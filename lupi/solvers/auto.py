@@ -35,11 +35,12 @@ def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> S
     ========================================================  ==================================================
     """
     n_spaces = len(problem.spaces)
-    if any(space.on_demand for space in problem.spaces):
+    pairwise = isinstance(problem, OneSpaceDual | TwoSpaceDual)
+    if pairwise and any(space.on_demand for space in problem.spaces):
         return solve_decomposition(problem, tol=tol, max_iter=max_iter)
     if all(few_features(problem, m) for m in range(n_spaces)) and problem.n_examples > 200:
         return _finish(problem, solve_interior_point(problem, tol=min(tol, 1e-6), max_iter=max_iter), tol, max_iter)
-    if not isinstance(problem, OneSpaceDual | TwoSpaceDual):
+    if not pairwise:
         return solve_interior_point(problem, tol=tol, max_iter=max_iter)
     budget = max(20_000, 40 * problem.n_examples)
     budget = budget if max_iter < 0 else min(budget, max_iter)
