@@ -244,7 +244,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[chosen]
 
-    def correction(self, privileged):
+    def correcting_function(self, privileged):
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard an example is.
 
         Parameters
@@ -264,7 +264,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
                 "call fit(X, y, privileged=Z)."
             )
         n = privileged.shape[0] if hasattr(privileged, "shape") else len(privileged)
-        known = check_privileged(privileged, n, estimator_name=f"{type(self).__name__}.correction")
+        known = check_privileged(privileged, n, estimator_name=f"{type(self).__name__}.correcting_function")
         if known is None or known.data.shape[1] != self.n_privileged_features_in_:
             got = 0 if known is None else known.data.shape[1]
             raise ValueError(
