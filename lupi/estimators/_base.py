@@ -264,7 +264,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
                 "call fit(X, y, privileged=Z)."
             )
         n = privileged.shape[0] if hasattr(privileged, "shape") else len(privileged)
-        known = check_privileged(privileged, n, estimator_name=f"{type(self).__name__}.correcting_function")
+        known = check_privileged(privileged, n, estimator_name=f"{type(self).__name__}.correction")
         if known is None or known.data.shape[1] != self.n_privileged_features_in_:
             got = 0 if known is None else known.data.shape[1]
             raise ValueError(

@@ -90,7 +90,7 @@ class SVM2Plus(SVMPlus):
     >>> model = SVM2Plus(C=1.0, lam=0.1).fit(data.data, data.target, privileged=data.privileged)
     >>> model.dual_gap_ < 1e-3
     True
-    >>> model.correcting_function(data.privileged[:3]).shape
+    >>> model.correction(data.privileged[:3]).shape
     (3,)
     """
 

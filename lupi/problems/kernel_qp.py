@@ -10,6 +10,9 @@ import numpy as np
 from lupi.problems.biases import central_biases
 from lupi.problems.spaces import Space
 
+# A constraint without slack is met with this much to spare: missing it by a rounding error would cost infinitely much.
+MARGIN = 1e-13
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -214,9 +217,9 @@ class KernelQP:
         for m in self.biased:
             if np.all(self.coef[m][hard_upper] == 1) and np.all(self.coef[m][hard_lower] == -1):
                 shifted = biases.copy()
-                shifted[m] += excess
+                shifted[m] += excess + MARGIN * (1.0 + float(np.max(np.abs(slack))))
                 return shifted, 1.0
         reached = np.min((self.p - slack)[hard_upper] / self.p[hard_upper], initial=np.inf)
         if hard_lower.any() or reached <= 0:
             return biases, 1.0
-        return biases, 1.0 / reached
+        return biases, (1.0 + MARGIN) / reached
