@@ -1,0 +1,261 @@
+"""Sums over all dominated pairs, without the pairs: the compiled kernels under :mod:`lupi.problems.ranking`.
+
+Vocabulary of this file. A *node* is a sequence of *elements*; an element is one example in one role, winner or loser.
+The sequence is arranged so that a loser j comes before a winner i exactly when (i, j) is an admissible pair. Every
+element has a *key*; the pair is *active* when key_j < key_i. What the solvers need are, for each element, sums over its
+active partners: a two-dimensional dominance sum (position, key), found by merging sorted halves.
+"""
+
+import numpy as np
+from numba import njit
+
+# Below this many elements, comparing all pairs beats another level of merging.
+BASE = 8
+
+
+@njit(cache=True)
+def _emit(order, t, tau, wins, loses, loser_lo, loser_hi, winner_lo, winner_hi, element, winner, end):
+    """Append the node of one set of losers and one set of winners, both sorted by t; returns the new end."""
+    start = end
+    n_losers = 0
+    last_winner = start
+    p = loser_lo
+    for a in range(winner_lo, winner_hi):
+        i = order[a]
+        if not wins[i]:
+            continue
+        while p < loser_hi and t[i] - t[order[p]] > tau:
+            if loses[order[p]]:
+                element[end] = order[p]
+                winner[end] = False
+                end += 1
+                n_losers += 1
+            p += 1
+        if n_losers > 0:
+            element[end] = i
+            winner[end] = True
+            end += 1
+            last_winner = end
+    return last_winner
+
+
+@njit(cache=True)
+def build_nodes(order, t, tau, wins, loses, grade_ptr, group_ptr, within):
+    """Write the pair set {same group, y_j < y_i (or =), t_i - t_j > tau} as nodes.
+
+    Grades of one group are merged two by two, bottom up, like the runs of a merge sort: each merge yields the node
+    "winners of the higher grades, losers of the lower ones". L grades give n log2(L) elements in all.
+
+    Parameters
+    ----------
+    order : int64 array of shape (n,)
+        Examples sorted by (group, y, t). Overwritten.
+    t : float64 array of shape (n,)
+        Teacher's score of each example.
+    tau : float
+        Only pairs with t_i - t_j > tau are admitted.
+    wins, loses : bool arrays of shape (n,)
+        Which examples may take which role.
+    grade_ptr : int64 array
+        ``order[grade_ptr[k]:grade_ptr[k + 1]]`` have one group and one grade.
+    group_ptr : int64 array
+        Group g owns the grades ``group_ptr[g]:group_ptr[g + 1]``.
+    within : bool
+        Also admit pairs of equal grade.
+
+    Returns
+    -------
+    element : int32 array of shape (m,)
+        Example of each element.
+    winner : bool array of shape (m,)
+        Role of each element.
+    node_ptr : int64 array
+        Node k is ``element[node_ptr[k]:node_ptr[k + 1]]``.
+    """
+    n_groups = group_ptr.size - 1
+    capacity = 0
+    for g in range(n_groups):
+        size = grade_ptr[group_ptr[g + 1]] - grade_ptr[group_ptr[g]]
+        n_grades = group_ptr[g + 1] - group_ptr[g]
+        width = 1
+        while width < n_grades:
+            capacity += size
+            width *= 2
+        if within:
+            capacity += 2 * size
+    element = np.empty(capacity, np.int32)
+    winner = np.empty(capacity, np.bool_)
+    node_ptr = np.zeros(2 * grade_ptr.size + 1, np.int64)
+    merged = np.empty_like(order)
+    end = 0
+    n_nodes = 0
+    for g in range(n_groups):
+        first, last = group_ptr[g], group_ptr[g + 1]
+        if within:
+            for k in range(first, last):
+                lo, hi = grade_ptr[k], grade_ptr[k + 1]
+                new_end = _emit(order, t, tau, wins, loses, lo, hi, lo, hi, element, winner, end)
+                if new_end > end:
+                    n_nodes += 1
+                    node_ptr[n_nodes] = new_end
+                    end = new_end
+        width = 1
+        while width < last - first:
+            for k in range(first, last - width, 2 * width):
+                lo, mid, hi = grade_ptr[k], grade_ptr[k + width], grade_ptr[min(k + 2 * width, last)]
+                new_end = _emit(order, t, tau, wins, loses, lo, mid, mid, hi, element, winner, end)
+                if new_end > end:
+                    n_nodes += 1
+                    node_ptr[n_nodes] = new_end
+                    end = new_end
+                a, b = lo, mid
+                for c in range(lo, hi):
+                    if b >= hi or (a < mid and t[order[a]] <= t[order[b]]):
+                        merged[c] = order[a]
+                        a += 1
+                    else:
+                        merged[c] = order[b]
+                        b += 1
+                order[lo:hi] = merged[lo:hi]
+            width *= 2
+    return element[:end].copy(), winner[:end].copy(), node_ptr[: n_nodes + 1].copy()
+
+
+@njit(cache=True)
+def sort_levels(by_key, key, winner, node_ptr, node_of, n_levels):
+    """Order of the elements by key inside every block of the merge tree.
+
+    Level k has blocks of ``BASE * 2**(k + 1)`` consecutive elements of a node. The top level of a node is its full
+    order; each lower level is a stable partition of the one above, so keys are compared only once, in the sort.
+
+    Parameters
+    ----------
+    by_key : int64 array of shape (m,)
+        ``np.argsort(key)``.
+    key : float64 array of shape (m,)
+        Position on the dynamic axis.
+    winner : bool array of shape (m,)
+        Role.
+    node_ptr, node_of : arrays
+        Nodes, and the node of each element.
+    n_levels : int
+        Levels of the largest node.
+
+    Returns
+    -------
+    int32 array of shape (n_levels, m)
+        Elements in the order of their keys, block by block; of equal keys the winners come first, so that a tie is
+        never an active pair.
+    """
+    m = key.size
+    levels = np.empty((n_levels, m), np.int32)
+    top = np.empty(m, np.int32)
+    cursor = node_ptr[:-1].copy()
+    # Of each run of equal keys, winners first.
+    a = 0
+    while a < m:
+        b = a + 1
+        while b < m and key[by_key[b]] == key[by_key[a]]:
+            b += 1
+        for role in range(2):
+            for c in range(a, b):
+                e = by_key[c]
+                if winner[e] == (role == 0):
+                    top[cursor[node_of[e]]] = e
+                    cursor[node_of[e]] += 1
+        a = b
+    for node in range(node_ptr.size - 1):
+        lo, hi = node_ptr[node], node_ptr[node + 1]
+        k = -1
+        width = BASE
+        while width < hi - lo:
+            width *= 2
+            k += 1
+        if k < 0:
+            continue
+        levels[k, lo:hi] = top[lo:hi]
+        while k > 0:
+            half = width // 2
+            for start in range(lo, hi, width):
+                mid = start + half
+                left, right = start, mid
+                for c in range(start, min(start + width, hi)):
+                    e = levels[k, c]
+                    is_right = e >= mid
+                    levels[k - 1, right if is_right else left] = e
+                    right += is_right
+                    left += not is_right
+            width = half
+            k -= 1
+    return levels
+
+
+@njit(cache=True)
+def partner_sums(levels, key, value, winner, winners_before, node_ptr):
+    """For every element, the sum of ``value`` over its active partners.
+
+    Parameters
+    ----------
+    levels : int32 array
+        From :func:`sort_levels`.
+    key, value : float64 arrays of shape (m,)
+        Dynamic axis; what is summed.
+    winner : bool array of shape (m,)
+        Role.
+    winners_before : int64 array of shape (m + 1,)
+        Number of winners among the first elements.
+    node_ptr : int64 array
+        Nodes.
+
+    Returns
+    -------
+    float64 array of shape (m,)
+        The sums.
+    """
+    total = np.zeros(key.size)
+    for node in range(node_ptr.size - 1):
+        lo, hi = node_ptr[node], node_ptr[node + 1]
+        for start in range(lo, hi, BASE):
+            stop = min(start + BASE, hi)
+            for b in range(start + 1, stop):
+                bound = key[b] if winner[b] else -np.inf
+                gathered = 0.0
+                for a in range(start, b):
+                    active = (not winner[a]) & (key[a] < bound)
+                    total[a] += value[b] if active else 0.0
+                    gathered += value[a] if active else 0.0
+                total[b] += gathered
+        half, k = BASE, 0
+        while half < hi - lo:
+            for start in range(lo, hi - half, 2 * half):
+                mid, stop = start + half, min(start + 2 * half, hi)
+                n_losers = half - (winners_before[mid] - winners_before[start])
+                n_winners = winners_before[stop] - winners_before[mid]
+                if n_losers == 0 or n_winners == 0:
+                    continue
+                above = 0.0
+                for e in range(mid, stop):
+                    above += value[e] if winner[e] else 0.0
+                below = 0.0
+                # The roles enter as factors 0 and 1: a branch here would be mispredicted half of the time.
+                for c in range(start, stop):
+                    e = levels[k, c]
+                    v = value[e]
+                    is_right, is_winner = np.int64(e >= mid), np.int64(winner[e])
+                    beats = np.float64(is_right & is_winner)
+                    loses = np.float64((1 - is_right) & (1 - is_winner))
+                    total[e] += beats * below + loses * above
+                    below += loses * v
+                    above -= beats * v
+            half *= 2
+            k += 1
+    return total
+
+
+@njit(cache=True)
+def scatter_add(element, value, n):
+    """Sum the values of the elements of each example."""
+    out = np.zeros(n)
+    for e in range(element.size):
+        out[element[e]] += value[e]
+    return out
