@@ -259,3 +259,19 @@ def scatter_add(element, value, n):
     for e in range(element.size):
         out[element[e]] += value[e]
     return out
+
+
+@njit(cache=True)
+def node_keys(offset, scores, element, node_ptr):
+    """``offset - scores`` of each element minus its mean over the node, which spares the sums a cancellation."""
+    key = np.empty(element.size)
+    for node in range(node_ptr.size - 1):
+        lo, hi = node_ptr[node], node_ptr[node + 1]
+        mean = 0.0
+        for e in range(lo, hi):
+            key[e] = offset[e] - scores[element[e]]
+            mean += key[e]
+        mean /= max(1, hi - lo)
+        for e in range(lo, hi):
+            key[e] -= mean
+    return key
