@@ -263,7 +263,12 @@ def scatter_add(element, value, n):
 
 @njit(cache=True)
 def node_keys(offset, scores, element, node_ptr):
-    """``offset - scores`` of each element minus its mean over the node, which spares the sums a cancellation."""
+    """``offset - scores`` of each element, centred in each node and rounded to a grid on which sums are exact.
+
+    The grid is the finest power of two for which the sum of the node's keys still fits into 53 bits. Differences of
+    almost equal sums, which sharp smoothing is made of, then have no rounding error, and the dual point that they
+    describe is exactly feasible for keys that differ from the true ones in the last places only.
+    """
     key = np.empty(element.size)
     for node in range(node_ptr.size - 1):
         lo, hi = node_ptr[node], node_ptr[node + 1]
@@ -272,6 +277,12 @@ def node_keys(offset, scores, element, node_ptr):
             key[e] = offset[e] - scores[element[e]]
             mean += key[e]
         mean /= max(1, hi - lo)
+        largest = 0.0
         for e in range(lo, hi):
             key[e] -= mean
+            largest = max(largest, abs(key[e]))
+        if largest > 0.0 and np.isfinite(largest):
+            scale = 2.0 ** (51 - np.ceil(np.log2(largest * (hi - lo))))
+            for e in range(lo, hi):
+                key[e] = np.rint(key[e] * scale) / scale
     return key

@@ -68,7 +68,7 @@ class PairSet:
         return int(((losers_before - losers_at_start[self.node_of]) * self.winner).sum())
 
     def keys(self, scores: Array) -> Array:
-        """``offset - scores`` of each element, centred in each node (only differences matter)."""
+        """``offset - scores`` of each element, centred in each node, on a grid that makes sums exact."""
         return node_keys(self.offset, scores, self.element, self.node_ptr)
 
     def active(self, key: Array) -> "ActivePairs":
@@ -211,7 +211,8 @@ class RankingProblem:
         The loss.
     width : float
         For the hinge: the kink is replaced by a parabola on [0, width], :math:`\xi^2 / (2 \mathrm{width})`, the
-        difference of two squared hinges. The certificate stays that of the hinge itself.
+        difference of two squared hinges; a power of two keeps the keys on their grid. The certificate stays that of
+        the hinge itself.
     """
 
     X: Any
@@ -231,10 +232,11 @@ class RankingProblem:
         """Evaluate everything that one sort of the keys makes cheap."""
         key = self.pairs.keys(np.asarray(self.X @ w))
         winner = self.pairs.winner
-        parts = [(factor, self.pairs.active(key - shift * winner if shift else key)) for factor, shift in self.terms]
-        slope, loss = np.zeros_like(key), 0.0
-        for factor, active in parts:
+        parts, slope, loss = [], np.zeros_like(key), 0.0
+        for factor, shift in self.terms:
+            active = self.pairs.active(key - shift * winner if shift else key)
             flow = active.laplacian(active.key)
+            parts.append((factor, active, flow))
             loss += factor * float(active.key @ flow)
             slope += 2 * factor * flow
         pulled = self.pull(slope)
@@ -279,7 +281,7 @@ class RankingPoint:
 
     problem: RankingProblem
     w: Array
-    parts: list[tuple[float, ActivePairs]]
+    parts: list[tuple[float, ActivePairs, Array]]
     value: float
     slope: Array
     pulled: Array
@@ -291,11 +293,19 @@ class RankingPoint:
         u = np.asarray(problem.X @ v)
         u = (u - u.mean())[problem.pairs.element]
         flow = np.zeros_like(u)
-        for factor, active in self.parts:
+        for factor, active, _ in self.parts:
             flow += 2 * factor * active.laplacian(u)
         return v + problem.pull(flow)
 
-    @property
+    @cached_property
+    def noise(self) -> float:
+        """Rounding error to expect in ``value`` and in the dual's value."""
+        eps, n_keys = float(np.finfo(float).eps), len(self.slope)
+        cancelled = sum(abs(factor) * float(abs(active.key) @ abs(flow)) for factor, active, flow in self.parts)
+        grid = eps * n_keys * float(abs(self.parts[0][1].key).max(initial=0.0))
+        return 4 * eps * (abs(self.value) + cancelled) + grid * float(abs(self.slope).sum())
+
+    @cached_property
     def objective(self) -> float:
         """P(w) of the loss that was asked for."""
         if self.problem.loss == "squared_hinge":
@@ -304,12 +314,14 @@ class RankingPoint:
         signed = np.where(self.problem.pairs.winner, active.degree, -active.degree)
         return 0.5 * float(self.w @ self.w) + self.problem.C * float(signed @ active.key)
 
-    @property
+    @cached_property
     def lower_bound(self) -> float:
         """D(alpha) <= min P at the dual point of w.
 
+        Rounding errors of alpha change D by as much as they change the value, so they are subtracted.
         For the squared hinge P - D is |gradient|^2 / 2 exactly, which is also the bound of 1-strong convexity.
         """
         if self.problem.loss == "squared_hinge":
             return self.value - 0.5 * float(self.gradient @ self.gradient)
-        return float(self.slope @ self.problem.pairs.offset) - 0.5 * float(self.pulled @ self.pulled)
+        bound = float(self.slope @ self.problem.pairs.offset) - 0.5 * float(self.pulled @ self.pulled)
+        return bound - self.noise
