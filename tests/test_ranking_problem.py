@@ -40,7 +40,7 @@ def pair_sets(y, teacher, group):
 
 @pytest.mark.parametrize("case", CASES)
 def test_pair_sets_are_complete(case):
-    X, y, teacher, group = make(**CASES[case])
+    _, y, teacher, group = make(**CASES[case])
     for pairs, (i, j, margin) in pair_sets(y, teacher, group):
         assert pairs.n_pairs == len(i) > 0
         # At w = 0 every pair with a positive margin is active: degrees and margins are those of the enumeration.

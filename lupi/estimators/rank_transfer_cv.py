@@ -13,7 +13,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.estimators.rank_transfer import TRANSFER_CONSTRAINTS, RankTransfer
-from lupi.estimators.ranking_base import BaseRanker, check_has_pairs, check_privileged, check_ranking_input
+from lupi.estimators.ranking_base import (
+    BaseRanker,
+    check_has_pairs,
+    check_privileged,
+    check_ranking_input,
+    check_teacher_has_pairs,
+)
 from lupi.estimators.ranking_metrics import METRICS, default_metric
 from lupi.estimators.ranking_spaces import KernelSpec, decision_space
 from lupi.problems.ranking import plain_pairs
@@ -37,9 +43,9 @@ class RankTransferCV(BaseRanker):
         Values of C_privileged to try. Not used without privileged features.
     cv : int, cross-validation generator or iterable, default=5
         Folds: stratified for two grades, by query (:class:`~sklearn.model_selection.GroupKFold`) if ``group`` is given.
-    scoring : {"average_precision", "roc_auc", "ndcg", "ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "ndcg@20"} or callable, \
-            default=None
-        What to maximize; a callable gets ``(y, scores, group)``. None: average precision for two grades, NDCG for more.
+    scoring : str or callable, default=None
+        What to maximize: "average_precision", "roc_auc", "ndcg" or "ndcg@k" with k in 1, 3, 5, 10, 20; a callable gets
+        ``(y, scores, group)``. None: average precision for two grades, NDCG for more.
     pairs, margin_threshold, loss, kernel, gamma, degree, coef0, privileged_kernel, privileged_gamma, \
 privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random_state
         Of :class:`RankTransfer`.
@@ -167,8 +173,8 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         if not known.any():
             privileged, Cs_privileged = None, np.array([RankTransfer().C_privileged])
         params = [{"C": float(c), "C_privileged": float(p)} for p in Cs_privileged for c in Cs]
-        scores = np.array([self._score_fold(X, y, privileged, known, group, fold, Cs, Cs_privileged)
-                           for fold in self._folds(X, y, group)])  # fmt: skip
+        folds = self._folds(X, y, group)
+        scores = np.array([self._score_fold(X, y, privileged, known, group, f, Cs, Cs_privileged) for f in folds])
         self.n_splits_ = len(scores)
         self.cv_results_ = _results(params, scores)
         self.best_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
@@ -190,8 +196,10 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         return splitter.split(X, y, group)
 
     def _score_fold(self, X, y, privileged, known, group, fold, Cs, Cs_privileged):
-        train, test = fold
-        metric = self.scoring if callable(self.scoring) else METRICS.get(self.scoring, default_metric(len(np.unique(y))))
+        train, test = np.asarray(fold[0]), np.asarray(fold[1])
+        metric = (
+            self.scoring if callable(self.scoring) else METRICS.get(self.scoring, default_metric(len(np.unique(y))))
+        )
         queries, test_queries = (None, None) if group is None else (group[train], group[test])
         student = KernelSpec(self.kernel, self.gamma, self.degree, self.coef0, self.n_components, self.random_state)
         space = decision_space(X[train], student)
@@ -210,7 +218,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         """Scores of the training examples by each teacher, NaN where there is no privileged row."""
         rows = train[known[train]]
         queries = None if group is None else group[rows]
-        check_has_pairs(y[rows], queries)
+        check_teacher_has_pairs(y[rows], queries)
         spec = KernelSpec(
             self.privileged_kernel,
             self.privileged_gamma,

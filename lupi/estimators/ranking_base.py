@@ -2,6 +2,7 @@
 
 import warnings
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -113,7 +114,7 @@ def check_privileged(privileged, n):
 
 def check_has_pairs(y, group):
     """Raise if no two examples have to be ranked."""
-    if np.ptp(y) == 0:
+    if y.min() == y.max():
         raise ValueError(
             f"y has only one class (grade {y[0]}) in {len(y)} examples; ranking needs at least two different grades."
         )
@@ -125,10 +126,19 @@ def check_has_pairs(y, group):
             raise ValueError("group leaves nothing to rank: no query has two examples of different grades.")
 
 
+def check_teacher_has_pairs(y, group):
+    """The same for the examples that have privileged data, with a message that says so."""
+    try:
+        check_has_pairs(y, group)
+    except ValueError as error:
+        message = f"privileged is available for too few examples to train the teacher. Among them: {error}"
+        raise ValueError(message) from None
+
+
 class BaseRanker(BaseEstimator):
     """Prediction and score of a fitted ranker."""
 
-    __metadata_request__score = {"group": True}
+    __metadata_request__score: ClassVar = {"group": True}
 
     def _solve(self, space, pairs, C, w0=None):
         if self.solver == "bundle" and self.loss != "hinge":

@@ -100,7 +100,7 @@ def _kernel_space(X, kernel, params):
     values, vectors = linalg.eigh(K)
     if values[0] < -1e-8 * max(values[-1], 1e-300):
         raise ValueError(
-            f"kernel={kernel!r} is not positive semidefinite on X: the kernel matrix has the eigenvalue {values[0]:.3g}; "
+            f"kernel={kernel!r} is not positive semidefinite on X: its matrix has the eigenvalue {values[0]:.3g}; "
             "use a positive semidefinite kernel such as 'rbf'."
         )
     keep = values > len(values) * np.finfo(float).eps * max(values[-1], 0.0)

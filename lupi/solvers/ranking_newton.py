@@ -1,5 +1,6 @@
 """Truncated Newton for ranking problems: the squared hinge directly, the hinge through ever sharper smoothing."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -98,19 +99,22 @@ def _line_search(problem: RankingProblem, point: RankingPoint, p: Array, flatnes
     return best
 
 
-def _minimize(problem: RankingProblem, w: Array, is_done, max_iter: int) -> tuple[RankingPoint, int]:
+def _minimize(
+    problem: RankingProblem, w: Array, is_done: Callable[[RankingPoint], bool], max_iter: int
+) -> tuple[RankingPoint, int]:
     point = problem.at(w)
     start = float(np.linalg.norm(point.gradient))
+    stalled = 0
     for n_iter in range(max_iter):
-        if is_done(point):
+        if is_done(point) or stalled > 10:
             return point, n_iter
-        norm = float(np.linalg.norm(point.gradient))
-        forcing = min(0.1, norm / start) if start > 0 else 0.1
-        p = _newton_direction(point, max(forcing, 1e-8))
-        trial = _line_search(problem, point, p)
+        forcing = min(0.1, float(np.linalg.norm(point.gradient)) / start)
+        trial = _line_search(problem, point, _newton_direction(point, max(forcing, 1e-8)))
         if trial is None:
             return point, n_iter
+        stalled = stalled + 1 if trial.value > point.value - point.noise else 0
         point = trial
+    is_done(point)
     return point, max_iter
 
 
