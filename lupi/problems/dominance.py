@@ -122,11 +122,11 @@ def build_nodes(order, t, tau, wins, loses, grade_ptr, group_ptr, within):
 
 
 @njit(cache=True)
-def sort_levels(by_key, key, winner, node_ptr, node_of, n_levels):
-    """Order of the elements by key inside every block of the merge tree.
+def sort_keys(by_key, key, winner, node_ptr, node_of, complete, n_levels):
+    """Order of the elements by key in every block of the merge tree, as a path down the tree.
 
-    Level k has blocks of ``BASE * 2**(k + 1)`` consecutive elements of a node. The top level of a node is its full
-    order; each lower level is a stable partition of the one above, so keys are compared only once, in the sort.
+    The root's order of a node is the full sort; a block's two halves are its stable partition, so keys are compared
+    only once, in the sort. Level k has blocks of ``BASE * 2**(k + 1)`` consecutive elements.
 
     Parameters
     ----------
@@ -138,86 +138,104 @@ def sort_levels(by_key, key, winner, node_ptr, node_of, n_levels):
         Role.
     node_ptr, node_of : arrays
         Nodes, and the node of each element.
+    complete : bool array
+        Nodes in which every loser comes before every winner: the sort is all they need.
     n_levels : int
-        Levels of the largest node.
+        Levels of the largest node that is not complete.
 
     Returns
     -------
-    int32 array of shape (n_levels, m)
-        Elements in the order of their keys, block by block; of equal keys the winners come first, so that a tie is
-        never an active pair.
+    top : int32 array of shape (m,)
+        Elements of each node by key; of equal keys the winners come first, so that a tie is never an active pair.
+    flags : uint8 array of shape (n_levels, m)
+        Of each element in the order of its block: 1 = goes to the right half, plus 2 = is a winner.
+    bottom : int32 array of shape (m,)
+        Elements as the last partition leaves them.
     """
     m = key.size
-    levels = np.empty((n_levels, m), np.int32)
     top = np.empty(m, np.int32)
     cursor = node_ptr[:-1].copy()
-    # Of each run of equal keys, winners first.
     a = 0
     while a < m:
         b = a + 1
         while b < m and key[by_key[b]] == key[by_key[a]]:
             b += 1
-        for role in range(2):
+        for winners in (True, False):
             for c in range(a, b):
                 e = by_key[c]
-                if winner[e] == (role == 0):
+                if winner[e] == winners:
                     top[cursor[node_of[e]]] = e
                     cursor[node_of[e]] += 1
         a = b
+    flags = np.empty((n_levels, m), np.uint8)
+    bottom, scratch = top.copy(), np.empty(m, np.int32)
     for node in range(node_ptr.size - 1):
         lo, hi = node_ptr[node], node_ptr[node + 1]
-        k = -1
-        width = BASE
-        while width < hi - lo:
-            width *= 2
+        half, k = BASE, 0
+        while 2 * half < hi - lo:
+            half *= 2
             k += 1
-        if k < 0:
-            continue
-        levels[k, lo:hi] = top[lo:hi]
-        while k > 0:
-            half = width // 2
-            for start in range(lo, hi, width):
-                mid = start + half
-                left, right = start, mid
-                for c in range(start, min(start + width, hi)):
-                    e = levels[k, c]
-                    is_right = e >= mid
-                    levels[k - 1, right if is_right else left] = e
-                    right += is_right
-                    left += not is_right
-            width = half
+        while half >= BASE and half < hi - lo and not complete[node]:
+            row = flags[k]
+            for start in range(lo, hi, 2 * half):
+                mid = np.uint64(start + half)
+                gone_right = np.uint64(0)
+                for c in range(start, min(start + 2 * half, hi)):
+                    e = bottom[c]
+                    is_right = np.uint64(e >= mid)
+                    row[c] = is_right + np.uint64(2) * np.uint64(winner[e])
+                    scratch[mid + gone_right if is_right else np.uint64(c) - gone_right] = e
+                    gone_right += is_right
+            bottom[lo:hi] = scratch[lo:hi]
+            half //= 2
             k -= 1
-    return levels
+    return top, flags, bottom
 
 
 @njit(cache=True)
-def partner_sums(levels, key, value, winner, winners_before, node_ptr):
+def partner_sums(top, flags, bottom, key, value, winner, node_ptr, complete):
     """For every element, the sum of ``value`` over its active partners.
+
+    In a block of the tree, a winner of the right half and a loser of the left half are an admissible pair. One pass in
+    the order of the keys collects these; values and sums then move on to the halves, always to the next free place, so
+    that memory is read and written in sequence whatever the number of elements.
 
     Parameters
     ----------
-    levels : int32 array
-        From :func:`sort_levels`.
+    top, flags, bottom : arrays
+        From :func:`sort_keys`.
     key, value : float64 arrays of shape (m,)
         Dynamic axis; what is summed.
     winner : bool array of shape (m,)
         Role.
-    winners_before : int64 array of shape (m + 1,)
-        Number of winners among the first elements.
-    node_ptr : int64 array
-        Nodes.
+    node_ptr, complete : arrays
+        Nodes, and whether every loser of the node comes before every winner.
 
     Returns
     -------
     float64 array of shape (m,)
         The sums.
     """
-    total = np.zeros(key.size)
+    m = key.size
+    total = np.zeros(m)
+    v, sums, next_v, next_sums = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
+    # Roles enter as factors 0 and 1, looked up by flag: a branch would be mispredicted half of the time.
+    beats, loses = np.array([0.0, 0.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0, 0.0])
     for node in range(node_ptr.size - 1):
         lo, hi = node_ptr[node], node_ptr[node + 1]
+        if complete[node]:
+            below, above = 0.0, 0.0
+            for e in range(lo, hi):
+                above += value[e] if winner[e] else 0.0
+            for c in range(lo, hi):
+                e = top[c]
+                is_winner = np.float64(winner[e])
+                total[e] = is_winner * below + (1 - is_winner) * above
+                below += (1 - is_winner) * value[e]
+                above -= is_winner * value[e]
+            continue
         for start in range(lo, hi, BASE):
-            stop = min(start + BASE, hi)
-            for b in range(start + 1, stop):
+            for b in range(start + 1, min(start + BASE, hi)):
                 bound = key[b] if winner[b] else -np.inf
                 gathered = 0.0
                 for a in range(start, b):
@@ -226,29 +244,37 @@ def partner_sums(levels, key, value, winner, winners_before, node_ptr):
                     gathered += value[a] if active else 0.0
                 total[b] += gathered
         half, k = BASE, 0
-        while half < hi - lo:
-            for start in range(lo, hi - half, 2 * half):
-                mid, stop = start + half, min(start + 2 * half, hi)
-                n_losers = half - (winners_before[mid] - winners_before[start])
-                n_winners = winners_before[stop] - winners_before[mid]
-                if n_losers == 0 or n_winners == 0:
-                    continue
-                above = 0.0
-                for e in range(mid, stop):
-                    above += value[e] if winner[e] else 0.0
-                below = 0.0
-                # The roles enter as factors 0 and 1: a branch here would be mispredicted half of the time.
-                for c in range(start, stop):
-                    e = levels[k, c]
-                    v = value[e]
-                    is_right, is_winner = np.int64(e >= mid), np.int64(winner[e])
-                    beats = np.float64(is_right & is_winner)
-                    loses = np.float64((1 - is_right) & (1 - is_winner))
-                    total[e] += beats * below + loses * above
-                    below += loses * v
-                    above -= beats * v
+        while 2 * half < hi - lo:
             half *= 2
             k += 1
+        if half >= hi - lo:
+            continue
+        for c in range(lo, hi):
+            v[c] = value[top[c]]
+            sums[c] = 0.0
+        while half >= BASE:
+            row = flags[k]
+            for start in range(lo, hi, 2 * half):
+                mid, stop = np.uint64(start + half), min(start + 2 * half, hi)
+                below, above = 0.0, 0.0
+                for c in range(start, stop):
+                    above += beats[row[c]] * v[c]
+                gone_right = np.uint64(0)
+                for c in range(start, stop):
+                    flag, x = row[c], v[c]
+                    b, l = beats[flag], loses[flag]
+                    is_right = np.uint64(flag & 1)
+                    place = mid + gone_right if is_right else np.uint64(c) - gone_right
+                    next_v[place] = x
+                    next_sums[place] = sums[c] + b * below + l * above
+                    below += l * x
+                    above -= b * x
+                    gone_right += is_right
+            v, next_v, sums, next_sums = next_v, v, next_sums, sums
+            half //= 2
+            k -= 1
+        for c in range(lo, hi):
+            total[bottom[c]] += sums[c]
     return total
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lupi.problems.dominance import BASE, build_nodes, node_keys, partner_sums, scatter_add, sort_levels
+from lupi.problems.dominance import BASE, build_nodes, node_keys, partner_sums, scatter_add, sort_keys
 
 Array = NDArray[np.float64]
 
@@ -44,28 +44,34 @@ class PairSet:
     n_examples: int
 
     @cached_property
-    def winners_before(self) -> NDArray[np.int64]:
-        """Number of winners among the first elements."""
-        return np.concatenate(([0], np.cumsum(self.winner)))
-
-    @cached_property
     def node_of(self) -> NDArray[np.int32]:
         """Node of each element."""
         return np.repeat(np.arange(len(self.node_ptr) - 1, dtype=np.int32), np.diff(self.node_ptr))
 
     @cached_property
-    def n_levels(self) -> int:
-        """Levels of merging in the largest node."""
-        largest = int(np.diff(self.node_ptr).max(initial=1))
-        return max(0, int(np.ceil(np.log2(largest / BASE))))
+    def losers_before(self) -> NDArray[np.int64]:
+        """Number of losers before each element in its node."""
+        before = np.cumsum(~self.winner) - ~self.winner
+        return before - before[self.node_ptr[:-1]][self.node_of]
 
     @cached_property
     def n_pairs(self) -> int:
         """Number of pairs of the set."""
-        losers_before = np.arange(len(self.winner)) - self.winners_before[:-1]
-        start = self.node_ptr[:-1]
-        losers_at_start = start - self.winners_before[start]
-        return int(((losers_before - losers_at_start[self.node_of]) * self.winner).sum())
+        return int(self.losers_before[self.winner].sum())
+
+    @cached_property
+    def complete(self) -> NDArray[np.bool_]:
+        """Nodes in which every loser comes before every winner."""
+        size = np.diff(self.node_ptr)
+        n_winners = np.bincount(self.node_of, self.winner, len(size))
+        n_pairs = np.bincount(self.node_of, self.losers_before * self.winner, len(size))
+        return n_pairs == n_winners * (size - n_winners)
+
+    @cached_property
+    def n_levels(self) -> int:
+        """Levels of merging in the largest node that is not complete."""
+        largest = int(np.diff(self.node_ptr)[~self.complete].max(initial=1))
+        return max(0, int(np.ceil(np.log2(largest / BASE))))
 
     def keys(self, scores: Array) -> Array:
         """``offset - scores`` of each element, centred in each node, on a grid that makes sums exact."""
@@ -73,8 +79,9 @@ class PairSet:
 
     def active(self, key: Array) -> "ActivePairs":
         """Select the pairs with key_i > key_j."""
-        levels = sort_levels(np.argsort(key), key, self.winner, self.node_ptr, self.node_of, self.n_levels)
-        return ActivePairs(self, key, levels)
+        order = np.argsort(key)
+        tree = sort_keys(order, key, self.winner, self.node_ptr, self.node_of, self.complete, self.n_levels)
+        return ActivePairs(self, key, tree)
 
 
 @dataclass(frozen=True)
@@ -83,12 +90,12 @@ class ActivePairs:
 
     pairs: PairSet
     key: Array
-    levels: NDArray[np.int32]
+    tree: tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]
 
     def partner_sums(self, value: Array) -> Array:
         """Sum of ``value`` over the active partners of each element."""
         pairs = self.pairs
-        return partner_sums(self.levels, self.key, value, pairs.winner, pairs.winners_before, pairs.node_ptr)
+        return partner_sums(*self.tree, self.key, value, pairs.winner, pairs.node_ptr, pairs.complete)
 
     @cached_property
     def degree(self) -> Array:
