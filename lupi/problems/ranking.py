@@ -51,7 +51,7 @@ class PairSet:
     @cached_property
     def losers_before(self) -> NDArray[np.int64]:
         """Number of losers before each element in its node."""
-        before = np.cumsum(~self.winner) - ~self.winner
+        before: NDArray[np.int64] = np.cumsum(~self.winner) - ~self.winner
         return before - before[self.node_ptr[:-1]][self.node_of]
 
     @cached_property
