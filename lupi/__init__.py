@@ -9,6 +9,9 @@ _PUBLIC = {
     "SVMPlus": "lupi.estimators.svm_plus",
     "SVM2Plus": "lupi.estimators.svm2_plus",
     "SVM2K": "lupi.estimators.svm_2k",
+    "RankSVM": "lupi.estimators.rank_svm",
+    "RankTransfer": "lupi.estimators.rank_transfer",
+    "RankTransferCV": "lupi.estimators.rank_transfer_cv",
     "PrivilegedColumns": "lupi.estimators.privileged_columns",
 }
 
