@@ -6,6 +6,7 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -88,6 +89,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         -------
         self : object
         """
+        if self.kernel == "precomputed" and sparse.issparse(X):
+            raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
         data = check_classification_input(self, X, y, sample_weight)
         known = check_privileged(
             privileged,
