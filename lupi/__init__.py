@@ -10,6 +10,11 @@ _PUBLIC = {
     "SVM2Plus": "lupi.estimators.svm2_plus",
     "SVM2K": "lupi.estimators.svm_2k",
     "PrivilegedColumns": "lupi.estimators.privileged_columns",
+    "StructuralSVM": "lupi.estimators.structural_svm",
+    "StructuralSVMPlus": "lupi.estimators.structural_svm_plus",
+    "JKSE": "lupi.estimators.jkse",
+    "JKSEPlus": "lupi.estimators.jkse",
+    "OneClassSVMPlus": "lupi.estimators.one_class_svm_plus",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -1,0 +1,161 @@
+"""A store of cutting planes, a few for each example, with exact ascent on one example's dual block at a time.
+
+Slot 0 of every block is the zero plane of the true output: with it the block's constraint is an equality.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# Memory that the stored planes may take, in doubles (400 MB).
+_BUDGET = 50_000_000
+
+
+@njit(cache=True, nogil=True)
+def simplex_ascent(gram, grad, alpha, m, tol, max_steps):
+    """Maximize a block's dual over its simplex by pair steps; `grad` is kept up to date. Returns the steps taken.
+
+    Mass moves from the active plane with the smallest gradient to the plane of the best second-order gain.
+    """
+    for step in range(max_steps):
+        low = -1
+        for k in range(m):
+            if alpha[k] > 0.0 and (low < 0 or grad[k] < grad[low]):
+                low = k
+        high = -1
+        gain = 0.0
+        widest = 0.0
+        for k in range(m):
+            rise = grad[k] - grad[low]
+            if rise > widest:
+                widest = rise
+            if rise > 0.0:
+                curvature = max(gram[k, k] + gram[low, low] - 2.0 * gram[k, low], 1e-300)
+                move = min(rise / curvature, alpha[low])
+                value = move * (rise - 0.5 * move * curvature)
+                if high < 0 or value > gain:
+                    gain = value
+                    high = k
+        if high < 0 or widest <= tol:
+            return step
+        curvature = max(gram[high, high] + gram[low, low] - 2.0 * gram[high, low], 1e-300)
+        move = (grad[high] - grad[low]) / curvature
+        if move >= alpha[low]:
+            move = alpha[low]
+            alpha[low] = 0.0
+        else:
+            alpha[low] -= move
+        alpha[high] += move
+        for k in range(m):
+            grad[k] -= move * (gram[k, high] - gram[k, low])
+    return max_steps
+
+
+@njit(cache=True, nogil=True)
+def ascend_block(planes, losses, gram, alpha, m, w, cap, tol, max_steps):
+    """Solve one block exactly with the others fixed; updates alpha and w. Returns the block's gap before the step."""
+    d = w.shape[0]
+    grad = np.empty(m)
+    before = alpha[:m].copy()
+    top = -np.inf
+    mean = 0.0
+    for k in range(m):
+        s = losses[k]
+        for j in range(d):
+            s -= planes[k, j] * w[j]
+        grad[k] = s
+        top = max(top, s)
+        mean += alpha[k] * s
+    gap = cap * top - mean
+    if gap <= tol * cap:
+        return gap
+    simplex_ascent(gram, grad, alpha, m, 0.1 * tol, max_steps)
+    for k in range(m):
+        move = alpha[k] - before[k]
+        if move != 0.0:
+            for j in range(d):
+                w[j] += move * planes[k, j]
+    return gap
+
+
+@njit(cache=True, nogil=True)
+def ascend_all(planes, losses, gram, alpha, count, w, cap, order, max_sweeps, target, max_steps):
+    """Sweep over the stored planes of all blocks until their total gap is below `target`. Returns gap and sweeps."""
+    n = planes.shape[0]
+    gap = np.inf
+    for sweep in range(max_sweeps):
+        gap = 0.0
+        for i in order:
+            gap += ascend_block(
+                planes[i], losses[i], gram[i], alpha[i], count[i], w, cap, 0.1 * target / (cap * n), max_steps
+            )
+        if gap <= target:
+            return gap, sweep + 1
+    return gap, max_sweeps
+
+
+class PlaneStore:
+    """Planes, their Gram blocks and dual weights; ``w`` is always the weighted sum of all planes."""
+
+    def __init__(self, n: int, d: int, cap: float):
+        self.n, self.d, self.cap = n, d, cap
+        self.slots = int(np.clip(_BUDGET // max(n * d, 1), 3, 40))
+        self.planes = np.zeros((n, self.slots, d))
+        self.losses = np.zeros((n, self.slots))
+        self.gram = np.zeros((n, self.slots, self.slots))
+        self.alpha = np.zeros((n, self.slots))
+        self.alpha[:, 0] = cap
+        self.count = np.ones(n, dtype=np.int64)
+        self.w = np.zeros(d)
+
+    @property
+    def dual(self) -> float:
+        """Dual objective."""
+        return float((self.alpha * self.losses).sum() - 0.5 * self.w @ self.w)
+
+    def add(self, i: int, psi: np.ndarray, loss: float) -> float:
+        """Store a plane of block i and return the block's exact gap; a plane that is not violated is not stored."""
+        m = self.count[i]
+        grad = self.losses[i, :m] - self.planes[i, :m] @ self.w
+        new = loss - psi @ self.w
+        gap = self.cap * max(new, grad.max()) - self.alpha[i, :m] @ grad
+        if new <= grad.max() + 1e-12 * (1.0 + abs(new)):
+            return gap
+        k = m if m < self.slots else self._free(i, grad)
+        self.planes[i, k], self.losses[i, k], self.alpha[i, k] = psi, loss, 0.0
+        self.count[i] = max(m, k + 1)
+        m = self.count[i]
+        self.gram[i, k, :m] = self.gram[i, :m, k] = self.planes[i, :m] @ psi
+        return gap
+
+    def _free(self, i: int, grad: np.ndarray) -> int:
+        idle = np.flatnonzero(self.alpha[i, 1:] == 0.0) + 1
+        if len(idle):
+            return int(idle[np.argmin(grad[idle])])
+        # All planes carry weight: the two lightest become their weighted mean, which leaves w and the dual unchanged.
+        a, b = 1 + np.argsort(self.alpha[i, 1:])[:2]
+        share = self.alpha[i, a] / (self.alpha[i, a] + self.alpha[i, b])
+        self.planes[i, b] = share * self.planes[i, a] + (1.0 - share) * self.planes[i, b]
+        self.losses[i, b] = share * self.losses[i, a] + (1.0 - share) * self.losses[i, b]
+        self.alpha[i, b] += self.alpha[i, a]
+        self.alpha[i, a] = 0.0
+        self.gram[i, b] = self.gram[i, :, b] = self.planes[i] @ self.planes[i, b]
+        return int(a)
+
+    def ascend(self, i: int, tol: float) -> None:
+        """Solve block i over its stored planes."""
+        ascend_block(
+            self.planes[i], self.losses[i], self.gram[i], self.alpha[i], self.count[i], self.w, self.cap, tol, 1000
+        )
+
+    def ascend_all(self, order: np.ndarray, *, max_sweeps: int, target: float) -> float:
+        """Sweep over stored planes only; returns the remaining gap of the restricted problem."""
+        gap, _ = ascend_all(
+            self.planes, self.losses, self.gram, self.alpha, self.count, self.w, self.cap, order, max_sweeps, target, 1000
+        )
+        return gap
+
+    def rebuild(self) -> None:
+        """Recompute w from the planes, which removes the rounding of thousands of updates."""
+        self.w = np.einsum("ik,ikd->d", self.alpha, self.planes)
