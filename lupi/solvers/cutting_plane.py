@@ -83,6 +83,6 @@ def solve_n_slack(
             break
         psi = np.asarray(psi)
         gap = sum(max(store.add(i, psi[i], loss[i]), 0.0) for i in everyone)
-        store.ascend_all(everyone, max_sweeps=2000, target=max(1e-2 * gap, 1e-14))
-        store.rebuild()
+        store.ascend_all(max_sweeps=300, target=max(0.05 * gap, 1e-14))
+        store.tidy()
     return certificate.solution(n_iter)

@@ -119,7 +119,6 @@ class CachedEngine:
     def __init__(self, problem: StructuralProblem):
         self.oracle = problem.oracle
         self.store = PlaneStore(problem.n_samples, problem.n_features, problem.cap)
-        self.everyone = np.arange(problem.n_samples)
 
     @property
     def w(self) -> np.ndarray:
@@ -147,5 +146,5 @@ class CachedEngine:
 
     def _polish(self, gaps: np.ndarray) -> None:
         known = np.maximum(gaps[np.isfinite(gaps)], 0.0).sum()
-        self.store.ascend_all(self.everyone, max_sweeps=50, target=max(0.1 * known, 1e-12))
-        self.store.rebuild()
+        self.store.ascend_all(max_sweeps=10, target=max(0.1 * known, 1e-12))
+        self.store.tidy()

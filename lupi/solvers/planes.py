@@ -8,8 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from lupi.solvers.face_step import face_step
+
 # Memory that the stored planes may take, in doubles (400 MB).
 _BUDGET = 50_000_000
+# Rounds without weight after which a plane is forgotten.
+_PATIENCE = 4
 
 
 @njit(cache=True, nogil=True)
@@ -52,23 +56,32 @@ def simplex_ascent(gram, grad, alpha, m, tol, max_steps):
     return max_steps
 
 
-@njit(cache=True, nogil=True)
-def ascend_block(planes, losses, gram, alpha, m, w, cap, tol, max_steps):
-    """Solve one block exactly with the others fixed; updates alpha and w. Returns the block's gap before the step."""
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def ascend_block(planes, losses, gram, alpha, m, w, cap, tol, max_steps, active_only):
+    """Solve one block exactly with the others fixed; updates alpha and w. Returns the block's gap before the step.
+
+    `active_only` leaves planes without weight alone, which saves reading them.
+    """
     d = w.shape[0]
     grad = np.empty(m)
     before = alpha[:m].copy()
     top = -np.inf
     mean = 0.0
+    active = 0
     for k in range(m):
-        s = losses[k]
+        if alpha[k] == 0.0 and active_only:
+            grad[k] = -np.inf
+            continue
+        active += 1
+        s = 0.0
         for j in range(d):
-            s -= planes[k, j] * w[j]
+            s += planes[k, j] * w[j]
+        s = losses[k] - s
         grad[k] = s
         top = max(top, s)
         mean += alpha[k] * s
     gap = cap * top - mean
-    if gap <= tol * cap:
+    if gap <= tol * cap or active == 1:
         return gap
     simplex_ascent(gram, grad, alpha, m, 0.1 * tol, max_steps)
     for k in range(m):
@@ -80,19 +93,46 @@ def ascend_block(planes, losses, gram, alpha, m, w, cap, tol, max_steps):
 
 
 @njit(cache=True, nogil=True)
-def ascend_all(planes, losses, gram, alpha, count, w, cap, order, max_sweeps, target, max_steps):
-    """Sweep over the stored planes of all blocks until their total gap is below `target`. Returns gap and sweeps."""
+def ascend_all(planes, losses, gram, alpha, count, w, cap, max_sweeps, target):
+    """Sweeps and face steps over the stored planes until their total gap is below `target`. Returns gap and sweeps."""
     n = planes.shape[0]
     gap = np.inf
+    tol = 0.1 * target / (cap * n)
     for sweep in range(max_sweeps):
         gap = 0.0
-        for i in order:
-            gap += ascend_block(
-                planes[i], losses[i], gram[i], alpha[i], count[i], w, cap, 0.1 * target / (cap * n), max_steps
-            )
+        for i in range(n):
+            gap += ascend_block(planes[i], losses[i], gram[i], alpha[i], count[i], w, cap, tol, 1000, False)
         if gap <= target:
             return gap, sweep + 1
+        for _ in range(4):
+            for i in range(n):
+                ascend_block(planes[i], losses[i], gram[i], alpha[i], count[i], w, cap, tol, 1000, True)
+        face_step(planes, losses, alpha, count, w, cap, 5)
     return gap, max_sweeps
+
+
+@njit(cache=True, nogil=True)
+def drop_idle(planes, losses, gram, alpha, idle, count, patience):
+    """Forget planes that had no weight for `patience` rounds: sweeps read less memory."""
+    for i in range(planes.shape[0]):
+        q = 1
+        for k in range(1, count[i]):
+            idle[i, k] = 0 if alpha[i, k] > 0.0 else idle[i, k] + 1
+            if idle[i, k] > patience:
+                continue
+            if q < k:
+                planes[i, q] = planes[i, k]
+                losses[i, q] = losses[i, k]
+                alpha[i, q] = alpha[i, k]
+                idle[i, q] = idle[i, k]
+                for j in range(count[i]):
+                    gram[i, q, j] = gram[i, k, j]
+                for j in range(count[i]):
+                    gram[i, j, q] = gram[i, j, k]
+            q += 1
+        for k in range(q, count[i]):
+            alpha[i, k] = 0.0
+        count[i] = q
 
 
 class PlaneStore:
@@ -106,6 +146,7 @@ class PlaneStore:
         self.gram = np.zeros((n, self.slots, self.slots))
         self.alpha = np.zeros((n, self.slots))
         self.alpha[:, 0] = cap
+        self.idle = np.zeros((n, self.slots), dtype=np.int64)
         self.count = np.ones(n, dtype=np.int64)
         self.w = np.zeros(d)
 
@@ -123,7 +164,7 @@ class PlaneStore:
         if new <= grad.max() + 1e-12 * (1.0 + abs(new)):
             return gap
         k = m if m < self.slots else self._free(i, grad)
-        self.planes[i, k], self.losses[i, k], self.alpha[i, k] = psi, loss, 0.0
+        self.planes[i, k], self.losses[i, k], self.alpha[i, k], self.idle[i, k] = psi, loss, 0.0, 0
         self.count[i] = max(m, k + 1)
         m = self.count[i]
         self.gram[i, k, :m] = self.gram[i, :m, k] = self.planes[i, :m] @ psi
@@ -146,16 +187,18 @@ class PlaneStore:
     def ascend(self, i: int, tol: float) -> None:
         """Solve block i over its stored planes."""
         ascend_block(
-            self.planes[i], self.losses[i], self.gram[i], self.alpha[i], self.count[i], self.w, self.cap, tol, 1000
+            self.planes[i], self.losses[i], self.gram[i], self.alpha[i], self.count[i], self.w, self.cap, tol, 1000, False
         )
 
-    def ascend_all(self, order: np.ndarray, *, max_sweeps: int, target: float) -> float:
-        """Sweep over stored planes only; returns the remaining gap of the restricted problem."""
+    def ascend_all(self, *, max_sweeps: int, target: float) -> float:
+        """Re-optimize over stored planes only; returns the remaining gap of the restricted problem."""
         gap, _ = ascend_all(
-            self.planes, self.losses, self.gram, self.alpha, self.count, self.w, self.cap, order, max_sweeps, target, 1000
+            self.planes, self.losses, self.gram, self.alpha, self.count, self.w, self.cap, max_sweeps, target
         )
         return gap
 
-    def rebuild(self) -> None:
-        """Recompute w from the planes, which removes the rounding of thousands of updates."""
-        self.w = np.einsum("ik,ikd->d", self.alpha, self.planes)
+    def tidy(self) -> None:
+        """Drop idle planes and recompute w from the others, which removes the rounding of thousands of updates."""
+        drop_idle(self.planes, self.losses, self.gram, self.alpha, self.idle, self.count, _PATIENCE)
+        active = self.alpha > 0.0
+        self.w = self.alpha[active] @ self.planes[active]

@@ -99,10 +99,10 @@ class BoxLocalization:
 
     def argmax(self, w, x, y_true=None, loss_weight=0.0):
         """Best box, or None when absence is allowed and better."""
-        return self.argmax_many(w, x, y_true, (loss_weight,))[0]
+        return self.argmax_scored(w, x, y_true, (loss_weight,))[0][0]
 
-    def argmax_many(self, w, x, y_true, loss_weights):
-        """One argmax for each loss weight, on the same integral images."""
+    def argmax_scored(self, w, x, y_true, loss_weights):
+        """One (output, loss, score) for each loss weight, on the same integral images."""
         w = np.asarray(w, dtype=float)
         weights = check_weights(w[: self.n_words] * self.scale, x, "w")
         base = w[-1] if self.offset else 0.0
@@ -127,13 +127,16 @@ class BoxLocalization:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        found = [Box(int(b[0]), int(b[1]), int(b[2]), int(b[3])) for b in boxes]
-        if self.allow_absent:
-            # Without a true box and with a loss of interest, the truth is "no object": every box then costs 1.
-            for k in range(len(c)):
-                absent = c[k] if present else -c[k]
-                if absent > values[k] + base:
-                    found[k] = None
+        found = []
+        for k in range(len(c)):
+            # A missing true box means "no object" where a loss matters: every box then costs 1.
+            absent = c[k] if present else -c[k]
+            if self.allow_absent and absent > values[k] + base:
+                found.append((None, float(present), 0.0))
+                continue
+            box = Box(*boxes[k].astype(int).tolist())
+            loss = self.loss(y_true, box)
+            found.append((box, loss, values[k] + base - (c[k] * loss if present else 0.0)))
         return found
 
     def check(self, X, Y):

@@ -11,39 +11,39 @@ maximum together with two scores is the larger of two sums of independent search
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lupi.tasks.oracle import ThreadedPlanes, TrueFeatures
-from lupi.tasks.protocol import Task, argmax_many
+from lupi.tasks.protocol import Task, argmax_scored
 
 
 @dataclass(frozen=True)
 class Space:
-    """One feature space of the pair: its task, its training inputs and the weights' scale in the joint vector."""
+    """One feature space of the pair: its task, its training inputs and outputs."""
 
     task: Task
     X: Any
     Y: Any
 
-    def evaluate(self, w: np.ndarray, i: int, y: Any) -> Candidate:
-        """An output with its feature, loss and score."""
-        feature = self.task.joint_feature(self.X[i], y)
-        return Candidate(y, feature, float(self.task.loss(self.Y[i], y)), float(feature @ w))
+    def true_output(self, w: np.ndarray, i: int) -> Candidate:
+        """The true output as a candidate."""
+        return Candidate(self.Y[i], 0.0, float(self.feature(i, self.Y[i]) @ w))
 
     def search(self, w: np.ndarray, i: int, loss_weights: tuple[float, ...]) -> list[Candidate]:
         """The best output for each loss weight."""
-        found = argmax_many(self.task, w, self.X[i], self.Y[i], loss_weights)
-        return [self.evaluate(w, i, y) for y in found]
+        return [Candidate(*found) for found in argmax_scored(self.task, w, self.X[i], self.Y[i], loss_weights)]
+
+    def feature(self, i: int, y: Any) -> np.ndarray:
+        """Joint feature of example i."""
+        return self.task.joint_feature(self.X[i], y)
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """An output of one space with its joint feature, loss and score."""
+class Candidate(NamedTuple):
+    """An output of one space with its loss and score."""
 
     y: Any
-    feature: np.ndarray
     loss: float
     score: float
 
@@ -70,7 +70,7 @@ def alternating_inference(
     space: Space, privileged: Space, w, w_star, i: int, rho: float, max_rounds: int = 50
 ) -> tuple[Candidate, Candidate]:
     """The paper's procedure (eq. 13 and 14) from the true output: a local maximum, often not the global one."""
-    y = space.evaluate(w, i, space.Y[i])
+    y = space.true_output(w, i)
     y_star = None
     value = -np.inf
     for _ in range(max_rounds):
@@ -121,8 +121,8 @@ class JointOracle(ThreadedPlanes):
         w, w_star = self.split(v)
         a, b = self.infer(self.space, self.privileged, w, w_star, i, self.rho)
         psi = np.empty(self.n_features)
-        psi[: self.n_decision] = self.true[i] - a.feature
-        psi[self.n_decision :] = (self.true_star[i] - b.feature) / self.root
+        psi[: self.n_decision] = self.true[i] - self.space.feature(i, a.y)
+        psi[self.n_decision :] = (self.true_star[i] - self.privileged.feature(i, b.y)) / self.root
         loss = surrogate_loss(a.loss, b.loss, self.rho)
         if loss - psi @ v <= 0.0:
             return np.zeros(self.n_features), 0.0

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
-from lupi.tasks.protocol import Task
+from lupi.tasks.protocol import Task, argmax_scored
 
 # True joint features are kept when they fit into this many doubles; otherwise they are recomputed.
 _KEEP = 20_000_000
@@ -75,9 +75,8 @@ class TaskOracle(ThreadedPlanes):
     def plane(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
         """Most violated plane of example i, or the zero plane if nothing violates."""
         x, y = self.X[i], self.Y[i]
-        found = self.task.argmax(w, x, y, 1.0)
+        found, loss, _ = argmax_scored(self.task, w, x, y, (1.0,))[0]
         psi = self.true[i] - self.task.joint_feature(x, found)
-        loss = float(self.task.loss(y, found))
         if loss - psi @ w <= 0.0:
             return np.zeros(self.n_features), 0.0
         return psi, loss

@@ -24,8 +24,8 @@ class Task(Protocol):
 
     ``argmax_batch(w, X, Y_true=None, loss_weight=0.0)``
         A list with the argmax of every example.
-    ``argmax_many(w, x, y_true, loss_weights)``
-        A list with one argmax for each loss weight; saves work that the searches share.
+    ``argmax_scored(w, x, y_true, loss_weights)``
+        A list with one (y, loss, score) for each loss weight; saves work that the searches share.
     ``outputs(x)``
         All outputs of ``x``, for tasks that can list them (kernel inference of JKSE).
     ``check(X, Y)``
@@ -61,8 +61,9 @@ def argmax_batch(task: Task, w: np.ndarray, X: Any, Y_true: Any = None, loss_wei
     return [task.argmax(w, x, y, loss_weight) for x, y in zip(X, Y_true)]
 
 
-def argmax_many(task: Task, w: np.ndarray, x: Any, y_true: Any, loss_weights: tuple[float, ...]) -> list:
-    """One argmax for each loss weight."""
-    if hasattr(task, "argmax_many"):
-        return task.argmax_many(w, x, y_true, loss_weights)
-    return [task.argmax(w, x, y_true, c) for c in loss_weights]
+def argmax_scored(task: Task, w: np.ndarray, x: Any, y_true: Any, loss_weights: tuple[float, ...]) -> list:
+    """One (argmax, its loss, its score) for each loss weight."""
+    if hasattr(task, "argmax_scored"):
+        return task.argmax_scored(w, x, y_true, loss_weights)
+    found = [task.argmax(w, x, y_true, c) for c in loss_weights]
+    return [(y, float(task.loss(y_true, y)), float(task.joint_feature(x, y) @ w)) for y in found]
