@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.problems.structural import StructuralProblem
+from lupi.problems.structural import StructuralProblem, relative_gap
 from lupi.solvers.cutting_plane import solve_n_slack, solve_one_slack
 from lupi.solvers.frank_wolfe import solve_frank_wolfe
 from lupi.tasks.oracle import task_oracle
@@ -71,11 +72,16 @@ class StructuralPredictor(BaseEstimator):
         predicted = self.predict(X)
         return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, predicted)]))
 
-    def _solve(self, oracle):
+    def _solve(self, oracle, judge=None):
+        """Fit and certify; `judge` is the exact oracle when `oracle` may miss the most violated plane."""
         options = {"tol": self.tol, "max_iter": self.max_iter, "callback": self.callback}
         if self.solver == "bcfw":
             options |= {"average": self.average, "random_state": check_random_state(self.random_state)}
         solution = SOLVERS[self.solver](StructuralProblem(oracle, float(self.C)), **options)
+        if judge is not None:
+            primal = StructuralProblem(judge, float(self.C)).primal(solution.w, *judge.planes(solution.w))
+            converged = relative_gap(primal, solution.dual) <= self.tol
+            solution = replace(solution, primal=primal, converged=converged)
         self.objective_ = solution.primal
         self.dual_gap_ = solution.relative_gap
         self.n_iter_ = solution.n_iter

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 
-import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.estimators.structural_svm import SOLVERS, TASK_METHODS, StructuralPredictor, StructuralSVM, check_examples
-from lupi.problems.structural import relative_gap
+from lupi.estimators.structural_svm import TASK_METHODS, StructuralPredictor, StructuralSVM, check_examples
 from lupi.tasks.joint import INFERENCE, JointOracle
 from lupi.tasks.oracle import task_oracle
 
@@ -38,8 +36,8 @@ class StructuralSVMPlus(StructuralPredictor):
     rho : float, default=2.0
         How strongly the privileged loss is penalized, as its inverse.
     inference : {"exact", "alternating"}, default="exact"
-        Global joint search, or the paper's alternation, which stops at local maxima. The certificate is always computed
-        with the exact search, so the gap of an alternating fit is honest.
+        Global joint search, or the paper's alternation, which stops at local maxima. ``objective_`` and ``dual_gap_`` always
+        come from the exact search, so an alternating fit usually warns that it has not converged.
     solver, tol, max_iter, average, n_jobs, callback, random_state
         As in :class:`StructuralSVM`.
 
@@ -80,8 +78,6 @@ class StructuralSVMPlus(StructuralPredictor):
         "lam": [Interval(Real, 0, None, closed="neither")],
         "rho": [Interval(Real, 0, None, closed="neither")],
         "inference": [StrOptions(set(INFERENCE))],
-        "solver": [StrOptions(set(SOLVERS))],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -147,7 +143,8 @@ class StructuralSVMPlus(StructuralPredictor):
         if self.inference == "exact":
             v = self._solve(exact).w
         else:
-            v = self._solve(JointOracle(self.task, star, X, privileged, Y, inference=self.inference, **options)).w
+            local = JointOracle(self.task, star, X, privileged, Y, inference=self.inference, **options)
+            v = self._solve(local, judge=exact).w
         self.coef_, self.privileged_coef_ = (part.copy() for part in exact.split(v))
         self.first_branch_share_ = exact.first_branch_share(v)
         return self
