@@ -27,7 +27,9 @@ def brute_force_joint(space, privileged, outputs, w, w_star, i, rho):
 
 def random_spaces(seed, n=10):
     X, Y, Z = make_planted_boxes(n, shape=(5, 6), n_words=6, n_points=15, n_privileged_words=2, random_state=seed)
-    outputs = [Box(t, l, b, r) for t, b in itertools.combinations(range(6), 2) for l, r in itertools.combinations(range(7), 2)]
+    outputs = [
+        Box(t, l, b, r) for t, b in itertools.combinations(range(6), 2) for l, r in itertools.combinations(range(7), 2)
+    ]
     return Space(BoxLocalization(6), X, Y), Space(BoxLocalization(8), Z, Y), outputs
 
 
@@ -97,14 +99,23 @@ def test_without_privileged_it_is_the_structural_svm():
 def test_large_lam_switches_the_privileged_space_off():
     X, y, Z = multiclass_data()
     # With w* = 0 and a large rho the best y* is the true label, and the surrogate loss is the plain loss.
-    plus = StructuralSVMPlus(Multiclass(3, 2), lam=1e9, rho=1e9, C=5.0, tol=1e-5, random_state=0).fit(X, y, privileged=Z)
+    plus = StructuralSVMPlus(Multiclass(3, 2), lam=1e9, rho=1e9, C=5.0, tol=1e-5, random_state=0).fit(
+        X, y, privileged=Z
+    )
     plain = StructuralSVM(Multiclass(3, 2), C=5.0, tol=1e-5, random_state=0).fit(X, y)
     np.testing.assert_allclose(plus.coef_, plain.coef_, atol=2e-2 * np.abs(plain.coef_).max())
     assert np.abs(plus.privileged_coef_).max() < 1e-6
 
 
 def test_alternating_fit_is_judged_by_the_exact_search():
-    data = {"shape": (8, 9), "n_words": 10, "n_object_words": 3, "n_points": 60, "object_rate": 0.8, "n_privileged_words": 4}
+    data = {
+        "shape": (8, 9),
+        "n_words": 10,
+        "n_object_words": 3,
+        "n_points": 60,
+        "object_rate": 0.8,
+        "n_privileged_words": 4,
+    }
     X, Y, Z = make_planted_boxes(20, **data, hard=0.2, distractors=0.2, random_state=0)
     args = {"C": 5.0, "lam": 1.0, "rho": 2.0, "tol": 1e-3, "random_state": 0}
     exact = StructuralSVMPlus(BoxLocalization(10), BoxLocalization(14), **args).fit(X, Y, privileged=Z)

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from structured_reference import brute_force_box, random_grid_case
 
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.vision import Box, WordImage, best_box
 from lupi.vision.branch_and_bound import branch_and_bound, integrals
 from lupi.vision.loss_bounds import largest_overlap, overlap, smallest_overlap
 from lupi.vision.row_pairs import row_pairs
-from structured_reference import brute_force_box, random_grid_case
 
 
 @pytest.mark.parametrize("method", ["branch_and_bound", "row_pairs"])
@@ -35,7 +35,9 @@ def test_search_equals_brute_force(method):
 def test_overlap_ranges_are_attained():
     rng = np.random.default_rng(1)
     for _ in range(300):
-        gt = np.array([*np.sort(rng.choice(8, 2, replace=False)), *np.sort(rng.choice(8, 2, replace=False))])[[0, 2, 1, 3]]
+        gt = np.array([*np.sort(rng.choice(8, 2, replace=False)), *np.sort(rng.choice(8, 2, replace=False))])[
+            [0, 2, 1, 3]
+        ]
         ends = np.sort(rng.integers(0, 9, (4, 2)), axis=1)
         (t0, t1), (l0, l1), (b0, b1), (r0, r1) = ends
         ious = [
@@ -48,7 +50,17 @@ def test_overlap_ranges_are_attained():
         ]
         if not ious:
             continue
-        args = (float(t0), float(t1), float(l0), float(l1), float(b0), float(b1), float(r0), float(r1), *gt.astype(float))
+        args = (
+            float(t0),
+            float(t1),
+            float(l0),
+            float(l1),
+            float(b0),
+            float(b1),
+            float(r0),
+            float(r1),
+            *gt.astype(float),
+        )
         low, high = smallest_overlap(*args), largest_overlap(*args)
         assert low <= min(ious) + 1e-12
         assert high >= max(ious) - 1e-12
@@ -93,7 +105,10 @@ def test_large_grid_agrees_with_row_pairs():
     for x, y in zip(X, Y):
         weights = rng.normal(size=50)
         for c in (0.0, 1.0, -0.5):
-            values = [best_box(x, weights, true_box=y, loss_weight=c, method=m).value for m in ("branch_and_bound", "row_pairs")]
+            values = [
+                best_box(x, weights, true_box=y, loss_weight=c, method=m).value
+                for m in ("branch_and_bound", "row_pairs")
+            ]
             assert values[0] == pytest.approx(values[1], abs=1e-9)
 
 

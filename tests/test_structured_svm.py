@@ -60,7 +60,10 @@ def test_every_solver_reaches_the_reference_qp(chain_problem, solver, C, wrap):
     assert reference[C] - 1e-7 <= model.objective_ <= reference[C] * (1 + 1.5e-4)
     # The certificate is honest: the objective recomputed from the weights, and the dual below the reference.
     hinge = [
-        max(task.loss(y, o) - (task.joint_feature(x, y) - task.joint_feature(x, o)) @ model.coef_ for o in all_sequences(2, 4))
+        max(
+            task.loss(y, o) - (task.joint_feature(x, y) - task.joint_feature(x, o)) @ model.coef_
+            for o in all_sequences(2, 4)
+        )
         for x, y in zip(X, Y)
     ]
     assert model.objective_ == pytest.approx(0.5 * model.coef_ @ model.coef_ + C * np.mean(hinge), rel=1e-9)
@@ -108,7 +111,9 @@ def test_few_slots_merge_planes_without_losing_the_optimum(monkeypatch):
 
 def test_stopping_early_warns_and_reports_the_gap():
     X, Y = chain_data()
-    with pytest.warns(ConvergenceWarning, match=r"stopped after 1 passes at a relative duality gap of .* raise max_iter or tol"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"stopped after 1 passes at a relative duality gap of .* raise max_iter or tol"
+    ):
         model = StructuralSVM(Chain(2, 2), C=20.0, tol=1e-6, max_iter=1, random_state=0).fit(X, Y)
     assert model.dual_gap_ > 1e-6
     assert model.n_iter_ == 1

@@ -35,7 +35,7 @@ def test_multiclass_equals_brute_force(c):
     task = Multiclass(4, 3)
     X, Y = rng.normal(size=(20, 3)), rng.integers(0, 4, 20)
     w = rng.normal(size=12)
-    expected = [max(range(4), key=lambda k: value(task, w, x, k, y, c)) for x, y in zip(X, Y)]  # noqa: B023
+    expected = [max(range(4), key=lambda k: value(task, w, x, k, y, c)) for x, y in zip(X, Y)]
     assert [task.argmax(w, x, y, c) for x, y in zip(X, Y)] == expected
     assert task.argmax_batch(w, X, Y, c).tolist() == expected
 
@@ -44,7 +44,9 @@ def test_multiclass_equals_brute_force(c):
 @pytest.mark.parametrize("c", LOSS_WEIGHTS)
 def test_boxes_equal_brute_force(c, absent):
     rng = np.random.default_rng(2)
-    X, Y, _ = make_planted_boxes(12, shape=(6, 7), n_words=5, n_points=12, absent=0.4 if absent else 0.0, random_state=1)
+    X, Y, _ = make_planted_boxes(
+        12, shape=(6, 7), n_words=5, n_points=12, absent=0.4 if absent else 0.0, random_state=1
+    )
     task = BoxLocalization(5, grid_step=2, allow_absent=absent, scale=0.5)
     assert task.n_features == 5 + absent
     edges = [[0, 2, 4, 6], [0, 2, 4, 6, 7]]
@@ -89,7 +91,10 @@ def test_capped_branch_and_bound_warns():
         (lambda: BoxLocalization(2.5), "n_words must be an integer of at least 1, got 2.5"),
         (lambda: BoxLocalization(2, scale=0), "scale must be a positive finite number, got 0"),
         (lambda: BoxLocalization(2, method="x"), "method must be one of"),
-        (lambda: Multiclass(3, 2).check(np.ones((2, 2)), [0, 3]), "Y has labels from 0 to 3; Multiclass.n_classes=3. takes 0 to 2"),
+        (
+            lambda: Multiclass(3, 2).check(np.ones((2, 2)), [0, 3]),
+            "Y has labels from 0 to 3; Multiclass.n_classes=3. takes 0 to 2",
+        ),
         (lambda: Multiclass(3, 2).check(np.ones((2, 2)), ["a", "b"]), "Y must be a sequence of integer labels"),
         (lambda: Multiclass(3, 2).check(np.ones((2, 5)), [0, 1]), r"X must have shape \(n, 2\), got \(2, 5\)"),
         (lambda: Multiclass(3, 1).check([[np.nan]], [0]), "X contains NaN"),
@@ -106,7 +111,9 @@ def test_box_messages():
     X, Y, _ = make_planted_boxes(2, shape=(6, 7), n_words=5, n_points=12, random_state=1)
     with pytest.raises(ValueError, match=r"X\[0\] uses word . *; n_words=2 allows 0 to 1"):
         BoxLocalization(2).check(X, Y)
-    with pytest.raises(ValueError, match=r"Y\[1\] is None .no object., which needs BoxLocalization\(..., allow_absent=True\)"):
+    with pytest.raises(
+        ValueError, match=r"Y\[1\] is None .no object., which needs BoxLocalization\(..., allow_absent=True\)"
+    ):
         BoxLocalization(5).check(X, [Y[0], None])
     with pytest.raises(ValueError, match=r"Y\[0\] = .* reaches outside its image of shape \(6, 7\)"):
         BoxLocalization(5).check(X, [Box(0, 0, 7, 7), Y[1]])

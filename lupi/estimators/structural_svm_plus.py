@@ -155,4 +155,6 @@ def _check_privileged(task, privileged, Y):
         try:
             task.check(privileged, Y)
         except ValueError as error:
-            raise ValueError(f"privileged does not fit privileged_task: {str(error).replace('X[', 'privileged[')}") from None
+            raise ValueError(
+                f"privileged does not fit privileged_task: {str(error).replace('X[', 'privileged[')}"
+            ) from None

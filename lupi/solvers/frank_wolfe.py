@@ -16,7 +16,7 @@ from lupi.solvers.planes import PlaneStore
 from lupi.solvers.structural import Certificate, StructuralSolution
 
 # Passes between two certificates when the running estimate has not called for one earlier.
-_CHECK_EVERY = 10
+_CHECK_EVERY = 5
 
 
 def solve_frank_wolfe(
@@ -69,7 +69,7 @@ def solve_frank_wolfe(
         promising = gaps.sum() <= 0.9 * tol * max(engine.dual, 0.0) and n_iter > checked + 1
         if promising or n_iter >= next_check or n_iter == max_iter:
             checked = n_iter
-            next_check = n_iter + _CHECK_EVERY
+            next_check = n_iter + (1 if getattr(problem.oracle, "cheap_batch", False) else _CHECK_EVERY)
             psi, loss = certificate.planes(engine.w)
             done = certificate.update(engine.w, psi, loss, engine.dual, n_iter)
             if done:

@@ -187,7 +187,16 @@ class PlaneStore:
     def ascend(self, i: int, tol: float) -> None:
         """Solve block i over its stored planes."""
         ascend_block(
-            self.planes[i], self.losses[i], self.gram[i], self.alpha[i], self.count[i], self.w, self.cap, tol, 1000, False
+            self.planes[i],
+            self.losses[i],
+            self.gram[i],
+            self.alpha[i],
+            self.count[i],
+            self.w,
+            self.cap,
+            tol,
+            1000,
+            False,
         )
 
     def ascend_all(self, *, max_sweeps: int, target: float) -> float:

@@ -150,7 +150,9 @@ class BoxLocalization:
                 )
             if y is None:
                 if not self.allow_absent:
-                    raise ValueError(f"Y[{i}] is None (no object), which needs BoxLocalization(..., allow_absent=True).")
+                    raise ValueError(
+                        f"Y[{i}] is None (no object), which needs BoxLocalization(..., allow_absent=True)."
+                    )
                 continue
             box = check_box(y, f"Y[{i}]")
             if box.top < 0 or box.left < 0 or box.bottom > x.shape[0] or box.right > x.shape[1]:

@@ -69,7 +69,9 @@ class Chain:
             check_rows(x, self.n_inputs, f"X[{i}]")
             y = np.asarray(y)
             if y.shape != (len(x),) or len(x) == 0:
-                raise ValueError(f"Y[{i}] must hold one label for each of the {len(x)} rows of X[{i}], got shape {y.shape}.")
+                raise ValueError(
+                    f"Y[{i}] must hold one label for each of the {len(x)} rows of X[{i}], got shape {y.shape}."
+                )
             if not np.issubdtype(y.dtype, np.integer) or y.min() < 0 or y.max() >= self.n_states:
                 raise ValueError(f"Y[{i}] must hold integers from 0 to {self.n_states - 1}.")
 

@@ -113,7 +113,7 @@ class JointOracle(ThreadedPlanes):
         self.n_features = self.n_decision + int(privileged_task.n_features)
 
     def split(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """w and w* of a joint vector."""
+        """W and w* of a joint vector."""
         return v[: self.n_decision], v[self.n_decision :] / self.root
 
     def plane(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float]:

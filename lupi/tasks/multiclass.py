@@ -75,7 +75,9 @@ class Multiclass:
         check_rows(X, self.n_inputs, "X")
         labels = np.asarray(Y)
         if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-            raise ValueError(f"Y must be a sequence of integer labels 0..{self.n_classes - 1}, got dtype {labels.dtype}.")
+            raise ValueError(
+                f"Y must be a sequence of integer labels 0..{self.n_classes - 1}, got dtype {labels.dtype}."
+            )
         if labels.min() < 0 or labels.max() >= self.n_classes:
             raise ValueError(
                 f"Y has labels from {labels.min()} to {labels.max()}; Multiclass(n_classes={self.n_classes}) takes 0 to "

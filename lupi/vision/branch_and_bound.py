@@ -132,9 +132,7 @@ def _score_bound(total, transposed, positive, n, box):
 def _value(total, row_edges, col_edges, t, l, b, r, gt, c):
     v = rectangle(total, t, l, b, r)
     if c != 0.0:
-        v += c * (
-            1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt[0], gt[1], gt[2], gt[3])
-        )
+        v += c * (1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt[0], gt[1], gt[2], gt[3]))
     return v
 
 
@@ -239,13 +237,9 @@ def branch_and_bound(total, transposed, positive, row_edges, col_edges, gt, c, m
                 t0, t1, b0, b1 = row_edges[n[0]], row_edges[n[1]], row_edges[n[4]], row_edges[n[5]]
                 l0, l1, r0, r1 = col_edges[n[2]], col_edges[n[3]], col_edges[n[6]], col_edges[n[7]]
                 if c > 0.0:
-                    bound += c * (
-                        1.0 - smallest_overlap(t0, t1, l0, l1, b0, b1, r0, r1, gt[0], gt[1], gt[2], gt[3])
-                    )
+                    bound += c * (1.0 - smallest_overlap(t0, t1, l0, l1, b0, b1, r0, r1, gt[0], gt[1], gt[2], gt[3]))
                 else:
-                    bound += c * (
-                        1.0 - largest_overlap(t0, t1, l0, l1, b0, b1, r0, r1, gt[0], gt[1], gt[2], gt[3])
-                    )
+                    bound += c * (1.0 - largest_overlap(t0, t1, l0, l1, b0, b1, r0, r1, gt[0], gt[1], gt[2], gt[3]))
             if bound <= best_value:
                 continue
             value = _value(total, row_edges, col_edges, box[0], box[1], box[2], box[3], gt, c)

@@ -98,7 +98,5 @@ class WordImage:
 
     def histogram(self, box: Box, n_words: int) -> np.ndarray:
         """Counts of the words inside a box."""
-        inside = (
-            (self.rows >= box[0]) & (self.rows < box[2]) & (self.cols >= box[1]) & (self.cols < box[3])
-        )
+        inside = (self.rows >= box[0]) & (self.rows < box[2]) & (self.cols >= box[1]) & (self.cols < box[3])
         return np.bincount(self.words[inside], minlength=n_words).astype(float)

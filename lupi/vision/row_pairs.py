@@ -91,9 +91,7 @@ def row_pairs(total, row_edges, col_edges, gt, c):
             score, l, r = _kadane(total, t, b, 0, w)
             value = score
             if c != 0.0:
-                value += c * (
-                    1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3)
-                )
+                value += c * (1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3))
                 height = row_edges[b] - row_edges[t]
                 common_height = max(min(row_edges[b], g2) - max(row_edges[t], g0), 0.0)
                 if c > 0.0:
@@ -213,8 +211,11 @@ def _scan_pairs(total, row_edges, col_edges, gt, c, bounds, best, best_value):
                 value = _scan(single[l + 1 : stop], weight, height, common_height, true_area, widths[l], common[l])
                 if value + c - prefix[l] > best_value - rounding:
                     for r in range(l + 1, w + 1):
-                        v = prefix[r] - prefix[l] + c * (
-                            1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3)
+                        v = (
+                            prefix[r]
+                            - prefix[l]
+                            + c
+                            * (1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3))
                         )
                         if v > best_value:
                             best_value = v
