@@ -1,1 +1,19 @@
 """How it is solved: one file a solver, one registry, one ``Solution``."""
+
+from lupi.solvers.auto import solve_auto
+from lupi.solvers.decomposition import solve_decomposition
+from lupi.solvers.interior_point import solve_interior_point
+from lupi.solvers.reference import solve_reference
+from lupi.solvers.smo import solve_smo
+from lupi.solvers.solution import Solution
+
+# Name (the estimators' ``solver``) -> function (problem, *, tol, max_iter) -> Solution.
+SOLVERS = {
+    "auto": solve_auto,
+    "smo": solve_smo,
+    "decomposition": solve_decomposition,
+    "interior_point": solve_interior_point,
+    "reference": solve_reference,
+}
+
+__all__ = ["SOLVERS", "Solution"]

@@ -1,0 +1,78 @@
+"""The result dictionary of a benchmark run as tables for the terminal."""
+
+from rich.table import Table
+from rich.text import Text
+
+
+def tables(result):
+    """Make one rich table for each case.
+
+    Parameters
+    ----------
+    result : dict
+        As returned by :func:`lupi.bench._runner.run`.
+
+    Returns
+    -------
+    list of rich.table.Table
+
+    Examples
+    --------
+    >>> from lupi.bench._render import tables
+    >>> [table.title.plain for table in tables({"cases": [{"title": "Nothing", "rows": [], "error": None}]})]
+    ['Nothing']
+    """
+    return [_table(case) for case in result["cases"]]
+
+
+def _table(case):
+    table = Table(title=Text(case["title"], style="bold"), title_justify="left", caption_justify="left")
+    table.add_column("problem", overflow="fold")
+    for heading in ("lupi", "peer's time", "ratio", "obj. diff.", "gap"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("peer", overflow="fold")
+    table.add_column("target", overflow="fold")
+    for row in case["rows"]:
+        table.add_row(
+            Text(row["what"]),
+            _seconds(row["ours_seconds"]),
+            _seconds(row["peer_seconds"]) if row["peer_seconds"] is not None else Text(row["note"] or "-", style="dim"),
+            "-" if row["ratio"] is None else f"{row['ratio']:.3g}x",
+            _small(row["objective_difference"]),
+            _small(row["gap"]),
+            Text(row["peer"]),
+            Text(row["target"]),
+        )
+    if case["error"]:
+        table.caption = Text(f"failed: {case['error']}", style="red")
+    return table
+
+
+def facts(result):
+    """Say in one line on which machine and with which versions the times were taken.
+
+    Parameters
+    ----------
+    result : dict
+        As returned by :func:`lupi.bench._runner.run`.
+
+    Returns
+    -------
+    str
+    """
+    system = result["system"]
+    packages = ", ".join(f"{name} {version}" for name, version in system["packages"].items())
+    return (
+        f"CPU seconds, least of the repeats, {system['blas_threads']} BLAS thread; ratio = peer's time / lupi's time.\n"
+        f"{system['cpu']}, {system['cores']} cores, {system['platform']}, Python {system['python']}; {packages}"
+    )
+
+
+def _seconds(value):
+    if value is None:
+        return "-"
+    return f"{value * 1e3:.3g} ms" if value < 1 else f"{value:.3g} s"
+
+
+def _small(value):
+    return "-" if value is None else f"{value:.1e}"

@@ -1,0 +1,127 @@
+"""Generated data whose privileged features describe how hard each example is."""
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from lupi.datasets._bunch import privileged_bunch
+
+_DESCR = """\
+Generated data with privileged slack
+------------------------------------
+{n} examples, {d} standard normal decision features, {s} privileged features.
+
+Labels are the sign of u.x + {noise:g} e, with a hidden unit vector u and a hidden normal variable e; then {flip:.0%} of
+them are flipped. So the classes overlap, and no function of x can explain the examples on the wrong side. Each
+example's slack is [1 - y 2 u.x]+, y in {{-1, +1}}. A share {informativeness:g} of the variance of each privileged
+feature comes from that slack, the rest is noise. The privileged features of {missing:.0%} of the examples are missing.
+"""
+
+
+def make_privileged(
+    n_samples=200,
+    n_features=10,
+    n_privileged=3,
+    *,
+    informativeness=0.9,
+    noise=0.5,
+    flip_y=0.05,
+    missing=0.0,
+    as_frame=False,
+    return_X_y_privileged=False,
+    random_state=None,
+):
+    r"""Make two overlapping classes and privileged features that describe each example's slack.
+
+    With :math:`x \sim N(0, I)`, a hidden direction :math:`u` of length 1 and hidden :math:`e \sim N(0, 1)`,
+
+    .. math::
+
+        y = \operatorname{sign}(u^\top x + \text{noise} \cdot e), \qquad \xi = [1 - 2 y\, u^\top x]_+, \qquad
+        z_j = \pm\sqrt{q}\, \tilde\xi + \sqrt{1 - q}\, \varepsilon_j,
+
+    where :math:`\tilde\xi` is the standardized slack after a share `flip_y` of the labels was flipped and q is
+    `informativeness`. This is what the correcting function of SVM+ assumes, so gains on it say that the code works,
+    not that privileged features help in general.
+
+    Parameters
+    ----------
+    n_samples, n_features, n_privileged : int
+        Number of examples, of decision features and of privileged features.
+    informativeness : float in [0, 1], default=0.9
+        Share of the variance of each privileged feature that comes from the slack; 0 makes them pure noise.
+    noise : float >= 0, default=0.5
+        Weight of the hidden variable: how much the classes overlap.
+    flip_y : float in [0, 1], default=0.05
+        Share of labels that are flipped.
+    missing : float in [0, 1], default=0.0
+        Share of examples whose privileged row is NaN.
+    as_frame : bool, default=False
+        Whether to give pandas objects and the joint table `frame`.
+    return_X_y_privileged : bool, default=False
+        Whether to return `(data, target, privileged)` in place of a bunch.
+    random_state : int, RandomState or None, default=None
+        Seed. `missing`, `flip_y`, `informativeness` and `noise` change nothing in the draw of `data`.
+
+    Returns
+    -------
+    Bunch or tuple
+        `target` is 0 or 1; the bunch also has `slack` and `direction`, the hidden parts.
+
+    Examples
+    --------
+    >>> from lupi.datasets import make_privileged
+    >>> made = make_privileged(100, 5, 2, missing=0.1, random_state=0)
+    >>> made.data.shape, made.privileged.shape
+    ((100, 5), (100, 2))
+    >>> import numpy as np
+    >>> int(np.isnan(made.privileged).all(axis=1).sum())
+    10
+    """
+    for name, count in (("n_samples", n_samples), ("n_features", n_features), ("n_privileged", n_privileged)):
+        if count < 1:
+            raise ValueError(f"`{name}` is {count}, but must be at least 1.")
+    for name, share in (("informativeness", informativeness), ("flip_y", flip_y), ("missing", missing)):
+        if not 0 <= share <= 1:
+            raise ValueError(f"`{name}` is {share}, but must lie between 0 and 1.")
+    if noise < 0:
+        raise ValueError(f"`noise` is {noise}, but must be 0 or larger.")
+
+    rng = check_random_state(random_state)
+    X = rng.standard_normal((n_samples, n_features))
+    direction = rng.standard_normal(n_features)
+    direction /= np.linalg.norm(direction)
+    hidden = rng.standard_normal(n_samples)
+    order = rng.permutation(n_samples)
+    signs = rng.choice([-1.0, 1.0], size=n_privileged)
+    epsilon = rng.standard_normal((n_samples, n_privileged))
+    missing_order = rng.permutation(n_samples)
+
+    score = X @ direction
+    y = np.where(score + noise * hidden > 0, 1.0, -1.0)
+    y[order[: round(flip_y * n_samples)]] *= -1
+    slack = np.maximum(0.0, 1.0 - 2.0 * y * score)
+    spread = slack.std()
+    standardized = (slack - slack.mean()) / spread if spread > 0 else np.zeros(n_samples)
+    privileged = np.sqrt(informativeness) * np.outer(standardized, signs) + np.sqrt(1 - informativeness) * epsilon
+    privileged[missing_order[: round(missing * n_samples)]] = np.nan
+    return privileged_bunch(
+        X,
+        privileged,
+        (y > 0).astype(np.int64),
+        feature_names=[f"x{j}" for j in range(n_features)],
+        privileged_names=[f"z{j}" for j in range(n_privileged)],
+        target_names=["negative", "positive"],
+        descr=_DESCR.format(
+            n=n_samples,
+            d=n_features,
+            s=n_privileged,
+            noise=noise,
+            flip=flip_y,
+            informativeness=informativeness,
+            missing=missing,
+        ),
+        as_frame=as_frame,
+        return_X_y_privileged=return_X_y_privileged,
+        slack=slack,
+        direction=direction,
+    )

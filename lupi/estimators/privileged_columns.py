@@ -1,0 +1,319 @@
+"""A wrapper for tables that hold decision features and privileged features side by side."""
+
+from copy import deepcopy
+from inspect import Parameter, signature
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from lupi.validation import column_names
+
+
+def _estimator_has(method):
+    def check(self):
+        getattr(getattr(self, "estimator_", self.estimator), method)
+        return True
+
+    return check
+
+
+class PrivilegedColumns(MetaEstimatorMixin, BaseEstimator):
+    """Fit on one table that contains the privileged columns; predict with or without them.
+
+    At `fit` the privileged columns are split off and passed to the estimator as `privileged=`. At prediction they are
+    dropped if they are there, and may be absent. Because `X` is one table, everything in scikit-learn that splits rows
+    (cross-validation, grid search, bagging, ...) works unchanged.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One whose `fit` takes `privileged`, such as :class:`~lupi.SVM2Plus`, or a pipeline that ends in one (its earlier
+        steps then see the decision features only).
+    columns : str, int, slice, list of str or int, boolean mask or callable
+        The privileged columns: names (of a data frame), positions, a slice of either, or a function that takes the
+        table and returns one of these, such as :class:`sklearn.compose.make_column_selector`. An empty list fits the
+        estimator's plain counterpart, with `privileged=None`.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted estimator.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, if the estimator is a classifier.
+    privileged_columns_ : ndarray of int
+        Positions of the privileged columns in the table.
+    n_features_in_ : int
+        Number of columns at `fit`, privileged ones included.
+    feature_names_in_ : ndarray of str
+        Names of the columns at `fit`, if they all are strings.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from lupi import PrivilegedColumns, SVM2Plus
+    >>> from lupi.datasets import load_breast_cancer_followup
+    >>> cancer = load_breast_cancer_followup(as_frame=True)
+    >>> table = cancer.frame.drop(columns="target")
+    >>> table = (table - table.mean()) / table.std()
+    >>> model = PrivilegedColumns(SVM2Plus(), columns=cancer.privileged_names)
+    >>> cross_val_score(model, table, cancer.target).shape
+    (5,)
+    >>> model.fit(table, cancer.target).predict(table[cancer.feature_names]).shape
+    (569,)
+    """
+
+    def __init__(self, estimator, columns):
+        self.estimator = estimator
+        self.columns = columns
+
+    def fit(self, X, y=None, **fit_params):
+        """Split off the privileged columns and fit the estimator.
+
+        Parameters
+        ----------
+        X : data frame, array-like or sparse matrix of shape (n_samples, n_features)
+            Decision features and privileged features. A row whose privileged columns are all NaN means that they are
+            not available for this example.
+        y : array-like of shape (n_samples,)
+            Targets.
+        **fit_params : dict
+            Passed on to the estimator's `fit`, e.g. `sample_weight`.
+
+        Returns
+        -------
+        PrivilegedColumns
+            This object.
+        """
+        _check_takes_privileged(self.estimator)
+        if "privileged" in fit_params:
+            raise TypeError(
+                "PrivilegedColumns takes the privileged features from the columns of `X`; leave out privileged=."
+            )
+        X = _as_table(X)
+        names = column_names(X)
+        privileged = _positions(self.columns, X, names)
+        decision = np.setdiff1d(np.arange(X.shape[1]), privileged)
+        if len(decision) == 0:
+            raise ValueError(
+                f"`columns` makes all {X.shape[1]} columns of `X` privileged; at least one must be left for prediction."
+            )
+        if get_config()["enable_metadata_routing"]:
+            fit_params = process_routing(self, "fit", **fit_params).estimator.fit
+        block = _safe_indexing(X, privileged.tolist(), axis=1) if len(privileged) else None
+        self.estimator_ = clone(self.estimator)
+        self.estimator_.fit(
+            _safe_indexing(X, decision.tolist(), axis=1), y, **{_privileged_key(self.estimator): block}, **fit_params
+        )
+        self.privileged_columns_ = privileged
+        self.n_features_in_ = X.shape[1]
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def _delegate(self, method, X, *args, **kwargs):
+        check_is_fitted(self)
+        return getattr(self.estimator_, method)(self._decision_columns(X), *args, **kwargs)
+
+    def _decision_columns(self, X):
+        X = _as_table(X)
+        names = column_names(X)
+        if names is not None and hasattr(self, "feature_names_in_"):
+            dropped = np.flatnonzero(np.isin(names, self.feature_names_in_[self.privileged_columns_]))
+        elif X.shape[1] == self.n_features_in_:
+            dropped = self.privileged_columns_
+        elif X.shape[1] == self.n_features_in_ - len(self.privileged_columns_):
+            dropped = []
+        else:
+            n_decision = self.n_features_in_ - len(self.privileged_columns_)
+            raise ValueError(
+                f"X has {X.shape[1]} features, but PrivilegedColumns is expecting {self.n_features_in_} features as "
+                f"input ({n_decision} without the privileged columns)."
+            )
+        if len(dropped) == 0:
+            return X
+        return _safe_indexing(X, np.setdiff1d(np.arange(X.shape[1]), dropped).tolist(), axis=1)
+
+    @property
+    def classes_(self):
+        """Labels of the fitted classifier."""
+        return self.estimator_.classes_
+
+    @available_if(_estimator_has("predict"))
+    def predict(self, X):
+        """Predict with the fitted estimator.
+
+        Parameters
+        ----------
+        X : data frame, array-like or sparse matrix
+            Table as in `fit`, with or without the privileged columns.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._delegate("predict", X)
+
+    @available_if(_estimator_has("decision_function"))
+    def decision_function(self, X):
+        """Decision values of the fitted estimator.
+
+        Parameters
+        ----------
+        X : data frame, array-like or sparse matrix
+            Table as in `fit`, with or without the privileged columns.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return self._delegate("decision_function", X)
+
+    @available_if(_estimator_has("predict_proba"))
+    def predict_proba(self, X):
+        """Class probabilities of the fitted estimator.
+
+        Parameters
+        ----------
+        X : data frame, array-like or sparse matrix
+            Table as in `fit`, with or without the privileged columns.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return self._delegate("predict_proba", X)
+
+    @available_if(_estimator_has("score"))
+    def score(self, X, y=None, **score_params):
+        """Score of the fitted estimator.
+
+        Parameters
+        ----------
+        X : data frame, array-like or sparse matrix
+            Table as in `fit`, with or without the privileged columns.
+        y : array-like of shape (n_samples,)
+            True targets.
+        **score_params : dict
+            Passed on to the estimator's `score`, e.g. `sample_weight`.
+
+        Returns
+        -------
+        float
+        """
+        if get_config()["enable_metadata_routing"]:
+            score_params = process_routing(self, "score", **score_params).estimator.score
+        return self._delegate("score", X, y, **score_params)
+
+    def get_metadata_routing(self):
+        """Routing of metadata: all of it goes to the estimator.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit").add(caller="score", callee="score")
+        return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = deepcopy(inner.classifier_tags)
+        tags.regressor_tags = deepcopy(inner.regressor_tags)
+        tags.target_tags = deepcopy(inner.target_tags)
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        return tags
+
+
+def _final_step(estimator):
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
+def _check_takes_privileged(estimator):
+    final = _final_step(estimator)
+    parameters = signature(final.fit).parameters if hasattr(final, "fit") and not isinstance(final, type) else {}
+    # Grid searches and other wrappers take **params and hand them on.
+    if "privileged" not in parameters and all(p.kind != Parameter.VAR_KEYWORD for p in parameters.values()):
+        name = final.__name__ if isinstance(final, type) else type(final).__name__
+        raise TypeError(
+            "PrivilegedColumns needs an estimator whose `fit` takes `privileged`, such as lupi.SVM2Plus(), but got "
+            f"{name}{' (a class; pass an object)' if isinstance(final, type) else ''}."
+        )
+
+
+def _privileged_key(estimator):
+    if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
+        return f"{estimator.steps[-1][0]}__privileged"
+    return "privileged"
+
+
+def _as_table(X):
+    if not sparse.issparse(X) and not (hasattr(X, "columns") and hasattr(X, "dtypes")):
+        X = np.asarray(X)
+    if len(X.shape) != 2:
+        raise ValueError(
+            f"Expected 2D array, got {len(X.shape)}D array instead: `X` must be a table that contains the privileged "
+            "columns. Reshape your data, e.g. with X.reshape(-1, 1) if it has one column."
+        )
+    if X.shape[1] == 0:
+        raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
+    return X.tocsr() if sparse.issparse(X) else X
+
+
+def _positions(columns, X, names):
+    """Turn any way to name columns into sorted positions."""
+    n_columns = X.shape[1]
+    selected = columns(X) if callable(columns) else columns
+    if isinstance(selected, slice):
+        positions = _slice_positions(selected, names, n_columns)
+    else:
+        keys = [selected] if isinstance(selected, str | Integral) else list(selected)
+        if keys and all(isinstance(key, bool | np.bool_) for key in keys):
+            if len(keys) != n_columns:
+                raise ValueError(f"`columns` is a mask of length {len(keys)}, but `X` has {n_columns} columns.")
+            keys = np.flatnonzero(keys)
+        positions = [_position(key, names, n_columns) for key in keys]
+    if callable(columns) and len(positions) == 0:
+        raise ValueError(
+            "The function given as `columns` selected no column of `X`; "
+            "pass columns=[] to fit without privileged features on purpose."
+        )
+    return np.unique(np.asarray(positions, dtype=np.intp))
+
+
+def _slice_positions(selected, names, n_columns):
+    if not any(isinstance(end, str) for end in (selected.start, selected.stop)):
+        return range(n_columns)[selected]
+    # As in pandas, a slice of names includes its end.
+    start = 0 if selected.start is None else _position(selected.start, names, n_columns)
+    stop = n_columns - 1 if selected.stop is None else _position(selected.stop, names, n_columns)
+    return range(start, stop + 1)[:: selected.step]
+
+
+def _position(key, names, n_columns):
+    if isinstance(key, Integral):
+        if not -n_columns <= key < n_columns:
+            raise ValueError(f"`columns` names position {key}, but `X` has {n_columns} columns.")
+        return int(key) % n_columns
+    if not isinstance(key, str):
+        raise TypeError(f"`columns` must hold names or positions of columns, but holds {key!r}.")
+    if names is None:
+        raise ValueError(
+            f"`columns` names the column {key!r}, but `X` has no column names; pass a data frame or use positions."
+        )
+    found = np.flatnonzero(names == key)
+    if len(found) != 1:
+        problem = "is not a column of" if len(found) == 0 else "occurs more than once in"
+        raise ValueError(f"`columns` names {key!r}, which {problem} `X`; its columns are {names.tolist()}.")
+    return int(found[0])

@@ -1,0 +1,136 @@
+"""SVM-2K: two views that must agree."""
+
+from __future__ import annotations
+
+from lupi.estimators._base import NON_NEGATIVE, POSITIVE, KernelClassifier
+from lupi.problems import svm_2k_dual, svm_dual
+
+
+class SVM2K(KernelClassifier):
+    r"""SVM-2K classifier: one SVM on each of the two views, tied together on the training examples.
+
+    .. math::
+
+        \min\; \tfrac12 |w_A|^2 + \tfrac12 |w_B|^2 + \sum_i C_i [1 - y_i f_A(x_i)]_+ + \sum_i C^*_i [1 - y_i f_B(z_i)]_+
+        + \sum_i D_i \big[\,|f_A(x_i) - f_B(z_i)| - \epsilon\,\big]_+
+
+    Predictions use :math:`f_A` alone, so the second view may be privileged (the baseline of Xu et al. [2]_). An example
+    without privileged features has no second view. Without any this is the C-SVM.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the decision view's loss.
+    C_privileged : float, default=1.0
+        Weight of the privileged view's loss.
+    D : float, default=1.0
+        Weight of disagreement; 0 gives two independent SVMs.
+    epsilon : float, default=0.0
+        Disagreement that costs nothing.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "precomputed"} or callable, default="rbf"
+        Kernel of the decision space.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel coefficient; "scale" is 1 / (n_features * X.var()), with sample weights in the variance.
+    degree : float, default=3
+        Degree of "poly".
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
+        The same for the privileged space.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, multiplied with the sample weights; both scale C, C_privileged and D.
+    solver : {"auto", "smo", "decomposition", "interior_point", "reference"}, default="auto"
+        "auto" and "interior_point" are the same with privileged features; "smo" and "decomposition" serve the plain SVM.
+    tol : float, default=1e-3
+        Tolerance of the duality gap or, without privileged features, of the optimality conditions.
+    max_iter : int, default=-1
+        Limit on the iterations of the solver; -1 for none.
+    cache_size : float, default=200
+        Megabytes for each kernel matrix.
+    random_state : int, RandomState or None, default=None
+        Not used here; kept for a uniform interface.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, support_, support_vectors_, dual_coef_, intercept_, coef_
+        The decision view's classifier, as in :class:`SVMPlus`.
+    privileged_dual_coef_, privileged_intercept_
+        The privileged view's classifier.
+    objective_, dual_gap_, kkt_violation_, n_iter_
+        As in :class:`SVMPlus`.
+
+    References
+    ----------
+    .. [1] J. D. R. Farquhar, D. R. Hardoon, H. Meng, J. Shawe-Taylor, S. Szedmak. Two view learning: SVM-2K, theory and
+       practice. NIPS, 2005.
+    .. [2] X. Xu et al. Simple and efficient learning using privileged information, 2016.
+
+    Examples
+    --------
+    >>> from lupi import SVM2K
+    >>> from lupi.datasets import make_privileged
+    >>> data = make_privileged(n_samples=80, random_state=0)
+    >>> model = SVM2K(D=0.5).fit(data.data, data.target, privileged=data.privileged)
+    >>> model.dual_gap_ < 1e-3
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **KernelClassifier._parameter_constraints,
+        "C": POSITIVE,
+        "C_privileged": POSITIVE,
+        "D": NON_NEGATIVE,
+        "epsilon": NON_NEGATIVE,
+    }
+
+    def __init__(
+        self,
+        C=1.0,
+        C_privileged=1.0,
+        D=1.0,
+        epsilon=0.0,
+        *,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        privileged_kernel="rbf",
+        privileged_gamma="scale",
+        privileged_degree=3,
+        privileged_coef0=0.0,
+        class_weight=None,
+        solver="auto",
+        tol=1e-3,
+        max_iter=-1,
+        cache_size=200,
+        random_state=None,
+    ):
+        self.C = C
+        self.C_privileged = C_privileged
+        self.D = D
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.privileged_kernel = privileged_kernel
+        self.privileged_gamma = privileged_gamma
+        self.privileged_degree = privileged_degree
+        self.privileged_coef0 = privileged_coef0
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.random_state = random_state
+
+    def _prepare(self, decision, Z, available, scale):
+        if Z is None:
+            return lambda y: svm_dual(decision, y, self.C * scale)
+        privileged = self._privileged_space(Z, available)
+        prices = (self.C * scale, self.C_privileged * scale, self.D * scale)
+        return lambda y: svm_2k_dual(decision, privileged, y, *prices, self.epsilon, available)
+
+    def _privileged_expansion(self, problem, solution, C, available):
+        """Coefficients and intercept of the privileged view's classifier."""
+        return problem.expansions(solution.x)[1], solution.certificate.biases[1]

@@ -1,0 +1,175 @@
+"""SVM+ with hinge loss."""
+
+from __future__ import annotations
+
+from sklearn.utils._param_validation import StrOptions
+
+from lupi.estimators._base import POSITIVE, KernelClassifier
+from lupi.problems import svm_dual, svm_plus_dual
+
+
+class SVMPlus(KernelClassifier):
+    r"""SVM+ classifier: a support vector machine whose slacks are a function of privileged features.
+
+    With ``correction="slack"`` (Vapnik & Vashist [1]_; Xu et al. [3]_, eq. 1-2)
+
+    .. math::
+
+        \min_{w, b, w^*, b^*, \zeta \ge 0}\; \tfrac12 |w|^2 + \tfrac{\lambda}{2} |w^*|^2
+        + \sum_i C_i \big(g(z_i) + \kappa \zeta_i\big)
+        \quad\text{s.t.}\quad y_i f(x_i) \ge 1 - g(z_i) - \zeta_i,\;\; g(z_i) \ge 0,
+
+    with ``correction="labelled"`` (Vapnik & Izmailov [2]_; Celik et al. [4]_, eq. 2, whose gamma is 1 / lam)
+
+    .. math::
+
+        \min_{w, b, w^*, b^*}\; \tfrac12 |w|^2 + \tfrac{\lambda}{2} |w^*|^2 + \sum_i C_i [y_i g(z_i)]_+
+        + \kappa \sum_i C_i [1 - y_i f(x_i) - y_i g(z_i)]_+ ,
+
+    where :math:`f(x) = w \cdot x + b` is the decision function and :math:`g(z) = w^* \cdot z + b^*` the correcting function of
+    the privileged features. Examples without privileged features keep a slack of their own at price C. The dual is
+    solved; ``dual_gap_`` certifies the result.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss.
+    lam : float, default=1.0
+        Weight of the correcting function's norm. Small: slacks follow the privileged features closely.
+    correction : {"slack", "labelled"}, default="slack"
+        Which of the two problems above.
+    kappa : float, default=3.0
+        Price of slack that the privileged features do not explain, relative to C. ``inf`` forbids it, as the papers do;
+        this is safe only where the classes are separable.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "precomputed"} or callable, default="rbf"
+        Kernel of the decision space.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel coefficient; "scale" is 1 / (n_features * X.var()), with sample weights in the variance.
+    degree : float, default=3
+        Degree of "poly".
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
+        The same for the privileged space.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, multiplied with the sample weights.
+    solver : {"auto", "smo", "decomposition", "interior_point", "reference"}, default="auto"
+        "auto": interior point on the features where both kernels are linear with few features; SMO on working sets with
+        kernel rows on demand where a kernel matrix does not fit into ``cache_size``; otherwise SMO, finished by active-set
+        steps when ``tol`` is below 1e-3, SMO is slow, or they cost nothing (few free variables), with the interior point
+        as the last resort. "reference" is CVXOPT, slow, for checking.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions.
+    max_iter : int, default=-1
+        Limit on the iterations of the solver; -1 for none.
+    cache_size : float, default=200
+        Megabytes for each kernel matrix or for the rows kept of it.
+    random_state : int, RandomState or None, default=None
+        Not used here; kept for a uniform interface.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    support_ : ndarray
+        Indices of the training examples with a non-zero coefficient.
+    support_vectors_ : ndarray or sparse matrix
+    dual_coef_ : ndarray of shape (1 or n_classes, n_support)
+        Coefficients :math:`y_i a_i`.
+    intercept_ : ndarray of shape (1 or n_classes,)
+        From the optimality conditions; the midpoint where they leave an interval.
+    coef_ : ndarray
+        Weights, for the linear kernel.
+    privileged_dual_coef_ : ndarray of shape (1 or n_classes, n_available)
+        Coefficients of the correcting function over the examples with privileged features.
+    privileged_intercept_ : ndarray
+    objective_ : float
+        Value of the problem above, summed over the one-vs-rest problems.
+    dual_gap_ : float
+        Relative duality gap (the largest of the one-vs-rest problems).
+    kkt_violation_ : float
+        Largest violation of the optimality conditions.
+    n_iter_ : int
+
+    References
+    ----------
+    .. [1] V. Vapnik, A. Vashist. A new learning paradigm: learning using privileged information. Neural Networks, 2009.
+    .. [2] V. Vapnik, R. Izmailov. Learning using privileged information: similarity control and knowledge transfer.
+       JMLR, 2015.
+    .. [3] X. Xu et al. Simple and efficient learning using privileged information, 2016.
+    .. [4] Z. B. Celik, R. Izmailov, P. McDaniel. Proof and implementation of algorithmic realization of learning using
+       privileged information (LUPI) paradigm: SVM+, 2015. Its eq. (10) gives b + b*, not b.
+
+    Examples
+    --------
+    >>> from lupi import SVMPlus
+    >>> from lupi.datasets import make_privileged
+    >>> data = make_privileged(n_samples=100, random_state=0)
+    >>> model = SVMPlus().fit(data.data, data.target, privileged=data.privileged)
+    >>> model.dual_gap_ < 1e-3
+    True
+    >>> model.predict(data.data[:2]).shape
+    (2,)
+    """
+
+    _parameter_constraints: dict = {
+        **KernelClassifier._parameter_constraints,
+        "C": POSITIVE,
+        "lam": POSITIVE,
+        "kappa": POSITIVE,
+        "correction": [StrOptions({"slack", "labelled"})],
+    }
+
+    def __init__(
+        self,
+        C=1.0,
+        lam=1.0,
+        *,
+        correction="slack",
+        kappa=3.0,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        privileged_kernel="rbf",
+        privileged_gamma="scale",
+        privileged_degree=3,
+        privileged_coef0=0.0,
+        class_weight=None,
+        solver="auto",
+        tol=1e-3,
+        max_iter=-1,
+        cache_size=200,
+        random_state=None,
+    ):
+        self.C = C
+        self.lam = lam
+        self.correction = correction
+        self.kappa = kappa
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.privileged_kernel = privileged_kernel
+        self.privileged_gamma = privileged_gamma
+        self.privileged_degree = privileged_degree
+        self.privileged_coef0 = privileged_coef0
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.random_state = random_state
+
+    def _prepare(self, decision, Z, available, scale):
+        C = self.C * scale
+        if Z is None:
+            return lambda y: svm_dual(decision, y, C)
+        privileged = self._privileged_space(Z, available, weight=1.0 / self.lam)
+        labelled = self.correction == "labelled"
+        return lambda y: svm_plus_dual(decision, privileged, y, C, self.kappa, labelled, available)
+
+    def _privileged_expansion(self, problem, solution, C, available):
+        """w* = (1 / lam) sum eta_i z_i, and b*."""
+        eta = problem.expansions(solution.x)[1]
+        return eta / self.lam, solution.certificate.biases[1]

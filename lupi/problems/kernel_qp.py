@@ -1,0 +1,194 @@
+r"""The quadratic program behind every kernel machine of the library, with its own certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lupi.problems.biases import central_biases
+from lupi.problems.spaces import Space
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Values that prove how good a dual point is.
+
+    Attributes
+    ----------
+    primal, dual : float
+        Value of a feasible primal point built from the dual point, and the dual value. The optimum lies between them.
+    gap : float
+        ``(primal - dual) / max(|primal|, |dual|)``; ``inf`` when no feasible primal point could be built.
+    violation : float
+        Largest violation of the optimality conditions, with the best biases (libsvm's ``m(a) - M(a)``).
+    biases : ndarray of shape (n_spaces,)
+        Intercept of each space; 0 where a space has none.
+    scale : float
+        Factor by which (w, biases) had to be stretched to meet constraints that allow no slack; 1 at an optimum.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    violation: float
+    biases: np.ndarray
+    scale: float
+
+
+@dataclass(frozen=True)
+class KernelQP:
+    r"""Box-constrained quadratic program over one or several kernel spaces.
+
+    .. math::
+
+        \max_x\; p^\top x - \tfrac12 \sum_m \beta_m^\top K_m \beta_m - \tfrac12 \sum_j r_j x_j^2
+        \quad\text{s.t.}\quad l \le x \le u,\quad 1^\top \beta_m = t_m \text{ for every space with a bias},
+
+    where :math:`\beta_{m,i} = \sum_{j:\, i(j) = i} c_{mj} x_j`: variable j belongs to example i(j) and enters space m with
+    coefficient :math:`c_{mj}`. Its primal has one function :math:`f_m = w_m \cdot \phi_m + b_m` per space:
+
+    .. math::
+
+        \min_{w, b}\; \tfrac12 \sum_m |w_m|^2 + \sum_m t_m b_m + \sum_j h_j\Big(p_j - \sum_m c_{mj} f_m(i(j))\Big),
+        \qquad h_j(v) = \max_{l_j \le x \le u_j} x v - \tfrac12 r_j x^2 .
+
+    Parameters
+    ----------
+    spaces : tuple of Space
+    example : int ndarray of shape (n_variables,)
+    coef : ndarray of shape (n_spaces, n_variables)
+    p, lower, upper, ridge : ndarray of shape (n_variables,)
+    total : ndarray of shape (n_spaces,)
+        Right-hand sides :math:`t_m`; ignored for spaces without a bias.
+    """
+
+    spaces: tuple[Space, ...]
+    example: np.ndarray
+    coef: np.ndarray
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    ridge: np.ndarray
+    total: np.ndarray
+
+    @property
+    def n_variables(self) -> int:
+        """Number of dual variables."""
+        return len(self.p)
+
+    @property
+    def n_examples(self) -> int:
+        """Number of training examples."""
+        return self.spaces[0].n_examples
+
+    @cached_property
+    def biased(self) -> np.ndarray:
+        """Indices of the spaces that have an intercept."""
+        return np.array([m for m, space in enumerate(self.spaces) if space.bias], dtype=int)
+
+    def expansions(self, x: np.ndarray) -> list[np.ndarray]:
+        """Coefficients beta_m of every space's kernel expansion."""
+        return [np.bincount(self.example, weights=c * x, minlength=self.n_examples) for c in self.coef]
+
+    def fields(self, x: np.ndarray) -> list[np.ndarray]:
+        """K_m beta_m for every space: the functions' values on the training examples, without biases."""
+        return [space.product(beta) for space, beta in zip(self.spaces, self.expansions(x))]
+
+    def margins(self, x: np.ndarray, fields: list[np.ndarray] | None = None) -> np.ndarray:
+        """p - sum_m c_m f_m without biases: the negative gradient apart from the ridge."""
+        fields = self.fields(x) if fields is None else fields
+        out = self.p.copy()
+        for c, field in zip(self.coef, fields):
+            out -= c * field[self.example]
+        return out
+
+    def dual_value(self, x: np.ndarray, fields: list[np.ndarray] | None = None) -> float:
+        """Value of the (maximized) dual objective at x."""
+        fields = self.fields(x) if fields is None else fields
+        quadratic = sum(float(beta @ field) for beta, field in zip(self.expansions(x), fields))
+        return float(self.p @ x - 0.5 * quadratic - 0.5 * self.ridge @ (x * x))
+
+    def infeasibility(self, x: np.ndarray) -> float:
+        """Largest violation of a constraint, relative to the size of x."""
+        sums = self.coef[self.biased] @ x - self.total[self.biased]
+        outside = np.maximum(self.lower - x, x - self.upper)
+        scale = max(float(np.max(np.abs(x), initial=0.0)), 1e-300)
+        return max(float(np.max(np.abs(sums), initial=0.0)), float(np.max(outside, initial=0.0))) / scale
+
+    def diverges(self, x: np.ndarray) -> bool:
+        """Whether x runs along a direction in which the dual grows without end, i.e. the primal has no feasible point.
+
+        Where a primal point exists, ``p'x`` stays below twice its value; beyond 1e8 in units of the kernel the margin
+        would have to be a hundred millionth of the data's extent.
+        """
+        if not np.any(np.isinf(self.upper) & (self.ridge == 0)):
+            return False
+        size = max(float(np.mean(space.diagonal())) for space in self.spaces)
+        return float(self.p @ x) * size > 1e8
+
+    def optimal_biases(self, x: np.ndarray, margins: np.ndarray) -> tuple[np.ndarray, float]:
+        """Biases that satisfy the optimality conditions best, and the violation that remains.
+
+        x_j < u_j asks for c_j.b >= v_j and x_j > l_j for c_j.b <= v_j, where v is the gradient without biases. Where the
+        conditions leave an interval, its midpoint is taken.
+        """
+        gradient = margins - self.ridge * x
+        kinds, which = np.unique(self.coef[self.biased].T, axis=0, return_inverse=True)
+        which = which.ravel()
+        low = np.full(len(kinds), -np.inf)
+        high = np.full(len(kinds), np.inf)
+        grow, shrink = x < self.upper, x > self.lower
+        np.maximum.at(low, which[grow], gradient[grow])
+        np.minimum.at(high, which[shrink], gradient[shrink])
+        central, violation = central_biases(kinds, low, high)
+        biases = np.zeros(len(self.spaces))
+        biases[self.biased] = central
+        return biases, violation
+
+    def loss(self, slack: np.ndarray) -> np.ndarray:
+        """h_j of every variable: what the primal pays for the slack p_j - c_j.f(i(j))."""
+        bound = np.where(slack > 0, self.upper, self.lower)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x = np.where(self.ridge > 0, np.clip(slack / self.ridge, self.lower, self.upper), bound)
+            value = x * slack - 0.5 * self.ridge * x * x
+        # An infinite bound times a slack of exactly zero costs nothing.
+        return np.where(slack == 0, 0.0, value)
+
+    def certificate(self, x: np.ndarray, biases: np.ndarray | None = None) -> Certificate:
+        """Duality gap and KKT violation of x, from scratch: nothing a solver believes is used."""
+        fields = self.fields(x)
+        margins = self.margins(x, fields)
+        best, violation = self.optimal_biases(x, margins)
+        biases = best if biases is None else biases
+        norm = 0.5 * sum(float(beta @ field) for beta, field in zip(self.expansions(x), fields))
+        biases, scale = self._feasible(margins, biases)
+        values = scale * (self.p - margins + self.coef.T @ biases)
+        primal = scale**2 * norm + scale * float(self.total @ biases) + float(self.loss(self.p - values).sum())
+        dual = self.dual_value(x, fields)
+        size = max(abs(primal), abs(dual))
+        gap = (primal - dual) / size if size > 0 else 0.0
+        # A point that misses an equality or a bound proves nothing.
+        if self.infeasibility(x) > 1e-7:
+            gap = np.inf
+        return Certificate(primal, dual, gap if np.isfinite(gap) else np.inf, violation, biases, scale)
+
+    def _feasible(self, margins: np.ndarray, biases: np.ndarray) -> tuple[np.ndarray, float]:
+        """Meet the constraints that allow no slack: raise a bias where that always helps, else stretch the functions."""
+        soft = self.ridge > 0
+        hard_upper = np.isinf(self.upper) & ~soft
+        hard_lower = np.isinf(self.lower) & ~soft
+        slack = margins - self.coef.T @ biases
+        excess = max(np.max(slack[hard_upper], initial=0.0), np.max(-slack[hard_lower], initial=0.0))
+        if excess <= 0:
+            return biases, 1.0
+        for m in self.biased:
+            if np.all(self.coef[m][hard_upper] == 1) and np.all(self.coef[m][hard_lower] == -1):
+                shifted = biases.copy()
+                shifted[m] += excess
+                return shifted, 1.0
+        reached = np.min((self.p - slack)[hard_upper] / self.p[hard_upper], initial=np.inf)
+        if hard_lower.any() or reached <= 0:
+            return biases, 1.0
+        return biases, 1.0 / reached

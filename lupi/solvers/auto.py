@@ -1,0 +1,81 @@
+"""Which solver when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from lupi.problems import KernelQP, OneSpaceDual, TwoSpaceDual
+from lupi.solvers.active_set import polish
+from lupi.solvers.decomposition import solve_decomposition
+from lupi.solvers.interior_point import solve_interior_point
+from lupi.solvers.newton_systems import few_features
+from lupi.solvers.smo import solve_smo
+from lupi.solvers.solution import Solution
+
+# A tolerance below this is met by SMO to this one, followed by active-set steps.
+LOOSE = 1e-3
+# Factorizing this many free variables takes a few milliseconds: exactness for free.
+CHEAP_FREE = 300
+# Beyond this many variables a factorization would cost more memory and time than further SMO steps.
+MOST_FACTORIZED = 8000
+
+
+def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+    """Choose by regime.
+
+    ========================================================  ==================================================
+    both spaces have few explicit features (linear kernels)   interior point on the features
+    the kernel matrix does not fit into ``cache_size``        SMO on working sets, rows on demand
+    otherwise                                                 SMO with a budget; active-set steps when the budget
+                                                              is spent, ``tol`` is below 1e-3 or they are cheap;
+                                                              interior point where those fail
+    not a one- or two-space dual (SVM-2K)                     interior point
+    ========================================================  ==================================================
+    """
+    n_spaces = len(problem.spaces)
+    if any(space.on_demand for space in problem.spaces):
+        return solve_decomposition(problem, tol=tol, max_iter=max_iter)
+    if all(few_features(problem, m) for m in range(n_spaces)) and problem.n_examples > 200:
+        return _finish(problem, solve_interior_point(problem, tol=min(tol, 1e-6), max_iter=max_iter), tol, max_iter)
+    if not isinstance(problem, OneSpaceDual | TwoSpaceDual):
+        return solve_interior_point(problem, tol=tol, max_iter=max_iter)
+    budget = max(20_000, 40 * problem.n_examples)
+    budget = budget if max_iter < 0 else min(budget, max_iter)
+    solution = solve_smo(problem, tol=max(tol, LOOSE), max_iter=budget)
+    return _finish(problem, solution, tol, max_iter)
+
+
+def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> Solution:
+    """Bring a point within the tolerance, by the cheapest means that works."""
+    if problem.diverges(solution.x):
+        return replace(solution, converged=False)
+    free = int(np.sum((solution.x > problem.lower) & (solution.x < problem.upper)))
+    if not _good(solution, tol) or free <= CHEAP_FREE:
+        if free <= MOST_FACTORIZED and not _exact(solution):
+            solution = polish(problem, solution)
+        if _good(solution, tol):
+            return replace(solution, converged=True)
+    else:
+        return solution
+    if max_iter >= 0 and solution.n_iter >= max_iter:
+        return replace(solution, converged=False)
+    if problem.n_variables <= MOST_FACTORIZED:
+        solution = solution.better(solve_interior_point(problem, tol=tol))
+        if problem.diverges(solution.x):
+            return replace(solution, converged=False)
+        if _good(solution, tol) or solution.certificate.gap <= min(tol, 1e-6):
+            return replace(solution, converged=True)
+    if isinstance(problem, OneSpaceDual | TwoSpaceDual):
+        more = solve_smo(problem, tol=tol, max_iter=50 * max(20_000, 40 * problem.n_examples) if max_iter < 0 else max_iter)
+        solution = more.better(solution)
+    return replace(solution, converged=_good(solution, tol))
+
+
+def _exact(solution: Solution) -> bool:
+    return solution.solver.endswith("active_set")
+
+
+def _good(solution: Solution, tol: float) -> bool:
+    return solution.certificate.violation <= tol

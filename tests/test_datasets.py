@@ -1,0 +1,136 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_digits
+
+from lupi.datasets import load_breast_cancer_followup, load_digits_lowres, make_privileged
+
+LOADERS = [
+    load_digits_lowres,
+    load_breast_cancer_followup,
+    lambda **options: make_privileged(random_state=0, **options),
+]
+
+
+@pytest.mark.parametrize("load", LOADERS)
+def test_bunch_is_complete_and_consistent(load):
+    bunch = load()
+    n = len(bunch.target)
+    assert bunch.data.shape == (n, len(bunch.feature_names))
+    assert bunch.privileged.shape == (n, len(bunch.privileged_names))
+    assert set(bunch.target) == set(range(len(bunch.target_names)))
+    assert str(n) in bunch.DESCR
+    assert bunch.frame is None
+    assert not set(bunch.feature_names) & set(bunch.privileged_names)
+
+
+@pytest.mark.parametrize("load", LOADERS)
+def test_frames_and_tuples_hold_the_same_values(load):
+    bunch, framed = load(), load(as_frame=True)
+    pd.testing.assert_frame_equal(framed.frame[bunch.feature_names], framed.data)
+    pd.testing.assert_frame_equal(framed.frame[bunch.privileged_names], framed.privileged)
+    pd.testing.assert_series_equal(framed.frame["target"], framed.target)
+    np.testing.assert_array_equal(framed.data, bunch.data)
+    np.testing.assert_array_equal(framed.privileged, bunch.privileged)
+    X, y, privileged = load(return_X_y_privileged=True)
+    np.testing.assert_array_equal(X, bunch.data)
+    np.testing.assert_array_equal(y, bunch.target)
+    np.testing.assert_array_equal(privileged, bunch.privileged)
+    assert isinstance(load(return_X_y_privileged=True, as_frame=True)[2], pd.DataFrame)
+
+
+@pytest.mark.parametrize("resolution", [1, 2, 4])
+def test_low_resolution_is_the_mean_of_blocks(resolution):
+    digits = load_digits_lowres(resolution=resolution)
+    picture = load_digits().images[7]
+    k = 8 // resolution
+    expected = [picture[i : i + k, j : j + k].mean() for i in range(0, 8, k) for j in range(0, 8, k)]
+    np.testing.assert_allclose(digits.data[7], expected)
+    np.testing.assert_array_equal(digits.privileged[7], picture.ravel())
+
+
+def test_choice_of_digits():
+    digits = load_digits_lowres(classes=(8, 3))
+    source = load_digits()
+    assert set(digits.target) == {3, 8}
+    assert digits.target_names.tolist() == [3, 8]
+    np.testing.assert_array_equal(digits.privileged, source.data[np.isin(source.target, [3, 8])])
+
+
+def test_breast_cancer_columns():
+    cancer, source = load_breast_cancer_followup(), load_breast_cancer()
+    assert len(cancer.feature_names) == 10
+    assert len(cancer.privileged_names) == 20
+    assert all(name.startswith("worst") or name.endswith("error") for name in cancer.privileged_names)
+    np.testing.assert_array_equal(np.hstack([cancer.data, cancer.privileged]), source.data)
+    assert "This is a construction" in cancer.DESCR
+
+
+def test_made_data_repeat_with_the_seed():
+    first, second, other = (make_privileged(random_state=seed) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first.data, second.data)
+    np.testing.assert_array_equal(first.privileged, second.privileged)
+    assert not np.array_equal(first.data, other.data)
+
+
+def test_made_slack_is_what_the_hidden_direction_leaves():
+    made = make_privileged(500, 4, 2, random_state=0)
+    y = 2 * made.target - 1
+    np.testing.assert_allclose(np.linalg.norm(made.direction), 1)
+    np.testing.assert_allclose(made.slack, np.maximum(0, 1 - 2 * y * (made.data @ made.direction)))
+
+
+@pytest.mark.parametrize("informativeness", [0.0, 0.5, 1.0])
+def test_informativeness_is_the_squared_correlation_with_the_slack(informativeness):
+    made = make_privileged(20000, 4, 2, informativeness=informativeness, random_state=0)
+    for column in made.privileged.T:
+        assert np.corrcoef(column, made.slack)[0, 1] ** 2 == pytest.approx(informativeness, abs=0.02)
+
+
+def test_privileged_features_are_standardized():
+    made = make_privileged(20000, 4, 2, informativeness=0.5, random_state=0)
+    np.testing.assert_allclose(made.privileged.mean(axis=0), 0, atol=0.02)
+    np.testing.assert_allclose(made.privileged.std(axis=0), 1, atol=0.02)
+
+
+def test_one_example_is_enough():
+    made = make_privileged(1, 1, 1, random_state=0)
+    assert made.data.shape == made.privileged.shape == (1, 1)
+    assert np.isfinite(made.privileged).all()
+
+
+def test_noise_and_flips_make_the_classes_overlap():
+    def wrong_side(**options):
+        made = make_privileged(20000, 4, 2, random_state=0, **options)
+        return np.mean(made.slack > 1)
+
+    assert wrong_side(noise=0, flip_y=0) == 0
+    assert wrong_side(noise=0, flip_y=0.2) == pytest.approx(0.2, abs=0.001)
+    assert wrong_side(noise=1, flip_y=0) == pytest.approx(0.25, abs=0.01)  # angle of 45 degrees between u.x and the sum
+
+
+def test_missing_rows_change_nothing_else():
+    whole, made = make_privileged(random_state=0), make_privileged(random_state=0, missing=0.3)
+    missing = np.isnan(made.privileged).any(axis=1)
+    assert missing.sum() == 60
+    assert np.isnan(made.privileged[missing]).all()
+    np.testing.assert_array_equal(made.privileged[~missing], whole.privileged[~missing])
+    np.testing.assert_array_equal(made.target, whole.target)
+
+
+@pytest.mark.parametrize(
+    ("load", "message"),
+    [
+        (lambda: load_digits_lowres(resolution=3), r"`resolution` is 3.*1, 2 or 4"),
+        (lambda: load_digits_lowres(classes=[3]), r"`classes` is \[3\].*at least two different digits"),
+        (lambda: load_digits_lowres(classes=[3, 12]), r"`classes` is \[3, 12\].*from 0 to 9"),
+        (lambda: make_privileged(0), r"`n_samples` is 0.*at least 1"),
+        (lambda: make_privileged(n_privileged=0), r"`n_privileged` is 0.*at least 1"),
+        (lambda: make_privileged(missing=1.2), r"`missing` is 1.2.*between 0 and 1"),
+        (lambda: make_privileged(flip_y=-0.1), r"`flip_y` is -0.1.*between 0 and 1"),
+        (lambda: make_privileged(noise=-1), r"`noise` is -1.*0 or larger"),
+    ],
+)
+def test_messages(load, message):
+    with pytest.raises(ValueError, match=message):
+        load()
