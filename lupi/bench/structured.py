@@ -16,11 +16,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lupi.bench import structured_peers as peers
 from lupi.datasets.planted_boxes import make_planted_boxes
+from lupi.estimators.jkse import joint_features, joint_kernel
 from lupi.estimators.structural_svm import StructuralSVM
 from lupi.estimators.structural_svm_plus import StructuralSVMPlus
 from lupi.tasks import BoxLocalization, Chain, Multiclass
 from lupi.tasks.joint import Space, alternating_inference, exact_inference, joint_value
 from lupi.vision import Box, best_box
+from lupi.vision.kernel_search import CHI2, box_value, dense_windows, integral_histograms, kernel_branch_and_bound
 
 
 def searches_against_brute_force(n_cases=10_000):
@@ -202,6 +204,40 @@ def multiclass_and_chain():
     return out
 
 
+def kernel_search(n_images=5):
+    """JKSE inference at 47x63 with 200 bins and 50 support vectors, raw and L1-normalized, against dense windows."""
+    X, Y, _ = make_planted_boxes(
+        50 + n_images, shape=(47, 63), n_words=200, n_points=800, object_rate=0.6, random_state=0
+    )
+    out = {}
+    for normalize in (False, True):
+        features = joint_features(BoxLocalization(200), X[:50], Y[:50], normalize)
+        gamma = joint_kernel("chi2", "scale", features, "X").gamma
+        coef = np.random.default_rng(0).uniform(0.1, 1.0, 50)
+        times, dense_times, mismatches = [], [], 0
+        for x in X[50:]:
+            images = integral_histograms(x.rows, x.cols, x.words, *x.shape, 1, 200)
+            if not times:
+                kernel_branch_and_bound(images, features, coef, gamma, CHI2, normalize, 10)
+                dense_windows(images[:3, :3], features, coef, gamma, CHI2, normalize)
+            start = process_time()
+            _, value, _, _ = kernel_branch_and_bound(images, features, coef, gamma, CHI2, normalize, 10**9)
+            times.append(process_time() - start)
+            start = process_time()
+            box, _ = dense_windows(images, features, coef, gamma, CHI2, normalize)
+            dense_times.append(process_time() - start)
+            mismatches += value < box_value(images, *box, features, coef, gamma, CHI2, normalize) - 1e-12
+        name = "normalized" if normalize else "raw"
+        out |= {
+            f"{name}_search_median_s": float(np.median(times)),
+            f"{name}_dense_median_s": float(np.median(dense_times)),
+            f"{name}_ratio": sum(dense_times) / sum(times),
+            f"{name}_worst_ratio": min(d / t for d, t in zip(dense_times, times)),
+            f"{name}_mismatches": int(mismatches),
+        }
+    return out
+
+
 def _seconds(call, *args, **kwargs):
     start = process_time()
     call(*args, **kwargs)
@@ -216,6 +252,7 @@ CASES = {
     "plus": plus_training,
     "dlib": explicit_boxes_against_dlib,
     "sequences": multiclass_and_chain,
+    "kernel_search": kernel_search,
 }
 
 

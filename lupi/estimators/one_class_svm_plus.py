@@ -180,12 +180,13 @@ class OneClassSVMPlus(OutlierMixin, BaseEstimator):
         self.dual_coef_ = alpha[None, self.support_]
         if self._kernel.name != "precomputed":
             self.support_vectors_ = X[self.support_]
-        scale = self.nu * X.shape[0]
-        self.offset_ = float(-scale * solution.certificate.biases[0])
+        rho = -self.nu * X.shape[0] * solution.certificate.biases[0]
+        # A training example on the boundary is inside, whatever the rounding of its kernel values.
+        self.offset_ = float(rho - 1e-9 * abs(rho))
         if eta is not None:
             self.privileged_dual_coef_ = eta[None, available]
             self.privileged_intercept_ = float(solution.certificate.biases[1])
-        self.objective_, self.dual_gap_ = solution.certificate.primal, solution.certificate.gap
+        self.objective_, self.dual_gap_ = solution.certificate.primal, max(solution.certificate.gap, 0.0)
         self.n_iter_ = int(solution.n_iter)
         return self
 

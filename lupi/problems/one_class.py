@@ -40,7 +40,9 @@ def one_class_dual(K: np.ndarray, nu: float) -> OneSpaceDual:
     )
 
 
-def one_class_plus_dual(K: np.ndarray, K_star: np.ndarray, nu: float, lam: float, available: np.ndarray) -> TwoSpaceDual:
+def one_class_plus_dual(
+    K: np.ndarray, K_star: np.ndarray, nu: float, lam: float, available: np.ndarray
+) -> TwoSpaceDual:
     r"""Dual of the one-class SVM+, JKSE+'s problem (Sun et al. 2018, eq. 23).
 
     .. math::

@@ -9,7 +9,12 @@ from numba import njit
 
 from lupi.tasks.checks import check_positive_int, check_positive_real
 from lupi.vision.geometry import Box, WordImage, check_box
-from lupi.vision.subwindow import METHODS, check_weights, search_points
+from lupi.vision.kernel_search import CHI2, INTERSECTION, integral_histograms, kernel_branch_and_bound
+from lupi.vision.subwindow import METHODS, check_weights, grid_edges, search_points
+
+HISTOGRAM_KERNELS = {"chi2": CHI2, "intersection": INTERSECTION}
+# Integral histograms hold one number for each cell and word.
+_MOST_BYTES = 2 * 2**30
 
 
 class BoxLocalization:
@@ -138,6 +143,64 @@ class BoxLocalization:
             loss = self.loss(y_true, box)
             found.append((box, loss, values[k] + base - (c[k] * loss if present else 0.0)))
         return found
+
+    def argmax_kernel(self, x, support, coef, kernel, gamma, normalize):
+        """The box whose histogram has the largest kernel expansion, by branch and bound over all boxes of the grid.
+
+        Parameters
+        ----------
+        x : WordImage
+        support : ndarray of shape (n_support, n_words)
+            Joint features of the support vectors, L1-normalized if ``normalize``.
+        coef : ndarray of shape (n_support,)
+            Positive coefficients.
+        kernel : {"chi2", "intersection"}
+        gamma : float
+            Coefficient of chi2.
+        normalize : bool
+            Whether histograms are divided by their sum.
+
+        Returns
+        -------
+        Box
+        """
+        if kernel not in HISTOGRAM_KERNELS:
+            raise ValueError(
+                f"kernel must be one of {sorted(HISTOGRAM_KERNELS)} for a search over boxes, got {kernel!r}: only these have a "
+                "bound over sets of boxes."
+            )
+        if self.offset:
+            raise ValueError("kernel inference compares histograms of boxes; use BoxLocalization(..., offset=False).")
+        check_weights(np.zeros(self.n_words), x, "n_words")
+        cells = [-(-size // self.grid_step) + 1 for size in x.shape]
+        if 4 * cells[0] * cells[1] * self.n_words > _MOST_BYTES:
+            raise ValueError(
+                f"kernel inference on a grid of {cells[0] - 1} x {cells[1] - 1} cells and {self.n_words} words needs more than "
+                f"{_MOST_BYTES / 2**30:.0f} GB; raise grid_step (now {self.grid_step})."
+            )
+        # Counts stay integers, which single precision holds exactly; the scale goes into the kernel.
+        scale = 1.0 if normalize else self.scale
+        support = np.ascontiguousarray(support, dtype=float) / scale
+        images = integral_histograms(x.rows, x.cols, x.words, *x.shape, self.grid_step, self.n_words)
+        kind = HISTOGRAM_KERNELS[kernel]
+        factor = scale if kind == INTERSECTION else 1.0
+        found, value, upper, _ = kernel_branch_and_bound(
+            images,
+            support,
+            factor * np.asarray(coef, dtype=float),
+            gamma * scale,
+            kind,
+            bool(normalize),
+            self.max_nodes,
+        )
+        if upper > value:
+            warnings.warn(
+                f"branch and bound met max_nodes={self.max_nodes}; the box may not be the best one. Raise max_nodes.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        rows, cols = grid_edges(x.shape[0], self.grid_step), grid_edges(x.shape[1], self.grid_step)
+        return Box(int(rows[found[0]]), int(cols[found[1]]), int(rows[found[2]]), int(cols[found[3]]))
 
     def check(self, X, Y):
         """Raise for inputs that are no word images, words outside the vocabulary, or impossible boxes."""

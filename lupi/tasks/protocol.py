@@ -28,6 +28,8 @@ class Task(Protocol):
         A list with one (y, loss, score) for each loss weight; saves work that the searches share.
     ``outputs(x)``
         All outputs of ``x``, for tasks that can list them (kernel inference of JKSE).
+    ``argmax_kernel(x, support, coef, kernel, gamma, normalize)``
+        The output whose joint feature has the largest kernel expansion (kernel inference of JKSE, without listing outputs).
     ``check(X, Y)``
         Raise ``ValueError`` for data that the task cannot use; called once by ``fit``.
     ``compile(X, Y)``
