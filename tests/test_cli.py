@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_info
 from typer.testing import CliRunner
 
 import lupi
+import lupi.bench
 from lupi.bench import _registry, _runner
 from lupi.bench._registry import Row, Timing, case, cpu_time, load_cases, peer_time
 from lupi.cli import app
@@ -76,6 +77,14 @@ def test_bench_prints_a_table(fake):
     alone = next(line for line in result.stdout.splitlines() if "alone" in line)
     assert "not installed" in alone
     assert "Python" in result.stdout
+    assert "failed" not in result.stdout
+
+
+def test_bench_table_leaves_missing_times_open(only):
+    case("empty", "Nothing measured")(lambda quick: [Row("skipped", None)])
+    line = next(line for line in invoke("bench").stdout.splitlines() if "skipped" in line)
+    assert not re.search(r"\d", line)
+    assert line.count(" - ") == 5
 
 
 def test_bench_quick_is_passed_on(fake):
@@ -161,6 +170,44 @@ def test_cpu_time_warms_up_and_keeps_the_least(monkeypatch):
     calls = []
     timing = cpu_time(lambda: calls.append(1) or len(calls), repeats=3)
     assert timing == Timing(2.0, 4)
+
+
+def test_cpu_time_without_warm_up():
+    calls = []
+    assert cpu_time(lambda: calls.append(1) or len(calls), repeats=1, warmup=False).value == 1
+
+
+def test_cases_are_found_in_files_without_underscore(only, tmp_path, monkeypatch):
+    text = "from lupi.bench._registry import case\ncase({!r}, 'Found')(lambda quick: [])\n"
+    (tmp_path / "made_up_case.py").write_text(text.format("shown"))
+    (tmp_path / "_made_up_helper.py").write_text(text.format("hidden"))
+    monkeypatch.setattr(lupi.bench, "__path__", [str(tmp_path)])
+    assert list(load_cases()) == ["shown"]
+    del sys.modules["lupi.bench.made_up_case"]
+
+
+def test_runner_names_the_unknown_case(fake):
+    with pytest.raises(KeyError, match="nope"):
+        _runner.run(["fake", "nope"])
+
+
+def test_runner_takes_the_cpu_time_of_a_case(fake, monkeypatch):
+    clock = iter([3.0, 5.0])
+    monkeypatch.setattr(_runner, "process_time", lambda: next(clock))
+    assert _runner.run(["fake"])["cases"][0]["cpu_seconds"] == 2.0
+
+
+def test_cpu_model(monkeypatch):
+    monkeypatch.setattr(_runner.Path, "read_text", lambda path: "model name\t: Fast CPU\nmodel name\t: Fast CPU\n")
+    assert _runner._cpu_model() == "Fast CPU"
+
+    def missing(path):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(_runner.Path, "read_text", missing)
+    for processor, expected in (("arm", "arm"), ("", "unknown")):
+        monkeypatch.setattr(_runner.platform, "processor", lambda processor=processor: processor)
+        assert _runner._cpu_model() == expected
 
 
 def test_peers_that_are_not_installed_are_reported():

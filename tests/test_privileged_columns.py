@@ -30,7 +30,7 @@ X, Z = made.data.to_numpy(), made.privileged.to_numpy()
 class Recorder(ClassifierMixin, BaseEstimator):
     """Remembers what it was fitted with; predicts with a linear rule."""
 
-    __metadata_request__fit = {"privileged": True}  # noqa: RUF012
+    __metadata_request__fit = {"privileged": True}
 
     def __init__(self, C=1.0):
         self.C = C

@@ -23,7 +23,8 @@ def test_search_equals_brute_force(method):
         else:
             box, value = row_pairs(images[0], row_edges, col_edges, gt, c)
         t, l, b, r = box
-        assert t < b and l < r
+        assert t < b
+        assert l < r
         own = grid[t:b, l:r].sum() + c * (
             1 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt[0], gt[1], gt[2], gt[3])
         )

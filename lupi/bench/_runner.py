@@ -38,12 +38,10 @@ def run(names=(), *, quick=False, on_start=lambda case: None):
     from threadpoolctl import threadpool_limits
 
     cases = load_cases()
-    unknown = [name for name in names if name not in cases]
-    if unknown:
-        raise KeyError(unknown[0])
+    chosen = [cases[name] for name in names or cases]
     results = []
     with threadpool_limits(limits=1):
-        for case in [cases[name] for name in names or cases]:
+        for case in chosen:
             on_start(case)
             start = process_time()
             rows, error = [], None

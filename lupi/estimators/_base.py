@@ -140,8 +140,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        beta = problem.expansions(solution.x)[0]
-        norm = float(beta @ problem.spaces[0].product(beta))
+        norm = float(solution.certificate.expansions[0] @ solution.certificate.fields[0])
         if norm <= 1e-10 * abs(solution.certificate.primal) and len(problem.spaces) > 1:
             reason = (
                 "With kappa=inf the privileged features must explain every slack, and paying the same slack for all "
@@ -157,7 +156,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     def _store(self, X, Z, available, kept, C, solved):
         """Fitted attributes from the solutions of all classes."""
-        betas = np.vstack([problem.expansions(solution.x)[0] for problem, solution in solved])
+        betas = np.vstack([solution.certificate.expansions[0] for _, solution in solved])
         support = np.flatnonzero(np.any(betas != 0, axis=0))
         self._fitted_on = X.shape[0]
         self.support_ = kept[support]
@@ -168,7 +167,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         if self._kernel.name == "linear":
             self.coef_ = np.asarray(self.dual_coef_ @ self.support_vectors_)
         if Z is not None:
-            expansions = [self._privileged_expansion(p, s, C, available) for p, s in solved]
+            expansions = [self._privileged_expansion(solution.certificate, C, available) for _, solution in solved]
             coefficients = np.vstack([e[0] for e in expansions])[:, available]
             self.privileged_dual_coef_ = coefficients
             self.privileged_intercept_ = np.array([e[1] for e in expansions])

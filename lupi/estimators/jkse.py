@@ -112,7 +112,7 @@ class JKSE(BaseEstimator):
     (True, 2)
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints: dict = {
         "task": [TASK_METHODS],
         "nu": [Real],
         "kernel": [StrOptions(JOINT_KERNELS)],
@@ -271,9 +271,9 @@ class JKSEPlus(JKSE):
     True
     """
 
-    __metadata_request__fit = {"privileged": True}  # noqa: RUF012 - scikit-learn reads it from the class
+    __metadata_request__fit = {"privileged": True}
 
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints: dict = {
         **JKSE._parameter_constraints,
         "lam": POSITIVE,
         "privileged_task": [TASK_METHODS, None],

@@ -94,9 +94,9 @@ class OneClassSVMPlus(OutlierMixin, BaseEstimator):
     array([ 1, -1])
     """
 
-    __metadata_request__fit = {"privileged": True}  # noqa: RUF012 - scikit-learn reads it from the class
+    __metadata_request__fit = {"privileged": True}
 
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints: dict = {
         **KERNEL_CONSTRAINTS,
         "nu": [Real],
         "lam": POSITIVE,

@@ -70,9 +70,9 @@ class StructuralSVMPlus(StructuralPredictor):
     (True, 2)
     """
 
-    __metadata_request__fit = {"privileged": True}  # noqa: RUF012 - scikit-learn reads it from the class
+    __metadata_request__fit = {"privileged": True}
 
-    _parameter_constraints = {  # noqa: RUF012
+    _parameter_constraints = {
         **StructuralSVM._parameter_constraints,
         "privileged_task": [TASK_METHODS, None],
         "lam": [Interval(Real, 0, None, closed="neither")],

@@ -120,7 +120,9 @@ class SVM2Plus(SVMPlus):
     def _approximate(self, Z, available):
         """Nystroem features of the privileged space, where Q would not fit into memory."""
         random_state = check_random_state(self.random_state)
-        self._approximation = LandmarkFeatures.choose(self._privileged_kernel, Z[available], NYSTROEM_RANK, random_state)
+        self._approximation = LandmarkFeatures.choose(
+            self._privileged_kernel, Z[available], NYSTROEM_RANK, random_state
+        )
         warnings.warn(
             f"SVM2Plus: {Z.shape[0]} examples are too many for the matrix Q, so the privileged kernel is replaced by its "
             f"Nystroem approximation with {NYSTROEM_RANK} landmarks; dual_gap_ certifies the problem with the approximate "
@@ -130,8 +132,7 @@ class SVM2Plus(SVMPlus):
         )
         return self._approximation(Z)
 
-    def _privileged_expansion(self, problem, solution, C, available):
-        """v = (1 / lam) sum eta_i z_i and rho = (1 / lam) sum eta_i, where eta = s o a - C xi and xi = Q (s o a)."""
-        signed = problem.expansions(solution.x)[1]
-        eta = np.where(available, signed - C * problem.spaces[1].product(signed), 0.0)
+    def _privileged_expansion(self, certificate, C, available):
+        """V = (1 / lam) sum eta_i z_i and rho = (1 / lam) sum eta_i, where eta = s o a - C xi and xi = Q (s o a)."""
+        eta = np.where(available, certificate.expansions[1] - C * certificate.fields[1], 0.0)
         return eta / self.lam, float(eta.sum() / self.lam)

@@ -131,6 +131,6 @@ class SVM2K(KernelClassifier):
         prices = (self.C * scale, self.C_privileged * scale, self.D * scale)
         return lambda y: svm_2k_dual(decision, privileged, y, *prices, self.epsilon, available)
 
-    def _privileged_expansion(self, problem, solution, C, available):
+    def _privileged_expansion(self, certificate, C, available):
         """Coefficients and intercept of the privileged view's classifier."""
-        return problem.expansions(solution.x)[1], solution.certificate.biases[1]
+        return certificate.expansions[1], certificate.biases[1]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from sklearn.utils._param_validation import StrOptions
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.estimators._base import POSITIVE, KernelClassifier
 from lupi.problems import svm_dual, svm_plus_dual
@@ -116,7 +119,7 @@ class SVMPlus(KernelClassifier):
         **KernelClassifier._parameter_constraints,
         "C": POSITIVE,
         "lam": POSITIVE,
-        "kappa": POSITIVE,
+        "kappa": [Interval(Real, 0, np.inf, closed="right")],
         "correction": [StrOptions({"slack", "labelled"})],
     }
 
@@ -169,7 +172,6 @@ class SVMPlus(KernelClassifier):
         labelled = self.correction == "labelled"
         return lambda y: svm_plus_dual(decision, privileged, y, C, self.kappa, labelled, available)
 
-    def _privileged_expansion(self, problem, solution, C, available):
+    def _privileged_expansion(self, certificate, C, available):
         """w* = (1 / lam) sum eta_i z_i, and b*."""
-        eta = problem.expansions(solution.x)[1]
-        return eta / self.lam, solution.certificate.biases[1]
+        return certificate.expansions[1] / self.lam, certificate.biases[1]

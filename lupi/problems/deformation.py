@@ -1,7 +1,6 @@
 r"""The matrix Q through which privileged features enter SVM2+.
 
-.. math:: Q = \mathrm{diag}(1/C_i) - \lambda\, \mathrm{diag}(1/C_i)\,(\tilde K + \lambda\,\mathrm{diag}(1/C_i))^{-1}\,\mathrm{diag}(1/C_i),
-          \qquad \tilde K = K^* + 1,
+.. math:: Q = P - \lambda P (\tilde K + \lambda P)^{-1} P, \qquad P = \mathrm{diag}(1/C_i),\; \tilde K = K^* + 1,
 
 which is :math:`\frac1C \tilde K (\frac{\lambda}{C} I + \tilde K)^{-1}` for equal weights: Xu et al. (2016), eq. (5), in a form
 whose eigenvalues stay in [0, 1/C). Rows of examples without privileged features are 0.
@@ -10,8 +9,9 @@ whose eigenvalues stay in [0, 1/C). Rows of examples without privileged features
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from scipy.linalg import LinAlgError, cho_factor, lapack, solve_triangular
+
+from lupi.kernels import scale_and_mirror
 
 
 def deformation_matrix(K_star: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray) -> np.ndarray:
@@ -38,26 +38,14 @@ def deformation_matrix(K_star: np.ndarray, C: np.ndarray, lam: float, available:
     if info != 0:
         raise LinAlgError("the privileged kernel matrix is not positive semi-definite")
     Q = inverse.T
-    _scale_and_mirror(Q, np.sqrt(lam) * price)
+    scale_and_mirror(Q, np.sqrt(lam) * price)
+    np.negative(Q, out=Q)
     Q[np.diag_indices(len(Q))] += price
     if everything:
         return Q
     out = np.zeros((len(available), len(available)))
     out[np.ix_(rows, rows)] = Q
     return out
-
-
-@njit(cache=True)
-def _scale_and_mirror(Q, scale):
-    """Q_ij = -scale_i scale_j Q_ij from the upper triangle, written to both, block by block."""
-    n = Q.shape[0]
-    for bi in range(0, n, 64):
-        for bj in range(bi, n, 64):
-            for i in range(bi, min(bi + 64, n)):
-                for j in range(max(bj, i), min(bj + 64, n)):
-                    value = -scale[i] * scale[j] * Q[i, j]
-                    Q[i, j] = value
-                    Q[j, i] = value
 
 
 def deformation_features(features: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray) -> np.ndarray:

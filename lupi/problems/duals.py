@@ -74,7 +74,13 @@ def svm2_plus_dual(
 
 
 def svm_plus_dual(
-    decision: Space, privileged: Space, y: np.ndarray, C: np.ndarray, kappa: float, labelled: bool, available: np.ndarray
+    decision: Space,
+    privileged: Space,
+    y: np.ndarray,
+    C: np.ndarray,
+    kappa: float,
+    labelled: bool,
+    available: np.ndarray,
 ) -> TwoSpaceDual:
     r"""Dual of SVM+ with hinge loss (Vapnik & Vashist 2009; Celik et al. 2015, eq. 2), any kappa, missing rows allowed.
 

@@ -27,6 +27,8 @@ class Certificate:
         Intercept of each space; 0 where a space has none.
     scale : float
         Factor by which (w, biases) had to be stretched to meet constraints that allow no slack; 1 at an optimum.
+    expansions, fields : tuple of ndarray
+        Coefficients of each space's function, and its values on the training examples without bias.
     """
 
     primal: float
@@ -35,6 +37,8 @@ class Certificate:
     violation: float
     biases: np.ndarray
     scale: float
+    expansions: tuple[np.ndarray, ...]
+    fields: tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class KernelQP:
     spaces : tuple of Space
     example : int ndarray of shape (n_variables,)
     coef : ndarray of shape (n_spaces, n_variables)
+        Coefficients -1, 0 or 1.
     p, lower, upper, ridge : ndarray of shape (n_variables,)
     total : ndarray of shape (n_spaces,)
         Right-hand sides :math:`t_m`; ignored for spaces without a bias.
@@ -88,6 +93,15 @@ class KernelQP:
         """Indices of the spaces that have an intercept."""
         return np.array([m for m, space in enumerate(self.spaces) if space.bias], dtype=int)
 
+    @cached_property
+    def _kinds(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The different columns of bias coefficients, and the variables that have each of them."""
+        powers = 3 ** np.arange(len(self.biased))
+        codes = (powers @ (self.coef[self.biased] + 1.0)).astype(int)
+        present = np.flatnonzero(np.bincount(codes))
+        members = [np.flatnonzero(codes == code) for code in present]
+        return np.array([self.coef[self.biased][:, index[0]] for index in members]), members
+
     def expansions(self, x: np.ndarray) -> list[np.ndarray]:
         """Coefficients beta_m of every space's kernel expansion."""
         return [np.bincount(self.example, weights=c * x, minlength=self.n_examples) for c in self.coef]
@@ -97,17 +111,16 @@ class KernelQP:
         return [space.product(beta) for space, beta in zip(self.spaces, self.expansions(x))]
 
     def margins(self, x: np.ndarray, fields: list[np.ndarray] | None = None) -> np.ndarray:
-        """p - sum_m c_m f_m without biases: the negative gradient apart from the ridge."""
+        """P - sum_m c_m f_m without biases: the negative gradient apart from the ridge."""
         fields = self.fields(x) if fields is None else fields
         out = self.p.copy()
         for c, field in zip(self.coef, fields):
             out -= c * field[self.example]
         return out
 
-    def dual_value(self, x: np.ndarray, fields: list[np.ndarray] | None = None) -> float:
+    def dual_value(self, x: np.ndarray) -> float:
         """Value of the (maximized) dual objective at x."""
-        fields = self.fields(x) if fields is None else fields
-        quadratic = sum(float(beta @ field) for beta, field in zip(self.expansions(x), fields))
+        quadratic = sum(float(beta @ field) for beta, field in zip(self.expansions(x), self.fields(x)))
         return float(self.p @ x - 0.5 * quadratic - 0.5 * self.ridge @ (x * x))
 
     def infeasibility(self, x: np.ndarray) -> float:
@@ -135,13 +148,11 @@ class KernelQP:
         conditions leave an interval, its midpoint is taken.
         """
         gradient = margins - self.ridge * x
-        kinds, which = np.unique(self.coef[self.biased].T, axis=0, return_inverse=True)
-        which = which.ravel()
-        low = np.full(len(kinds), -np.inf)
-        high = np.full(len(kinds), np.inf)
-        grow, shrink = x < self.upper, x > self.lower
-        np.maximum.at(low, which[grow], gradient[grow])
-        np.minimum.at(high, which[shrink], gradient[shrink])
+        kinds, members = self._kinds
+        grow = np.where(x < self.upper, gradient, -np.inf)
+        shrink = np.where(x > self.lower, gradient, np.inf)
+        low = np.array([grow[index].max() for index in members])
+        high = np.array([shrink[index].min() for index in members])
         central, violation = central_biases(kinds, low, high)
         biases = np.zeros(len(self.spaces))
         biases[self.biased] = central
@@ -158,21 +169,24 @@ class KernelQP:
 
     def certificate(self, x: np.ndarray, biases: np.ndarray | None = None) -> Certificate:
         """Duality gap and KKT violation of x, from scratch: nothing a solver believes is used."""
-        fields = self.fields(x)
+        betas = self.expansions(x)
+        fields = [space.product(beta) for space, beta in zip(self.spaces, betas)]
         margins = self.margins(x, fields)
         best, violation = self.optimal_biases(x, margins)
         biases = best if biases is None else biases
-        norm = 0.5 * sum(float(beta @ field) for beta, field in zip(self.expansions(x), fields))
+        norm = 0.5 * sum(float(beta @ field) for beta, field in zip(betas, fields))
         biases, scale = self._feasible(margins, biases)
         values = scale * (self.p - margins + self.coef.T @ biases)
         primal = scale**2 * norm + scale * float(self.total @ biases) + float(self.loss(self.p - values).sum())
-        dual = self.dual_value(x, fields)
+        dual = float(self.p @ x - norm - 0.5 * self.ridge @ (x * x))
         size = max(abs(primal), abs(dual))
         gap = (primal - dual) / size if size > 0 else 0.0
         # A point that misses an equality or a bound proves nothing.
         if self.infeasibility(x) > 1e-7:
             gap = np.inf
-        return Certificate(primal, dual, gap if np.isfinite(gap) else np.inf, violation, biases, scale)
+        return Certificate(
+            primal, dual, gap if np.isfinite(gap) else np.inf, violation, biases, scale, tuple(betas), tuple(fields)
+        )
 
     def _feasible(self, margins: np.ndarray, biases: np.ndarray) -> tuple[np.ndarray, float]:
         """Meet the constraints that allow no slack: raise a bias where that always helps, else stretch the functions."""

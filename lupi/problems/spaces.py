@@ -7,10 +7,26 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from numba import njit
+
+
+@njit(cache=True, fastmath=True, nogil=True)
+def _sparse_product(matrix, coefficients):
+    """Symmetric matrix times a vector with many zeros: reads only the rows that count."""
+    out = np.zeros(matrix.shape[0])
+    for i in range(coefficients.shape[0]):
+        c = coefficients[i]
+        if c != 0.0:
+            row = matrix[i]
+            for t in range(row.shape[0]):
+                out[t] += c * row[t]
+    return out
 
 
 class RowSource(Protocol):
     """Rows of a kernel matrix that is too large to be held (``lupi.kernels.KernelRows``)."""
+
+    capacity: int
 
     def __len__(self) -> int: ...
 
@@ -90,7 +106,7 @@ class Space:
             return self.weight * (self.factor @ (self.factor.T @ coefficients))
         if self.source is not None:
             return self.weight * self.source.product(coefficients)
-        return self.weight * (self.dense @ coefficients)
+        return self.weight * _sparse_product(self.dense, coefficients)
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         """Full rows, before ``weight``."""

@@ -66,9 +66,7 @@ def polish(
     return Solution(best.x, best.certificate, best.n_iter + done, best.converged, best.solver)
 
 
-def _newton_on_free(
-    problem: KernelQP, x: np.ndarray, free: np.ndarray, E: np.ndarray, total: np.ndarray
-) -> np.ndarray:
+def _newton_on_free(problem: KernelQP, x: np.ndarray, free: np.ndarray, E: np.ndarray, total: np.ndarray) -> np.ndarray:
     """Move the free variables of x to the solution of their equality-constrained problem; returns the multipliers."""
     if len(free) == 0:
         biases, _ = problem.optimal_biases(x, problem.margins(x))

@@ -16,8 +16,8 @@ from lupi.solvers.solution import Solution
 
 # A tolerance below this is met by SMO to this one, followed by active-set steps.
 LOOSE = 1e-3
-# Factorizing this many free variables takes a few milliseconds: exactness for free.
-CHEAP_FREE = 300
+# With this many variables active-set steps take about a millisecond: exactness for free.
+SMALL = 200
 # Beyond this many variables a factorization would cost more memory and time than further SMO steps.
 MOST_FACTORIZED = 8000
 
@@ -52,7 +52,7 @@ def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) ->
     if problem.diverges(solution.x):
         return replace(solution, converged=False)
     free = int(np.sum((solution.x > problem.lower) & (solution.x < problem.upper)))
-    if not _good(solution, tol) or free <= CHEAP_FREE:
+    if not _good(solution, tol) or problem.n_variables <= SMALL:
         if free <= MOST_FACTORIZED and not _exact(solution):
             solution = polish(problem, solution)
         if _good(solution, tol):
@@ -68,7 +68,9 @@ def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) ->
         if _good(solution, tol) or solution.certificate.gap <= min(tol, 1e-6):
             return replace(solution, converged=True)
     if isinstance(problem, OneSpaceDual | TwoSpaceDual):
-        more = solve_smo(problem, tol=tol, max_iter=50 * max(20_000, 40 * problem.n_examples) if max_iter < 0 else max_iter)
+        more = solve_smo(
+            problem, tol=tol, max_iter=50 * max(20_000, 40 * problem.n_examples) if max_iter < 0 else max_iter
+        )
         solution = more.better(solution)
     return replace(solution, converged=_good(solution, tol))
 

@@ -75,14 +75,13 @@ def solve_n_slack(
     """
     certificate = Certificate(problem, tol, callback)
     store = PlaneStore(problem.n_samples, problem.n_features, problem.cap)
-    everyone = np.arange(problem.n_samples)
     n_iter = 0
     for n_iter in range(1, max_iter + 1):
         psi, loss = certificate.planes(store.w)
         if certificate.update(store.w, psi, loss, store.dual, n_iter):
             break
         psi = np.asarray(psi)
-        gap = sum(max(store.add(i, psi[i], loss[i]), 0.0) for i in everyone)
+        gap = float(sum(max(store.add(i, psi[i], loss[i]), 0.0) for i in range(problem.n_samples)))
         store.ascend_all(max_sweeps=300, target=max(0.05 * gap, 1e-14))
         store.tidy()
     return certificate.solution(n_iter)

@@ -8,11 +8,11 @@ from lupi.problems import KernelQP, OneSpaceDual, TwoSpaceDual
 from lupi.solvers.smo import UNLIMITED, OneSpaceState, TwoSpaceState, start_point
 from lupi.solvers.solution import Solution
 
-WORKING_SET = 512
+SMALLEST_SET, LARGEST_SET = 256, 2048
 
 
 def solve_decomposition(
-    problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, working_set: int = WORKING_SET
+    problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, working_set: int | None = None
 ) -> Solution:
     """Repeat: take the worst violators of the optimality conditions, solve for them alone, update all gradients.
 
@@ -26,11 +26,15 @@ def solve_decomposition(
         Largest KKT violation allowed.
     max_iter : int
         Largest number of SMO steps in all; -1 for none.
-    working_set : int
-        Examples in a sub-problem.
+    working_set : int, optional
+        Examples in a sub-problem; by default as many as the row caches hold, between 256 and 2048. Larger sets need far
+        fewer rounds.
     """
     if not isinstance(problem, OneSpaceDual | TwoSpaceDual):
         raise ValueError(f"solver='decomposition' needs a one-space or two-space dual; got {type(problem).__name__}")
+    if working_set is None:
+        held = [space.source.capacity for space in problem.spaces if space.source is not None]
+        working_set = int(np.clip(min(held, default=LARGEST_SET), SMALLEST_SET, LARGEST_SET))
     limit = UNLIMITED if max_iter < 0 else max_iter
     x = start_point(problem)
     fields = problem.fields(x) if x.any() else [np.zeros(problem.n_examples) for _ in problem.spaces]

@@ -95,10 +95,11 @@ class CompiledEngine:
     """Frank-Wolfe steps in the oracle's own compiled loop."""
 
     def __init__(self, problem: StructuralProblem):
-        self.oracle: Any = problem.oracle
+        oracle: Any = problem.oracle
+        self.oracle = oracle
         self.cap = problem.cap
         self.w = np.zeros(problem.n_features)
-        self.state = self.oracle.start()
+        self.state = oracle.start()
 
     @property
     def dual(self) -> float:

@@ -14,6 +14,9 @@ from lupi.solvers.solution import Solution
 
 MAX_STEPS = 100
 
+# Changes of the variables, explicit weights, intercepts, and multipliers of the lower and upper bounds.
+Direction = tuple[np.ndarray, dict[int, np.ndarray], np.ndarray, np.ndarray, np.ndarray]
+
 
 def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
     """Mehrotra's predictor-corrector method, finished by an active-set step.
@@ -35,12 +38,11 @@ def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int 
     goal = min(tol, 1e-6) * 1e-3
     converged = False
     steps = 0
-    for steps in range(1, limit + 1):
+    while steps < limit and not converged and not iterate.stalled:
+        steps += 1
         try:
             converged = iterate.advance(goal)
         except LinAlgError:
-            break
-        if converged or iterate.stalled:
             break
     x = np.clip(iterate.x, problem.lower, problem.upper)
     rough = Solution.certify(problem, x, steps, converged, "interior_point", iterate.biases_of(problem))
@@ -57,7 +59,9 @@ def _merged(problem: KernelQP) -> KernelQP:
     first, second = problem.spaces
     signs = problem.coef[0] * problem.coef[1]
     matrix = first.weight * first.dense + second.weight * signs[:, None] * second.dense * signs
-    return replace(problem, spaces=(Space(matrix=matrix, bias=first.bias),), coef=problem.coef[:1], total=problem.total[:1])
+    return replace(
+        problem, spaces=(Space(matrix=matrix, bias=first.bias),), coef=problem.coef[:1], total=problem.total[:1]
+    )
 
 
 class _Iterate:
@@ -164,14 +168,22 @@ class _Iterate:
             residual[-1] = -e
         return residual
 
-    def _direction(self, r, feature_residual, e, target_below, target_above):
+    def _direction(
+        self,
+        r: np.ndarray,
+        feature_residual: dict[int, np.ndarray],
+        e: np.ndarray,
+        target_below: np.ndarray,
+        target_above: np.ndarray,
+    ) -> Direction:
+        """Newton direction towards complementarity products that differ from the current ones by the targets."""
         rhs = r + target_below / self.below - target_above / self.above
         dx, weights, biases = self.system.solve(rhs, feature_residual, e)
         dzl = np.where(self.has_lower, (target_below - self.z_below * dx) / self.below, 0.0)
         dzu = np.where(self.has_upper, (target_above + self.z_above * dx) / self.above, 0.0)
         return dx, weights, biases, dzl, dzu
 
-    def _room(self, direction) -> float:
+    def _room(self, direction: Direction) -> float:
         """Longest step that keeps every distance and multiplier positive."""
         dx, _, _, dzl, dzu = direction
         room = 1.0
@@ -186,7 +198,7 @@ class _Iterate:
                 room = min(room, float(np.min(-value[falling] / change[falling])))
         return room
 
-    def _move(self, direction, length: float) -> None:
+    def _move(self, direction: Direction, length: float) -> None:
         dx, weights, biases, dzl, dzu = direction
         self.x = self.x + length * dx
         self.below = self.below + length * np.where(self.has_lower, dx, 0.0)

@@ -49,7 +49,7 @@ def _explicit(problem: KernelQP, m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cross(left: np.ndarray, weight: np.ndarray, right: np.ndarray | None = None, chunk: int = 4096) -> np.ndarray:
-    """left' diag(weight) right in chunks that stay in cache; the lower triangle of left' diag(weight) left by default."""
+    """Left' diag(weight) right in chunks that stay in cache; the lower triangle of left' diag(weight) left by default."""
     width = left.shape[1] if right is None else right.shape[1]
     out = np.zeros((left.shape[1], width), order="F")
     root = np.sqrt(weight) if right is None else weight

@@ -160,7 +160,7 @@ class PlaneStore:
         m = self.count[i]
         grad = self.losses[i, :m] - self.planes[i, :m] @ self.w
         new = loss - psi @ self.w
-        gap = self.cap * max(new, grad.max()) - self.alpha[i, :m] @ grad
+        gap = float(self.cap * max(new, grad.max()) - self.alpha[i, :m] @ grad)
         if new <= grad.max() + 1e-12 * (1.0 + abs(new)):
             return gap
         k = m if m < self.slots else self._free(i, grad)

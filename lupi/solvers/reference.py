@@ -44,9 +44,7 @@ def solve_reference(problem: KernelQP, *, tol: float = 1e-9, max_iter: int = -1)
         "feastol": tol,
         "maxiters": 200 if max_iter < 0 else max_iter,
     }
-    out = solvers.qp(
-        matrix(qp["P"]), matrix(qp["q"]), G, matrix(h), matrix(qp["A"]), matrix(qp["b"]), options=options
-    )
+    out = solvers.qp(matrix(qp["P"]), matrix(qp["q"]), G, matrix(h), matrix(qp["A"]), matrix(qp["b"]), options=options)
     x = np.clip(np.array(out["x"]).ravel(), qp["lb"], qp["ub"])
     biases = np.zeros(len(problem.spaces))
     biases[problem.biased] = np.array(out["y"]).ravel()

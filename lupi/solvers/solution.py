@@ -35,7 +35,13 @@ class Solution:
 
     @classmethod
     def certify(
-        cls, problem: KernelQP, x: np.ndarray, n_iter: int, converged: bool, solver: str, biases: np.ndarray | None = None
+        cls,
+        problem: KernelQP,
+        x: np.ndarray,
+        n_iter: int,
+        converged: bool,
+        solver: str,
+        biases: np.ndarray | None = None,
     ) -> Solution:
         """Solution whose certificate is computed from the dual point."""
         return cls(x, problem.certificate(x, biases), n_iter, converged, solver)

@@ -122,7 +122,7 @@ class MulticlassOracle:
 
 
 class ClassPlanes:
-    """The planes :math:`(e_{y_i} - e_{y}) \\otimes x_i`, stored by their labels."""
+    r"""The planes :math:`(e_{y_i} - e_{y}) \otimes x_i`, stored by their labels."""
 
     def __init__(self, oracle: MulticlassOracle, found: np.ndarray):
         self.oracle, self.found = oracle, found

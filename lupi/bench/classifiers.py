@@ -1,0 +1,216 @@
+"""SVM+ and SVM2+ beside generic QP solvers and scikit-learn's SVC."""
+
+from __future__ import annotations
+
+import resource
+
+from lupi.bench._registry import Row, case, cpu_time, peer_time
+
+
+def _data(n, n_features=50, n_privileged=20, seed=0):
+    from sklearn.preprocessing import StandardScaler
+
+    from lupi.datasets import make_privileged
+
+    data = make_privileged(n_samples=n, n_features=n_features, n_privileged=n_privileged, random_state=seed)
+    X = StandardScaler().fit_transform(data.data)
+    return X, data.privileged, (data.target == data.target.max()) * 2.0 - 1.0
+
+
+def _dual(n, kernel, *, correction, kappa, lam=1.0, C=1.0):
+    """The SVM+ dual with its kernel matrices formed: only the solve is timed."""
+    import numpy as np
+
+    from lupi.kernels import Kernel, resolve_gamma
+    from lupi.problems import Space, svm_plus_dual
+
+    X, Z, y = _data(n)
+    decision = (
+        Space(factor=X / np.sqrt(X.shape[1])) if kernel == "linear" else Space(matrix=Kernel("rbf", gamma=1 / 50)(X))
+    )
+    privileged = Space(matrix=Kernel("rbf", gamma=resolve_gamma("scale", Z))(Z), weight=1.0 / lam)
+    return svm_plus_dual(
+        decision, privileged, y, np.full(n, C), kappa, correction == "labelled", np.ones(n, dtype=bool)
+    )
+
+
+def _against(what, problem, peers, target, *, tol=1e-3):
+    """Our solve and each peer's on one dual, with the objective difference that says whether the work was equal."""
+    from lupi.bench._peers import PEERS
+    from lupi.solvers import SOLVERS
+    from lupi.solvers.reference import dense_qp
+
+    ours = cpu_time(lambda: SOLVERS["auto"](problem, tol=tol))
+    value = ours.value.certificate.dual
+    qp = dense_qp(problem)
+    rows = []
+    for name in peers:
+        module, solve = PEERS[name]
+        peer = peer_time(module, lambda solve=solve: solve(qp), repeats=1, warmup=False)
+        difference = None
+        if peer.value is not None and len(peer.value):
+            theirs = problem.dual_value(peer.value)
+            difference = (value - theirs) / abs(theirs)
+        rows.append(
+            Row(
+                what,
+                ours.seconds,
+                peer=name,
+                peer_seconds=peer.seconds,
+                objective_difference=difference,
+                gap=ours.value.certificate.gap,
+                target=target,
+                note=peer.note or f"KKT violation {ours.value.certificate.violation:.1e}",
+            )
+        )
+    return rows
+
+
+ALL = ("CVXOPT", "PIQP", "HiGHS")
+
+
+@case("svm-plus-labelled", "SVM+ labelled, rbf / rbf, n = 2000, C = lam = 1, kappa = 5, KKT 1e-3")
+def svm_plus_labelled(quick):
+    """>= 50x the fastest generic solver, goal 100x."""
+    n = 200 if quick else 2000
+    problem = _dual(n, "rbf", correction="labelled", kappa=5.0)
+    return _against(f"labelled rbf/rbf n={n}", problem, ALL, ">= 50x the fastest")
+
+
+@case("svm-plus-slack", "SVM+ slack, rbf / rbf, n = 2000, kappa = inf, KKT 1e-3")
+def svm_plus_slack(quick):
+    """>= 30x PIQP."""
+    n = 200 if quick else 2000
+    problem = _dual(n, "rbf", correction="slack", kappa=float("inf"))
+    return _against(f"slack rbf/rbf n={n}", problem, ("PIQP", "CVXOPT"), ">= 30x PIQP")
+
+
+@case("svm-plus-linear-rbf", "SVM+ slack, linear X / rbf Z, n = 1000, kappa = inf, KKT 1e-3")
+def svm_plus_linear_rbf(quick):
+    """>= 5x HiGHS."""
+    n = 200 if quick else 1000
+    problem = _dual(n, "linear", correction="slack", kappa=float("inf"))
+    return _against(f"slack linear/rbf n={n}", problem, ALL, ">= 5x HiGHS")
+
+
+@case("svm-plus-certified", "The same with lam = 0.01, certified gap 1e-6")
+def svm_plus_certified(quick):
+    """>= 3x HiGHS."""
+    n = 200 if quick else 1000
+    problem = _dual(n, "linear", correction="slack", kappa=float("inf"), lam=0.01)
+    return _against(f"slack linear/rbf lam=0.01 n={n}", problem, ALL, ">= 3x HiGHS, gap <= 1e-6", tol=1e-7)
+
+
+@case("svm2-plus-ovr", "SVM2+ one-vs-rest, 76 and 102 classes, wide features, vs one-vs-rest SVC on X alone")
+def svm2_plus_ovr(quick):
+    """<= 1.0x the time of one-vs-rest SVC; >= 250x a generic QP on SVM+."""
+    import numpy as np
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.svm import SVC
+
+    from lupi.bench._peers import PEERS
+    from lupi.estimators.svm2_plus import SVM2Plus
+
+    shapes = [(6, 10, 200, 100)] if quick else [(76, 10, 4096, 2000), (102, 10, 4096, 29535)]
+    rows = []
+    for n_classes, per_class, d, s in shapes:
+        rng = np.random.default_rng(0)
+        y = np.repeat(np.arange(n_classes), per_class)
+        # Unit rows around class centres, like normalized network features and text.
+        X = rng.standard_normal((n_classes, d))[y] + 1.5 * rng.standard_normal((len(y), d))
+        Z = rng.standard_normal((n_classes, s))[y] + 1.5 * rng.standard_normal((len(y), s))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        Z /= np.linalg.norm(Z, axis=1, keepdims=True)
+        model = SVM2Plus(C=10.0, kernel="linear", privileged_kernel="linear", kappa=np.inf)
+        ours = cpu_time(lambda: model.fit(X, y, privileged=Z), repeats=1 if quick else 2)
+        svc = cpu_time(lambda: OneVsRestClassifier(SVC(C=10.0, kernel="linear")).fit(X, y), repeats=1, warmup=False)
+        K = X @ X.T
+        precomputed = cpu_time(
+            lambda: OneVsRestClassifier(SVC(C=10.0, kernel="precomputed")).fit(K, y), repeats=1, warmup=False
+        )
+        what = f"{n_classes} classes n={len(y)} d={d} s={s}"
+        gap = ours.value.dual_gap_
+        rows.append(Row(what, ours.seconds, "SVC one-vs-rest on X", svc.seconds, gap=gap, target="<= 1.0x its time"))
+        rows.append(
+            Row(
+                what,
+                ours.seconds,
+                "the same, kernel matrix given",
+                precomputed.seconds,
+                gap=gap,
+                note="our time includes both kernel matrices and Q; theirs excludes the kernel matrix",
+            )
+        )
+        rows.append(_generic_ovr(what, X, Z, y, ours, PEERS))
+    return rows
+
+
+def _generic_ovr(what, X, Z, y, ours, peers):
+    """A generic QP on the SVM+ dual of one class, times the number of classes."""
+    import numpy as np
+
+    from lupi.problems import Space, svm_plus_dual
+    from lupi.solvers.reference import dense_qp
+
+    n_classes = len(np.unique(y))
+    signed = np.where(y == 0, 1.0, -1.0)
+    everything = np.ones(len(y), dtype=bool)
+    dual = svm_plus_dual(
+        Space(matrix=X @ X.T), Space(matrix=Z @ Z.T), signed, np.full(len(y), 10.0), np.inf, False, everything
+    )
+    qp = dense_qp(dual)
+    times = {
+        name: peer_time(module, lambda solve=solve: solve(qp), repeats=1, warmup=False)
+        for name, (module, solve) in peers.items()
+        if name != "HiGHS"
+    }
+    seconds = [t.seconds for t in times.values() if t.seconds is not None]
+    if not seconds:
+        return Row(what, ours.seconds, "generic QP on SVM+", None, target=">= 250x", note="not installed")
+    best = min((t.seconds, name) for name, t in times.items() if t.seconds is not None)
+    return Row(
+        what,
+        ours.seconds,
+        f"{best[1]} on SVM+, one class x {n_classes}",
+        best[0] * n_classes,
+        target=">= 250x",
+        note="one class measured, the others taken as equal",
+    )
+
+
+@case("svm2-plus-rbf", "SVM2+ rbf, n = 5000, with kernel matrices and Q, vs SVC")
+def svm2_plus_rbf(quick):
+    """<= 6x the time of SVC, goal 2x."""
+    from sklearn.svm import SVC
+
+    from lupi.estimators.svm2_plus import SVM2Plus
+
+    n = 400 if quick else 5000
+    X, Z, y = _data(n)
+    ours = cpu_time(lambda: SVM2Plus().fit(X, y, privileged=Z), repeats=1 if quick else 2)
+    peer = cpu_time(lambda: SVC().fit(X, y), repeats=1 if quick else 2)
+    return [Row(f"rbf n={n}", ours.seconds, "SVC", peer.seconds, gap=ours.value.dual_gap_, target="<= 6x SVC's time")]
+
+
+@case("large", "n = 30,000, rbf, default cache: peak memory")
+def large(quick):
+    """SVMPlus and SVM2Plus finish within 4 GB."""
+    import warnings
+
+    from lupi.estimators.svm2_plus import SVM2Plus
+    from lupi.estimators.svm_plus import SVMPlus
+
+    n = 1000 if quick else 30_000
+    X, Z, y = _data(n)
+    rows = []
+    for cls in (SVMPlus, SVM2Plus):
+        model = cls(cache_size=4 if quick else 200)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            ours = cpu_time(lambda model=model: model.fit(X, y, privileged=Z), repeats=1, warmup=False)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        rows.append(
+            Row(f"{cls.__name__} n={n}", ours.seconds, gap=ours.value.dual_gap_, target="<= 4 GB",
+                note=f"peak memory of the process {peak:.2f} GB")
+        )  # fmt: skip
+    return rows
