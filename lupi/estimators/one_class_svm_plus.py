@@ -90,7 +90,7 @@ class OneClassSVMPlus(OutlierMixin, BaseEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X, Z = rng.normal(size=(60, 2)), rng.normal(size=(60, 1))
     >>> model = OneClassSVMPlus(nu=0.1).fit(X, privileged=Z)
-    >>> model.predict([[0.0, 0.0], [6.0, 6.0]])
+    >>> model.predict(np.vstack([X[:1], [[6.0, 6.0]]]))
     array([ 1, -1])
     """
 
