@@ -31,13 +31,16 @@ class MultiLabel:
         self.n_features = self.n_unary + len(self.pairs)
 
     def joint_feature(self, x, y):
+        """Inputs of the labels that are on, then the pairs that are on together."""
         y = np.asarray(y)
         return np.concatenate([np.outer(y, x).ravel(), [y[a] * y[b] for a, b in self.pairs]])
 
     def loss(self, y_true, y):
+        """Share of wrong labels."""
         return float(np.mean(np.asarray(y_true) != np.asarray(y)))
 
     def argmax(self, w, x, y_true=None, loss_weight=0.0):
+        """Try all label sets."""
         score = self.outputs @ (w[: self.n_unary].reshape(-1, len(x)) @ x) + self.together @ w[self.n_unary :]
         if y_true is not None:
             score = score + loss_weight * np.mean(self.outputs != np.asarray(y_true), axis=1)
