@@ -17,6 +17,8 @@ from lupi.solvers.structural import Certificate, StructuralSolution
 
 # Passes between two certificates when the running estimate has not called for one earlier.
 _CHECK_EVERY = 5
+# Plain Frank-Wolfe steps are cheap but creep on strongly coupled problems: after this many passes planes are kept.
+_SWITCH = 60
 
 
 def solve_frank_wolfe(
@@ -62,6 +64,8 @@ def solve_frank_wolfe(
     checked = n_iter = 0
     next_check = 2 if problem.n_samples > 1 else 1
     for n_iter in range(1, max_iter + 1):
+        if n_iter == _SWITCH and hasattr(problem.oracle, "blocks"):
+            engine = CachedEngine(problem, *problem.oracle.blocks(engine.state))
         certificate.n_oracle_calls += problem.n_samples
         engine.run_pass(_order(gaps, n_iter, rng), gaps)
         if average:
@@ -115,11 +119,13 @@ class CompiledEngine:
 
 
 class CachedEngine:
-    """Oracle calls from Python; every plane is stored and re-used."""
+    """Oracle calls from Python; every plane is stored and re-used. May take over another engine's blocks."""
 
-    def __init__(self, problem: StructuralProblem):
+    def __init__(self, problem: StructuralProblem, blocks: np.ndarray | None = None, linear: np.ndarray | None = None):
         self.oracle = problem.oracle
         self.store = PlaneStore(problem.n_samples, problem.n_features, problem.cap)
+        if blocks is not None and linear is not None:
+            self.store.start_from(blocks, linear)
 
     @property
     def w(self) -> np.ndarray:

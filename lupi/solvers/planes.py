@@ -150,6 +150,14 @@ class PlaneStore:
         self.count = np.ones(n, dtype=np.int64)
         self.w = np.zeros(d)
 
+    def start_from(self, blocks: np.ndarray, linear: np.ndarray) -> None:
+        """Begin with one plane for each block: the mean plane of another solver, with all of the weight."""
+        self.planes[:, 1], self.losses[:, 1] = blocks / self.cap, linear / self.cap
+        self.alpha[:, 0], self.alpha[:, 1] = 0.0, self.cap
+        self.gram[:, 1, 1] = np.einsum("id,id->i", self.planes[:, 1], self.planes[:, 1])
+        self.count[:] = 2
+        self.w = blocks.sum(axis=0)
+
     @property
     def dual(self) -> float:
         """Dual objective."""

@@ -96,6 +96,10 @@ class ChainOracle:
         """Block vectors and their linear parts."""
         return np.zeros((self.n_samples, self.n_features)), np.zeros(self.n_samples)
 
+    def blocks(self, state) -> tuple[np.ndarray, np.ndarray]:
+        """Block vectors and their linear parts, for a solver that takes over."""
+        return state
+
     def linear_part(self, state) -> float:
         """Sum of dual weight times loss."""
         return float(state[1].sum())
