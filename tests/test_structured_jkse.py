@@ -43,11 +43,17 @@ def test_plain_is_scikit_learns_one_class_svm(nu, kernel):
 def test_plus_reaches_the_reference_qp_and_satisfies_the_constraints(lam):
     X, Z = cloud()
     Z[::7] = np.nan
+    X[7] = 5.0
     fits = [OneClassSVMPlus(nu=0.3, lam=lam, solver=s, tol=1e-6).fit(X, privileged=Z) for s in ("auto", "reference")]
-    assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=1e-4)
+    assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=1e-3)
     assert fits[0].dual_gap_ < 1e-6
     assert fits[0].dual_coef_.sum() == pytest.approx(0.3 * len(X))
     assert abs(fits[0].privileged_dual_coef_.sum()) < 1e-8 / lam
+    # An example without a privileged row keeps the box of the plain machine; the others may exceed it.
+    alpha = np.zeros(len(X))
+    alpha[fits[0].support_] = fits[0].dual_coef_[0]
+    assert alpha[::7].max() == pytest.approx(1.0)
+    assert alpha.max() > 1.1
 
 
 def test_small_lam_and_definite_kernel_give_the_plain_machine():

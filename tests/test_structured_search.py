@@ -35,11 +35,12 @@ def test_search_equals_brute_force(method):
 
 def test_overlap_ranges_are_attained():
     rng = np.random.default_rng(1)
-    for _ in range(300):
-        gt = np.array([*np.sort(rng.choice(8, 2, replace=False)), *np.sort(rng.choice(8, 2, replace=False))])[
-            [0, 2, 1, 3]
-        ]
+    compared = 0
+    for k in range(600):
         ends = np.sort(rng.integers(0, 9, (4, 2)), axis=1)
+        gt = np.array([0, 0, 1, 1]) + rng.integers(0, 4, 4) * [1, 1, 2, 2] + [0, 0, 3, 3]
+        if k % 2:  # every box of the set contains a common core, and the true edges lie within the intervals
+            ends = np.array([[0, 3], [0, 2], [4, 8], [5, 8]])
         (t0, t1), (l0, l1), (b0, b1), (r0, r1) = ends
         ious = [
             Box(t, l, b, r).iou(Box(*gt))
@@ -68,6 +69,8 @@ def test_overlap_ranges_are_attained():
         if t1 < b0 and l1 < r0:
             assert low == pytest.approx(min(ious))
             assert high == pytest.approx(max(ious))
+            compared += 1
+    assert compared > 250
 
 
 @pytest.mark.parametrize(("step", "loss_weight"), [(1, 0.0), (1, 1.0), (3, 0.5), (5, -0.7)])
