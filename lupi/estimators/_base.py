@@ -29,6 +29,18 @@ KERNEL_CONSTRAINTS = {
     }.items()
 }
 
+# What a fit leaves behind only with certain kernels, or only with privileged features.
+OPTIONAL_ATTRIBUTES = (
+    "support_vectors_",
+    "coef_",
+    "privileged_dual_coef_",
+    "privileged_intercept_",
+    "privileged_coef_",
+    "_privileged_rows",
+    "_privileged_data",
+    "_privileged_weights",
+)
+
 
 class KernelClassifier(ClassifierMixin, BaseEstimator):
     """Frame of SVMPlus, SVM2Plus and SVM2K.
@@ -138,24 +150,30 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
                 f"{solution.certificate.violation:.2g} (tol={self.tol:g}); the relative duality gap is "
                 f"{solution.certificate.gap:.2g}. Increase max_iter, scale the features, or lower C.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         norm = float(solution.certificate.expansions[0] @ solution.certificate.fields[0])
-        if norm <= 1e-10 * abs(solution.certificate.primal) and len(problem.spaces) > 1:
+        # With features in the thousands a small w is no collapse: the decision must be the same everywhere, too.
+        flat = float(np.ptp(solution.certificate.fields[0])) <= 1e-3
+        collapsed = solution.converged and flat and norm <= 1e-10 * abs(solution.certificate.primal)
+        if collapsed and len(problem.spaces) > 1:
             reason = (
                 "With kappa=inf the privileged features must explain every slack, and paying the same slack for all "
                 "examples is cheaper than using X: use a finite kappa (3 is the default)"
                 if np.isinf(getattr(self, "kappa", 1.0))
-                else "Slack is cheaper than using X: use a larger C"
+                else "Slack is cheaper than using X: use a larger C or, with SVM+ and SVM2+, a kappa closer to 1"
             )
             warnings.warn(
                 f"{type(self).__name__}: the solution collapsed to w = 0, the same decision for every example. {reason}.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _store(self, X, Z, available, kept, C, solved):
         """Fitted attributes from the solutions of all classes."""
+        # Nothing of an earlier fit with another kernel or with privileged features may remain.
+        for name in OPTIONAL_ATTRIBUTES:
+            self.__dict__.pop(name, None)
         betas = np.vstack([solution.certificate.expansions[0] for _, solution in solved])
         support = np.flatnonzero(np.any(betas != 0, axis=0))
         self._fitted_on = X.shape[0]
@@ -228,7 +246,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[chosen]
 
-    def correction(self, privileged):
+    def correcting_function(self, privileged):
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard an example is.
 
         Parameters
