@@ -13,6 +13,11 @@ _PUBLIC = {
     "RankTransfer": "lupi.estimators.rank_transfer",
     "RankTransferCV": "lupi.estimators.rank_transfer_cv",
     "PrivilegedColumns": "lupi.estimators.privileged_columns",
+    "StructuralSVM": "lupi.estimators.structural_svm",
+    "StructuralSVMPlus": "lupi.estimators.structural_svm_plus",
+    "JKSE": "lupi.estimators.jkse",
+    "JKSEPlus": "lupi.estimators.jkse",
+    "OneClassSVMPlus": "lupi.estimators.one_class_svm_plus",
 }
 
 __all__ = ["__version__", *_PUBLIC]
