@@ -99,6 +99,7 @@ def test_threads_give_the_same_fit():
         StructuralSVM(BoxLocalization(15), solver="cutting_plane", n_jobs=j, tol=0.01).fit(X, Y) for j in (None, 2)
     )
     np.testing.assert_array_equal(one.coef_, two.coef_)
+    assert one.predict(X) == two.predict(X)
 
 
 def test_few_slots_merge_planes_without_losing_the_optimum(monkeypatch):

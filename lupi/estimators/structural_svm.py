@@ -17,7 +17,7 @@ from lupi.problems.structural import StructuralProblem, relative_gap
 from lupi.solvers.cutting_plane import solve_n_slack, solve_one_slack
 from lupi.solvers.frank_wolfe import solve_frank_wolfe
 from lupi.tasks.oracle import task_oracle
-from lupi.tasks.protocol import argmax_batch
+from lupi.tasks.protocol import predict_batch
 
 # Every solver has the signature f(problem, *, tol, max_iter, callback, ...) -> StructuralSolution.
 SOLVERS = {"bcfw": solve_frank_wolfe, "cutting_plane": solve_one_slack, "n_slack": solve_n_slack}
@@ -39,7 +39,7 @@ def check_examples(X, Y, task):
 
 
 class StructuralPredictor(BaseEstimator):
-    """Prediction and scoring with ``task_`` and ``coef_``; the part that all linear structural estimators share."""
+    """Prediction and scoring with ``task`` and ``coef_``; the part that all linear structural estimators share."""
 
     def predict(self, X):
         """The best output of each input.
@@ -54,7 +54,7 @@ class StructuralPredictor(BaseEstimator):
             One output for each input; an array when the outputs are numbers.
         """
         check_is_fitted(self, "coef_")
-        found = argmax_batch(self.task, self.coef_, X)
+        found = predict_batch(self.task, self.coef_, X, self.n_jobs)
         return np.asarray(found) if len(found) and isinstance(found[0], (Integral, Real)) else found
 
     def score(self, X, Y):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
 
 
 @runtime_checkable
@@ -54,13 +55,13 @@ class Task(Protocol):
         ...
 
 
-def argmax_batch(task: Task, w: np.ndarray, X: Any, Y_true: Any = None, loss_weight: float = 0.0) -> list:
-    """``task.argmax`` for every example, by the task's own batch method when it has one."""
+def predict_batch(task: Task, w: np.ndarray, X: Any, n_jobs: int | None = None) -> list:
+    """``task.argmax`` without a loss for every input: by the task's own batch method, else in joblib threads."""
     if hasattr(task, "argmax_batch"):
-        return list(task.argmax_batch(w, X, Y_true, loss_weight))
-    if Y_true is None:
+        return list(task.argmax_batch(w, X))
+    if min(effective_n_jobs(n_jobs), len(X)) <= 1:
         return [task.argmax(w, x) for x in X]
-    return [task.argmax(w, x, y, loss_weight) for x, y in zip(X, Y_true)]
+    return list(Parallel(n_jobs=n_jobs, backend="threading")(delayed(task.argmax)(w, x) for x in X))
 
 
 def argmax_scored(task: Task, w: np.ndarray, x: Any, y_true: Any, loss_weights: tuple[float, ...]) -> list:
