@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -25,16 +26,16 @@ class TrueFeatures:
         return self.task.joint_feature(self.X[i], self.Y[i]) if self.kept is None else self.kept[i]
 
 
-class ThreadedPlanes:
+class ThreadedPlanes(ABC):
     """`planes` for all examples by `plane`, in joblib threads: compiled inference releases the GIL."""
 
     n_samples: int
     n_features: int
     n_jobs: int | None = None
 
+    @abstractmethod
     def plane(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
         """Most violated plane of example i."""
-        raise NotImplementedError
 
     def planes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Most violated planes of all examples."""
