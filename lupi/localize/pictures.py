@@ -39,7 +39,7 @@ def overlay(image, predicted=None, true=None, max_size=None):
     if factor < 1.0:
         picture = picture.resize([max(1, round(s * factor)) for s in picture.size])
     draw = ImageDraw.Draw(picture)
-    width = max(2, round(max(picture.size) / 160))
+    width = max(2, round(max(picture.size) / 120))
     for box, colour, dashed in ((true, TRUE, True), (predicted, PREDICTED, False)):
         if box is not None:
             top, left, bottom, right = (factor * v for v in box)

@@ -9,7 +9,6 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.cluster import MiniBatchKMeans
-from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -24,10 +23,10 @@ from lupi.vision.store import Store, digest_of
 _FORMAT = "points 1"
 
 
-def cached_points(source, *, detector, options, version, folder) -> tuple[str, Points]:
+def cached_points(source, *, detector, options, version, folder, digest=None) -> tuple[str, Points]:
     """Digest and described points of a source, from the store if it has them."""
     store = Store(folder)
-    digest = source_digest(source)
+    digest = source_digest(source) if digest is None else digest
     key = digest_of(_FORMAT, digest, detector, options, version)
     stored = store.load_arrays(key)
     if stored is not None and set(stored) == {"rows", "cols", "descriptors", "shape"}:
@@ -49,20 +48,23 @@ def _sampled_points(item, *, per_image, **how):
     return digest, points.descriptors
 
 
+def nearest(descriptors, vocabulary):
+    """Row of the nearest centre of each descriptor."""
+    # One matrix product. scikit-learn's search would start its own threads in each of ours, which then wait for each other.
+    half = 0.5 * np.einsum("ij,ij->i", vocabulary, vocabulary)
+    return (half - descriptors @ vocabulary.T).argmin(axis=1)
+
+
 def _word_image(source, *, vocabulary, vocabulary_digest, **how):
     store = Store(how["folder"])
+    digest = source_digest(source)
     if store.folder is not None:
-        key = digest_of(
-            "words 1", source_digest(source), how["detector"], how["options"], how["version"], vocabulary_digest
-        )
+        key = digest_of("words 1", digest, how["detector"], how["options"], how["version"], vocabulary_digest)
         stored = store.load_arrays(key)
         if stored is not None and set(stored) == {"points", "shape"}:
             return WordImage(*stored["points"], tuple(stored["shape"].tolist()))
-    _, points = cached_points(source, **how)
-    if len(points.rows):
-        words = pairwise_distances_argmin(points.descriptors, vocabulary)
-    else:
-        words = np.empty(0, dtype=np.int64)
+    _, points = cached_points(source, **how, digest=digest)
+    words = nearest(points.descriptors, vocabulary)
     if store.folder is not None:
         table = np.array([points.rows, points.cols, words], dtype=np.int32)
         store.save_arrays(key, points=table, shape=np.array(points.shape))
