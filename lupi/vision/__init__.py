@@ -8,6 +8,7 @@ from lupi.vision.geometry import Box, WordImage
 _PUBLIC = {
     "best_box": "subwindow",
     "BagOfVisualWords": "bag_of_words",
+    "FisherVectors": "fisher",
     "ImageReadError": "images",
     "Inpainted": "images",
     "inpaint": "images",

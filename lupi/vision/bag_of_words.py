@@ -197,7 +197,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
             message = f"{len(failed)} of {len(sources)} images cannot be used:\n" + "\n".join(failed)
             if self.on_error == "raise":
                 raise ImageReadError(message)
-            warnings.warn(f"{message}\nThey are skipped.", UserWarning, stacklevel=3)
+            warnings.warn(f"{message}\nThey are skipped.", UserWarning, stacklevel=4)
         return [outcome.value for outcome in outcomes]
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -214,21 +214,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        images = list(images)
-        if not images:
-            raise ValueError("images is empty; a vocabulary needs at least one image.")
         rng = check_random_state(self.random_state)
-        seeds = rng.randint(0, 2**31 - 1, size=len(images))
-        how = self._how()
-        sample = partial(_sampled_points, per_image=-(-self.n_descriptors // len(images)), **how)
-        found = self._run(sample, list(zip(images, seeds)), images, "Describing images")
-        found = [pair for pair in found if pair is not None]
-        descriptors = np.concatenate([d for _, d in found]) if found else np.empty((0, 1), dtype=np.float32)
-        if len(descriptors) < self.n_words:
-            raise ValueError(
-                f"n_words={self.n_words} is more than the {len(descriptors)} descriptors of the {len(found)} readable images; "
-                "lower n_words or threshold, or use detector='dense'."
-            )
+        descriptors, seeds = self._sample(list(images), rng)
         store = Store(self.cache if isinstance(self.random_state, Integral) else None)
         key = digest_of("vocabulary 1", self.n_words, self.batch_size, self.max_epochs, descriptors, seeds)
         stored = store.load_arrays(key)
@@ -238,6 +225,22 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         self.vocabulary_ = stored["vocabulary"]
         self.n_descriptors_ = len(descriptors)
         return self
+
+    def _sample(self, images, rng):
+        """Descriptors drawn evenly over the images, and the seeds of the draws."""
+        if not images:
+            raise ValueError("images is empty; a vocabulary needs at least one image.")
+        seeds = rng.randint(0, 2**31 - 1, size=len(images))
+        sample = partial(_sampled_points, per_image=-(-self.n_descriptors // len(images)), **self._how())
+        found = self._run(sample, list(zip(images, seeds)), images, "Describing images")
+        found = [descriptors for _, descriptors in (pair for pair in found if pair is not None)]
+        descriptors = np.concatenate(found) if found else np.empty((0, 1), dtype=np.float32)
+        if len(descriptors) < self.n_words:
+            raise ValueError(
+                f"n_words={self.n_words} is more than the {len(descriptors)} descriptors of the {len(found)} readable images; "
+                "lower n_words or threshold, or use detector='dense'."
+            )
+        return descriptors, seeds
 
     def _cluster(self, descriptors, rng):
         means = MiniBatchKMeans(
