@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from lupi import __version__
+from lupi.localize.cli import app as localize
 
 app = typer.Typer(
     name="lupi",
@@ -18,6 +19,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(localize)
 
 
 def _print_version(wanted: bool):

@@ -1,14 +1,32 @@
 """Boxes, images as bags of visual words, and exact search for the best box."""
 
+from importlib import import_module
+
 from lupi.vision.geometry import Box, WordImage
 
-__all__ = ["Box", "WordImage", "best_box"]
+# Public name -> module. Resolved on first use: whoever only needs boxes should not wait for a compiler or for scikit-learn.
+_PUBLIC = {
+    "best_box": "subwindow",
+    "BagOfVisualWords": "bag_of_words",
+    "FisherVectors": "fisher",
+    "ImageReadError": "images",
+    "Inpainted": "images",
+    "inpaint": "images",
+    "read_image": "images",
+    "read_mask": "images",
+    "attribute_words": "privileged_words",
+    "join_words": "privileged_words",
+    "mask_box": "privileged_words",
+}
+
+__all__ = ["Box", "WordImage", *_PUBLIC]
 
 
 def __getattr__(name):
-    # The search is compiled; whoever only needs boxes should not wait for the compiler to load.
-    if name == "best_box":
-        from lupi.vision.subwindow import best_box
-
-        return best_box
+    if name in _PUBLIC:
+        return getattr(import_module(f"lupi.vision.{_PUBLIC[name]}"), name)
     raise AttributeError(f"module 'lupi.vision' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *_PUBLIC])

@@ -1,0 +1,151 @@
+"""What the commands of `lupi localize` do once their options are read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import joblib
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lupi.datasets.localization import load_localization
+from lupi.localize.localizer import Localizer
+from lupi.localize.methods import METHODS
+from lupi.localize.search import paper_grid, search_parameters
+
+ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
+
+
+def guarded(command, **options):
+    """Run a command; errors of the user's data become one readable message and exit code 1."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = lambda message, *rest, **more: typer.echo(f"Warning: {message}", err=True)
+        try:
+            command(**options)
+        except (ValueError, OSError, ImportError) as error:
+            typer.echo(f"Error: {error}", err=True)
+            raise typer.Exit(1) from None
+
+
+def fit_command(data, layout, output, privileged, search, validation, parameters):
+    """Train and save."""
+    found = load_localization(data, layout)
+    localizer = Localizer(verbose=sys.stderr.isatty(), **parameters)
+    known = found.privileged if METHODS[parameters["method"]].uses_privileged and privileged != "none" else None
+    if known is not None and privileged != "both":
+        known = {name: value for name, value in known.items() if name == privileged} or None
+    if METHODS[parameters["method"]].uses_privileged and known is None:
+        typer.echo(f"No privileged information is used: {parameters['method']} is the plain method here.", err=True)
+    table = None
+    if search:
+        order = np.random.RandomState(parameters["random_state"]).permutation(len(found.images))
+        cut = round(len(order) * (1.0 - validation))
+        if not 0 < cut < len(order):
+            raise ValueError(f"validation={validation:g} leaves no images for training or for validation.")
+        train, held_out = order[:cut], order[cut:]
+        localizer, table = search_parameters(
+            localizer,
+            _pick(found.images, train),
+            _pick(found.boxes, train),
+            None if known is None else {name: _pick(value, train) for name, value in known.items()},
+            validation=(_pick(found.images, held_out), _pick(found.boxes, held_out)),
+            grid=paper_grid(parameters["method"], search),
+            store=Path(parameters["cache"]) / "search",
+            n_jobs=parameters["n_jobs"],
+            verbose=sys.stderr.isatty(),
+        )
+        best = max(table, key=lambda row: row["mean_overlap"])
+        chosen = ", ".join(f"{name}={value:.4g}" for name, value in best["params"].items())
+        typer.echo(f"Best of {len(table)}: {chosen}; mean overlap {100 * best['mean_overlap']:.1f}% on validation.")
+    else:
+        localizer.fit(found.images, found.boxes, privileged=known)
+    joblib.dump({"localizer": localizer, "search": table}, partial_file(output))
+    os.replace(partial_file(output), output)
+    typer.echo(f"{output}: {parameters['method']}, relative duality gap {localizer.model_.dual_gap_:.2g}.")
+
+
+def partial_file(path):
+    """Where a file grows until it is complete."""
+    return path.with_name(f".{path.name}.part")
+
+
+def _pick(values, rows):
+    return [values[i] for i in rows] if isinstance(values, list) else values[rows]
+
+
+def _load(model, settings):
+    if not model.is_file():
+        raise ValueError(f"{model}: no such model file.")
+    try:
+        localizer = joblib.load(model)["localizer"]
+    except Exception as error:
+        raise ValueError(f"{model}: not a model of `lupi localize fit` ({error}).") from None
+    localizer.bag_.set_params(**settings, verbose=sys.stderr.isatty())
+    return localizer
+
+
+def predict_command(model, images, output, overlays, settings):
+    """Predict and write boxes."""
+    localizer = _load(model, settings)
+    files = []
+    for path in images:
+        inside = sorted(p for p in path.iterdir() if p.suffix.lower() in ENDINGS) if path.is_dir() else [path]
+        files += [str(p) for p in inside]
+    if not files:
+        raise ValueError("there are no images to predict.")
+    boxes = localizer.predict(files)
+    text = _as_json(files, boxes) if output is not None and output.suffix.lower() == ".json" else _as_csv(files, boxes)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+    if overlays is not None:
+        from lupi.localize.pictures import save_overlay
+
+        for k, (file, box) in enumerate(zip(files, boxes)):
+            if box is not None:
+                save_overlay(overlays / f"{k:05}_{Path(file).stem}.png", file, predicted=box)
+
+
+def _as_json(files, boxes):
+    names = ("top", "left", "bottom", "right")
+    rows = [
+        {"image": file, "box": None if box is None else dict(zip(names, map(int, box)))}
+        for file, box in zip(files, boxes)
+    ]
+    return json.dumps(rows, indent=2) + "\n"
+
+
+def _as_csv(files, boxes):
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["image", "top", "left", "bottom", "right"])
+    writer.writerows([file, *(("",) * 4 if box is None else map(int, box))] for file, box in zip(files, boxes))
+    return buffer.getvalue()
+
+
+def evaluate_command(model, data, layout, html, json_file, settings):
+    """Evaluate and report."""
+    localizer = _load(model, settings)
+    found = load_localization(data, layout)
+    result = localizer.evaluate(found.images, found.boxes, labels=found.labels, label_names=found.label_names)
+    if json_file is not None:
+        json_file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    if html is not None:
+        from lupi.localize.gallery import write_gallery
+
+        write_gallery(html, result, images=found.images, title=f"{localizer.method} on {Path(data).name}")
+    table = Table("class", "images", "mean overlap", "detected")
+    for row in [*(result["per_class"] if len(result["per_class"]) > 1 else []), {"label": "all", **result}]:
+        figures = f"{100 * row['mean_overlap']:.1f}%", f"{100 * row['detection_rate']:.1f}%"
+        table.add_row(str(row["label"]), str(row["n_images"]), *figures)
+    Console().print(table)

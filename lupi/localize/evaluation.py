@@ -1,0 +1,76 @@
+"""How good boxes are: a dict that the terminal, JSON and the gallery show."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lupi.vision.geometry import Box
+from lupi.vision.images import source_name
+
+
+def overlap_of(true, predicted) -> float:
+    """Intersection over union; 1 for two absent boxes, 0 if only one is absent."""
+    if true is None or predicted is None:
+        return float(true is None and predicted is None)
+    return float(Box(*true).iou(Box(*predicted)))
+
+
+def evaluate_boxes(true, predicted, *, images=None, labels=None, label_names=None, threshold=0.5):
+    """Mean overlap and detection rate, overall and for each class.
+
+    Parameters
+    ----------
+    true, predicted : sequences of Box or None
+        Boxes of the same images.
+    images : sequence or None, default=None
+        Paths or other sources, for the records.
+    labels : sequence of int or None, default=None
+        Class of each image.
+    label_names : sequence of str or None, default=None
+        Names of the classes.
+    threshold : float, default=0.5
+        An object counts as detected if the overlap is larger.
+
+    Returns
+    -------
+    dict
+        n_images, mean_overlap, detection_rate, threshold, per_class, images.
+
+    Examples
+    --------
+    >>> from lupi.localize import evaluate_boxes
+    >>> result = evaluate_boxes([(0, 0, 2, 2), (0, 0, 2, 2)], [(0, 0, 2, 2), (1, 0, 3, 2)])
+    >>> round(result["mean_overlap"], 3), result["detection_rate"]
+    (0.667, 0.5)
+    """
+    if len(true) != len(predicted) or not len(true):
+        raise ValueError(
+            f"true and predicted must have the same positive length, got {len(true)} and {len(predicted)}."
+        )
+    overlaps = np.array([overlap_of(a, b) for a, b in zip(true, predicted)])
+    labels = np.zeros(len(true), dtype=int) if labels is None else np.asarray(labels)
+    names = label_names if label_names is not None else [str(k) for k in range(int(labels.max()) + 1)]
+    records = [
+        {
+            "image": source_name(images[i]) if images is not None else str(i),
+            "label": names[labels[i]],
+            "true": _plain(true[i]),
+            "predicted": _plain(predicted[i]),
+            "overlap": float(overlaps[i]),
+        }
+        for i in range(len(true))
+    ]
+    per_class = [{"label": names[k], **_summary(overlaps[labels == k], threshold)} for k in np.unique(labels)]
+    return {**_summary(overlaps, threshold), "threshold": threshold, "per_class": per_class, "images": records}
+
+
+def _summary(overlaps, threshold):
+    return {
+        "n_images": len(overlaps),
+        "mean_overlap": float(overlaps.mean()),
+        "detection_rate": float((overlaps > threshold).mean()),
+    }
+
+
+def _plain(box):
+    return None if box is None else [float(v) if v != int(v) else int(v) for v in box]

@@ -1,0 +1,294 @@
+"""Images in, boxes out: visual words and a structured learner behind the interface of scikit-learn."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from lupi.localize.evaluation import evaluate_boxes
+from lupi.localize.methods import METHODS, make_model
+from lupi.tasks import BoxLocalization
+from lupi.vision.bag_of_words import BagOfVisualWords
+from lupi.vision.descriptors import DETECTORS
+from lupi.vision.geometry import Box, check_box
+from lupi.vision.images import Inpainted, source_name
+from lupi.vision.privileged_words import attribute_words, join_words
+
+POSITIVE = [Interval(Real, 0, None, closed="neither")]
+COUNT = [Interval(Integral, 1, None, closed="left")]
+
+
+class TrainingWords(NamedTuple):
+    """What the learners see: word images, boxes, privileged word images (or None) and the sizes of both vocabularies."""
+
+    X: list
+    Y: list
+    Z: list | None
+    n_words: int
+    n_privileged_words: int
+
+
+class Localizer(BaseEstimator):
+    """Learn to find one object in each image.
+
+    Images become bags of visual words; a structural SVM or joint kernel support estimation scores boxes by the words inside; an
+    exact search returns the best box. Masks and attributes of the training images can be given as privileged information.
+
+    Parameters
+    ----------
+    method : {"ssvm", "ssvm+", "jkse", "jkse+"}, default="ssvm+"
+        With plus: uses ``privileged``; without ``privileged`` it is the plain method.
+    n_words : int, default=1000
+        Size of the vocabulary.
+    detector : {"surf", "dense", "surf+dense", "sift"}, default="surf"
+        Local features.
+    spacing : int, default=8
+        Distance of the points of a dense grid.
+    privileged_words : int or None, default=None
+        Size of a vocabulary made from the inpainted images; None uses the images' own vocabulary for them, too.
+    grid_step : int, default=8
+        Edges of boxes are multiples of this many pixels.
+    C, lam, rho : float
+        Parameters of SSVM+ (C of SSVM); lam also of JKSE+.
+    nu, gamma : float
+        Parameters of JKSE and JKSE+ (gamma is theta in the paper; "scale" adapts it to the data).
+    tol : float, default=1e-2
+        Certified relative duality gap at which training stops.
+    max_iter : int, default=1000
+        Passes over the training images.
+    cache : path or None, default=None
+        Folder for descriptors and words, see :class:`~lupi.vision.BagOfVisualWords`.
+    on_error : {"raise", "skip"}, default="raise"
+        Unreadable images: raise an error that names them, or leave them out with a warning.
+    n_jobs, verbose
+        Cores for the extraction of features; progress bars.
+    random_state : int, RandomState or None, default=None
+        Seed of vocabulary and solver.
+
+    Attributes
+    ----------
+    bag_ : BagOfVisualWords
+        Fitted vocabulary.
+    model_ : estimator
+        Fitted learner; ``model_.dual_gap_`` certifies it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lupi.localize import Localizer
+    >>> from lupi.vision import Box
+    >>> def picture(seed):
+    ...     image = np.random.RandomState(seed).randint(0, 20, (64, 96), dtype=np.uint8)
+    ...     image[16:48:4, 8 * seed : 8 * seed + 40] = 250
+    ...     return image, Box(16, 8 * seed, 48, 8 * seed + 40)
+    >>> images, boxes = zip(*map(picture, range(6)))
+    >>> localizer = Localizer("ssvm", n_words=20, detector="dense", C=10, random_state=0).fit(images[:4], boxes[:4])
+    >>> localizer.score(images[4:], boxes[4:]) > 0.5
+    True
+    """
+
+    __metadata_request__fit = {"privileged": True}
+
+    _parameter_constraints = {
+        "method": [StrOptions(set(METHODS))],
+        "n_words": COUNT,
+        "detector": [StrOptions(set(DETECTORS))],
+        "privileged_words": [*COUNT, None],
+        "grid_step": COUNT,
+        "C": POSITIVE,
+        "lam": POSITIVE,
+        "rho": POSITIVE,
+        "nu": [Interval(Real, 0, 1, closed="right")],
+        "gamma": [*POSITIVE, StrOptions({"scale", "auto"})],
+        "tol": POSITIVE,
+        "max_iter": COUNT,
+        "on_error": [StrOptions({"raise", "skip"})],
+        "n_jobs": [Integral, None],
+        "verbose": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        method="ssvm+",
+        *,
+        n_words=1000,
+        detector="surf",
+        spacing=8,
+        privileged_words=None,
+        grid_step=8,
+        C=1.0,
+        lam=1.0,
+        rho=2.0,
+        nu=0.5,
+        gamma="scale",
+        tol=1e-2,
+        max_iter=1000,
+        cache=None,
+        on_error="raise",
+        n_jobs=None,
+        verbose=False,
+        random_state=None,
+    ):
+        self.method = method
+        self.n_words = n_words
+        self.detector = detector
+        self.spacing = spacing
+        self.privileged_words = privileged_words
+        self.grid_step = grid_step
+        self.C = C
+        self.lam = lam
+        self.rho = rho
+        self.nu = nu
+        self.gamma = gamma
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache = cache
+        self.on_error = on_error
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, images, boxes, privileged=None):
+        """Make the vocabulary and learn.
+
+        Parameters
+        ----------
+        images : sequence of paths, arrays or other sources
+            Training images.
+        boxes : sequence of Box or None
+            The object's box in each image; None for no object (structural SVMs only). Parts outside the image are cut off.
+        privileged : dict or None, default=None
+            ``"masks"``: a mask source (or None) for each image; ``"attributes"``: binary array (n_images, n_attributes). Either
+            or both. An image without a mask is its own privileged image.
+
+        Returns
+        -------
+        self
+        """
+        return self.fit_words(self.training_words(images, boxes, privileged))
+
+    def training_words(self, images, boxes, privileged=None) -> TrainingWords:
+        """Fit the vocabulary and turn the training data into words; the part of ``fit`` that no parameter search repeats."""
+        images, boxes = list(images), list(boxes)
+        if len(images) != len(boxes):
+            raise ValueError(f"images and boxes must have the same length, got {len(images)} and {len(boxes)}.")
+        masks, attributes = _check_privileged(privileged, len(images))
+        self.bag_ = self._bag(self.n_words).fit(images)
+        words = self.bag_.transform(images)
+        keep = [i for i, found in enumerate(words) if found is not None]
+        X = [words[i] for i in keep]
+        Y = [_inside(boxes[i], words[i].shape, source_name(images[i])) for i in keep]
+        if privileged is None or not METHODS[self.method].uses_privileged:
+            return TrainingWords(X, Y, None, self.n_words, 0)
+        parts, sizes = [], []
+        if masks is not None:
+            painted = [images[i] if masks[i] is None else Inpainted(images[i], masks[i]) for i in keep]
+            own = self.privileged_words is not None
+            bag = self._bag(self.privileged_words).fit(painted) if own else self.bag_
+            found = bag.transform(painted)
+            # A mask that cannot be read leaves the image as its own privileged image.
+            parts.append([x if z is None else z for x, z in zip(X, found)] if not own else found)
+            sizes.append(self.privileged_words if own else self.n_words)
+        if attributes is not None:
+            absent = np.zeros(attributes.shape[1], dtype=int)
+            whole = [Box(0, 0, *x.shape) for x in X]
+            parts.append(
+                [
+                    attribute_words(absent if y is None else attributes[i], w if y is None else y, x.shape)
+                    for i, x, y, w in zip(keep, X, Y, whole)
+                ]
+            )
+            sizes.append(attributes.shape[1])
+        Z = [join_words(pieces, sizes) for pieces in zip(*parts)]
+        return TrainingWords(X, Y, Z, self.n_words, sum(sizes))
+
+    def fit_words(self, words: TrainingWords):
+        """Learn from words that ``training_words`` has made."""
+        self.model_ = self._model(words)
+        if words.Z is None:
+            self.model_.fit(words.X, words.Y)
+        else:
+            self.model_.fit(words.X, words.Y, privileged=words.Z)
+        return self
+
+    def _model(self, words):
+        absent = any(y is None for y in words.Y)
+        task = BoxLocalization(words.n_words, grid_step=self.grid_step, allow_absent=absent)
+        star = None
+        if words.Z is not None:
+            star = BoxLocalization(words.n_privileged_words, grid_step=self.grid_step, allow_absent=absent)
+        return make_model(self.method, task, star, self.get_params(deep=False))
+
+    def _bag(self, n_words):
+        shared = ("detector", "spacing", "cache", "on_error", "n_jobs", "verbose", "random_state")
+        return BagOfVisualWords(n_words, **{name: getattr(self, name) for name in shared})
+
+    def predict(self, images):
+        """The best box of each image.
+
+        Parameters
+        ----------
+        images : sequence of paths, arrays or other sources
+
+        Returns
+        -------
+        list of Box or None
+            None for no object, and for an unreadable image with ``on_error="skip"``.
+        """
+        check_is_fitted(self, "model_")
+        words = self.bag_.transform(images)
+        found = iter(self.model_.predict([w for w in words if w is not None]))
+        return [None if w is None else next(found) for w in words]
+
+    def evaluate(self, images, boxes, *, labels=None, label_names=None, threshold=0.5):
+        """Predict and compare; see :func:`~lupi.localize.evaluate_boxes`.
+
+        Returns
+        -------
+        dict
+        """
+        images = list(images)
+        options = {"images": images, "labels": labels, "label_names": label_names, "threshold": threshold}
+        return evaluate_boxes(list(boxes), self.predict(images), **options)
+
+    def score(self, images, boxes):
+        """Mean overlap.
+
+        Returns
+        -------
+        float
+        """
+        return self.evaluate(images, boxes)["mean_overlap"]
+
+
+def _check_privileged(privileged, n):
+    if privileged is None:
+        return None, None
+    if not hasattr(privileged, "keys") or not privileged or not set(privileged) <= {"masks", "attributes"}:
+        raise ValueError("privileged must be a dict with 'masks', 'attributes' or both.")
+    masks, attributes = privileged.get("masks"), privileged.get("attributes")
+    for name, value in (("masks", masks), ("attributes", attributes)):
+        if value is not None and len(value) != n:
+            raise ValueError(f"privileged[{name!r}] has {len(value)} entries for {n} images.")
+    if attributes is not None:
+        attributes = np.asarray(attributes)
+        if attributes.ndim != 2 or not np.isin(attributes, (0, 1)).all():
+            raise ValueError("privileged['attributes'] must be a binary array of shape (n_images, n_attributes).")
+    return masks, attributes
+
+
+def _inside(box, shape, name):
+    if box is None:
+        return None
+    box = check_box(box, f"the box of {name}")
+    cut = Box(max(box.top, 0), max(box.left, 0), min(box.bottom, shape[0]), min(box.right, shape[1]))
+    if cut.top >= cut.bottom or cut.left >= cut.right:
+        raise ValueError(f"the box of {name}, {tuple(box)}, lies outside of its image of shape {shape}.")
+    return cut

@@ -1,0 +1,38 @@
+"""The methods that a localizer can train, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lupi.estimators.jkse import JKSE, JKSEPlus
+from lupi.estimators.structural_svm import StructuralSVM
+from lupi.estimators.structural_svm_plus import StructuralSVMPlus
+
+
+class Method(NamedTuple):
+    """A way to learn boxes: its class, its parameters and whether it uses privileged images."""
+
+    make: Callable
+    parameters: tuple[str, ...]
+    uses_privileged: bool
+
+
+METHODS = {
+    "ssvm": Method(StructuralSVM, ("C", "tol", "max_iter", "random_state"), False),
+    "ssvm+": Method(StructuralSVMPlus, ("C", "lam", "rho", "tol", "max_iter", "random_state"), True),
+    "jkse": Method(JKSE, ("nu", "gamma", "tol"), False),
+    "jkse+": Method(JKSEPlus, ("nu", "lam", "gamma", "tol"), True),
+}
+
+
+def make_model(method, task, privileged_task, parameters):
+    """An unfitted estimator of a method; parameters that the method does not have are left out."""
+    kind = METHODS[method]
+    chosen = {name: parameters[name] for name in kind.parameters if name in parameters}
+    if method == "jkse+" and "gamma" in chosen:
+        # One theta for both spaces, as in Sun et al.
+        chosen["privileged_gamma"] = chosen["gamma"]
+    if kind.uses_privileged:
+        chosen["privileged_task"] = privileged_task
+    return kind.make(task, **chosen)

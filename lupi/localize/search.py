@@ -1,0 +1,127 @@
+"""Choose parameters on a validation set, on all cores; every finished cell is kept, so an interrupted search resumes."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from itertools import product
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from lupi.localize.evaluation import evaluate_boxes
+from lupi.localize.methods import METHODS
+from lupi.vision.parallel import run_all
+from lupi.vision.store import Store, digest_of
+
+
+def paper_grid(method, n=4):
+    """The papers' grid: n values of each parameter, C, lam and rho from 2^-8 to 2^5.
+
+    Examples
+    --------
+    >>> from lupi.localize import paper_grid
+    >>> {name: len(values) for name, values in paper_grid("ssvm+").items()}
+    {'C': 4, 'lam': 4, 'rho': 4}
+    """
+    wide = [float(v) for v in np.geomspace(2.0**-8, 2.0**5, n)]
+    values = {"C": wide, "lam": wide, "rho": wide, "gamma": wide, "nu": [float(v) for v in np.linspace(0.1, 0.9, n)]}
+    return {name: values[name] for name in METHODS[method].parameters if name in values}
+
+
+def search_parameters(
+    localizer, images, boxes, privileged=None, *, validation, grid=None, store=None, n_jobs=None, verbose=False
+):
+    """Try every combination of a grid and fit a localizer with the best one.
+
+    Words are computed once. The best combination has the largest mean overlap on the validation images; among equals the first
+    one in the grid's order.
+
+    Parameters
+    ----------
+    localizer : Localizer
+        Gives all other parameters; it is not changed.
+    images, boxes, privileged
+        Training data, as in ``Localizer.fit``.
+    validation : tuple (images, boxes)
+        Where combinations are compared.
+    grid : dict of name -> list, or None, default=None
+        None takes :func:`paper_grid`.
+    store : path or None, default=None
+        Folder in which finished combinations are kept, keyed by data and parameters (needs an integer ``random_state``).
+    n_jobs : int or None, default=None
+        Processes.
+    verbose : bool, default=False
+        Progress bar.
+
+    Returns
+    -------
+    localizer : Localizer
+        Fitted with the best parameters.
+    table : list of dict
+        params, mean_overlap, detection_rate and dual_gap of every combination.
+    """
+    grid = paper_grid(localizer.method) if grid is None else dict(grid)
+    unknown = set(grid) - set(METHODS[localizer.method].parameters)
+    if unknown or not grid or not all(len(v) for v in grid.values()):
+        known = ", ".join(METHODS[localizer.method].parameters)
+        raise ValueError(f"grid must hold values for parameters of {localizer.method!r} ({known}), got {sorted(grid)}.")
+    chosen = clone(localizer)
+    words = chosen.training_words(images, boxes, privileged)
+    held_out = list(zip(chosen.bag_.transform(validation[0]), validation[1]))
+    held_out = [(x, y) for x, y in held_out if x is not None]
+    # Without a fixed seed two runs differ, and a stored cell of one would not belong to the other.
+    folder = store if isinstance(localizer.random_state, (int, np.integer)) else None
+    key = _data_digest(words, held_out) if folder is not None else ""
+    cells = [dict(zip(grid, values)) for values in product(*grid.values())]
+    plain = clone(localizer)
+    outcomes = run_all(
+        partial(_try_cell, localizer=plain, words=words, held_out=held_out, folder=folder, data_key=key),
+        cells,
+        n_jobs=n_jobs,
+        description="Trying parameters",
+        verbose=verbose,
+    )
+    table = [outcome.value for outcome in outcomes]
+    best = max(table, key=lambda row: row["mean_overlap"])
+    chosen.set_params(**best["params"]).fit_words(words)
+    return chosen, table
+
+
+def _try_cell(params, *, localizer, words, held_out, folder, data_key):
+    store = Store(folder)
+    options = {name: localizer.get_params(deep=False)[name] for name in METHODS[localizer.method].parameters}
+    key = digest_of("cell 1", data_key, localizer.method, localizer.grid_step, {**options, **params})
+    row = store.load_json(key)
+    if row is None:
+        candidate = clone(localizer).set_params(**params)
+        with warnings.catch_warnings():
+            # The gap in the table tells the same.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            candidate.fit_words(words)
+        found = candidate.model_.predict([x for x, _ in held_out])
+        result = evaluate_boxes([y for _, y in held_out], found)
+        row = {
+            "params": params,
+            "mean_overlap": result["mean_overlap"],
+            "detection_rate": result["detection_rate"],
+            "dual_gap": float(candidate.model_.dual_gap_),
+        }
+        store.save_json(key, row)
+    return row
+
+
+def _data_digest(words, held_out):
+    def of(image):
+        return digest_of(np.array([image.rows, image.cols, image.words]), list(image.shape))
+
+    def plain(box):
+        return None if box is None else [float(v) for v in box]
+
+    return digest_of(
+        [words.n_words, words.n_privileged_words],
+        [[of(x), plain(y)] for x, y in zip(words.X, words.Y)],
+        None if words.Z is None else [of(z) for z in words.Z],
+        [[of(x), plain(y)] for x, y in held_out],
+    )

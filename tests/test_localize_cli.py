@@ -1,0 +1,141 @@
+"""`lupi localize` from files to files."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+from vision_data import pictures
+
+from lupi.cli import app
+from lupi.localize.pictures import PREDICTED, TRUE, overlay
+from lupi.vision import Box
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Twelve images with masks in a CSV, and a model that was trained on them."""
+    root = tmp_path_factory.mktemp("birds")
+    rows = ["image,top,left,bottom,right,mask,label"]
+    for k, (image, box, mask) in enumerate(zip(*pictures(12))):
+        Image.fromarray(image).save(root / f"{k:02}.png")
+        Image.fromarray(mask * np.uint8(255)).save(root / f"mask{k:02}.png")
+        rows.append(",".join(map(str, [f"{k:02}.png", *box, f"mask{k:02}.png", ["<gull>", "tern"][k % 2]])))
+    (root / "boxes.csv").write_text("\n".join(rows) + "\n")
+    run("fit", root / "boxes.csv", *OPTIONS, "-o", root / "model.lupi", "--cache", root / "cache")
+    return root
+
+
+OPTIONS = ("--words", 30, "--detector", "dense", "--grid-step", 8, "--tol", 0.05, "--jobs", 1)
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, ["localize", *map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_predict_writes_boxes_and_pictures(folder, tmp_path):
+    common = ("--cache", folder / "cache", "--jobs", 1)
+    images = [folder / "00.png", folder / "01.png"]
+    run("predict", folder / "model.lupi", *images, "-o", tmp_path / "b.json", "--overlays", tmp_path / "o", *common)
+    found = json.loads((tmp_path / "b.json").read_text())
+    assert [row["image"] for row in found] == [str(p) for p in images]
+    printed = list(csv.DictReader(run("predict", folder / "model.lupi", *images, *common).stdout.splitlines()))
+    assert [{k: int(row[k]) for k in row if k != "image"} for row in printed] == [row["box"] for row in found]
+    pictures_made = sorted((tmp_path / "o").iterdir())
+    assert [p.name for p in pictures_made] == ["00000_00.png", "00001_01.png"]
+    box = found[0]["box"]
+    assert np.asarray(Image.open(pictures_made[0]))[box["top"], box["left"]].tolist() == list(PREDICTED)
+
+
+def test_evaluate_and_its_page(folder, tmp_path):
+    page, figures = tmp_path / "page.html", tmp_path / "figures.json"
+    common = ("--html", page, "--json", figures, "--cache", folder / "cache", "--jobs", 1)
+    printed = run("evaluate", folder / "model.lupi", folder / "boxes.csv", *common).stdout
+    result = json.loads(figures.read_text())
+    assert result["n_images"] == 12
+    assert result["mean_overlap"] > 0.4
+    assert [row["n_images"] for row in result["per_class"]] == [6, 6]
+    assert f"{100 * result['mean_overlap']:.1f}%" in printed
+    html = page.read_text()
+    assert html.count("data:image/jpeg;base64,") == 12
+    overlaps = [float(v) for v in re.findall(r'data-overlap="([^"]+)"', html)]
+    np.testing.assert_allclose(overlaps, [row["overlap"] for row in result["images"]], atol=1e-6)
+    # Nothing comes from elsewhere, and names are text, never markup.
+    assert not re.search(r'(src|href)="(?!data:)', html)
+    assert "http" not in html
+    assert "<gull>" not in html
+    assert "&lt;gull&gt;" in html
+
+
+def test_same_seed_same_model(folder, tmp_path):
+    for name in ("a", "b"):
+        run(
+            "fit",
+            folder / "boxes.csv",
+            *OPTIONS,
+            "--seed",
+            3,
+            "-o",
+            tmp_path / name,
+            "--cache",
+            tmp_path / f"cache{name}",
+        )
+    boxes = [
+        run("predict", tmp_path / name, folder / "05.png", "--jobs", 1, "--cache", tmp_path / "c").stdout
+        for name in "ab"
+    ]
+    assert boxes[0] == boxes[1]
+
+
+def test_search_reports_the_best(folder, tmp_path):
+    options = (*OPTIONS, "--method", "ssvm", "--search", 2, "-o", tmp_path / "m", "--cache", folder / "cache")
+    first = run("fit", folder / "boxes.csv", *options).stdout
+    assert re.search(r"Best of 2: C=[\d.e-]+; mean overlap \d+\.\d% on validation", first)
+    assert run("fit", folder / "boxes.csv", *options).stdout == first
+
+
+def test_plus_without_privileged_information_says_so(folder, tmp_path):
+    options = (*OPTIONS, "--privileged", "none", "-o", tmp_path / "m", "--cache", folder / "cache")
+    assert "No privileged information is used" in run("fit", folder / "boxes.csv", *options).stderr
+
+
+def test_errors_are_one_message(folder, tmp_path):
+    bad = tmp_path / "bad.csv"
+    bad.write_text("image,top,left,bottom,right\na.png,1,2,3\n")
+    for arguments, message in (
+        (("fit", bad), r"bad\.csv, line 2: expected 5 values"),
+        (("predict", tmp_path / "none", folder / "00.png"), "no such model file"),
+        (("predict", bad, folder / "00.png"), "not a model of"),
+        (("predict", folder / "model.lupi", tmp_path / "gone.png", "--cache", tmp_path), r"gone\.png"),
+    ):
+        result = run(*arguments, code=1)
+        assert re.search(message, result.stderr)
+        assert result.stderr.startswith("Error: ")
+    assert "must end in" in run("predict", folder / "model.lupi", bad, "-o", "boxes.txt", code=2).output
+    assert "exist" in run("fit", bad, "-o", tmp_path / "no" / "m", code=2).output
+    skipped = run("predict", folder / "model.lupi", bad, folder / "00.png", "--skip-errors", "--cache", tmp_path)
+    assert skipped.stdout.splitlines()[1].endswith(",,,,")
+
+
+def test_overlay_draws_both_boxes():
+    image = np.zeros((40, 60), dtype=np.uint8)
+    picture = np.asarray(overlay(image, predicted=Box(5, 5, 20, 30), true=Box(22, 32, 39, 59)))
+    assert picture[5, 5].tolist() == list(PREDICTED)
+    assert picture[22, 32].tolist() == list(TRUE)
+    assert picture[30, 20].tolist() == [0, 0, 0]
+    assert max(overlay(image, max_size=30).size) == 30
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys, lupi.cli; print([m for m in ('numpy', 'sklearn', 'numba', 'PIL', 'mahotas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

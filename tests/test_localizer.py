@@ -1,0 +1,193 @@
+"""Localizer, parameter search and evaluation on generated pictures."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.base import clone
+from vision_data import pictures
+
+import lupi
+from lupi.localize import Localizer, evaluate_boxes, paper_grid, search_parameters
+from lupi.vision import Box, ImageReadError
+
+IMAGES, BOXES, MASKS = pictures(16)
+ATTRIBUTES = np.random.RandomState(0).randint(0, 2, (16, 6))
+OPTIONS = {"n_words": 30, "detector": "dense", "spacing": 6, "C": 1.0, "grid_step": 4, "random_state": 0, "tol": 0.05}
+
+
+@pytest.mark.parametrize("method", ["ssvm", "ssvm+", "jkse", "jkse+"])
+def test_methods_find_the_object(method):
+    # The kernel search of JKSE is slow on fine grids.
+    localizer = Localizer(method, **{**OPTIONS, "grid_step": 12 if "jkse" in method else 4})
+    privileged = {"masks": MASKS[:10], "attributes": ATTRIBUTES[:10]} if method.endswith("+") else None
+    assert localizer.fit(IMAGES[:10], BOXES[:10], privileged=privileged) is localizer
+    assert localizer.model_.dual_gap_ <= 0.05
+    whole = evaluate_boxes(BOXES[10:], [Box(0, 0, 96, 128)] * 6)["mean_overlap"]
+    assert localizer.score(IMAGES[10:], BOXES[10:]) > 2.5 * whole
+    again = clone(localizer).fit(IMAGES[:10], BOXES[:10], privileged=privileged)
+    assert again.predict(IMAGES[10:]) == localizer.predict(IMAGES[10:])
+
+
+def test_privileged_spaces_have_the_papers_sizes():
+    localizer = Localizer("ssvm+", **OPTIONS)
+    cases = {
+        30: {"masks": MASKS},
+        6: {"attributes": ATTRIBUTES},
+        36: {"masks": MASKS, "attributes": ATTRIBUTES},
+    }
+    for size, privileged in cases.items():
+        words = localizer.training_words(IMAGES, BOXES, privileged)
+        assert words.n_privileged_words == size
+        assert max(z.n_words_used for z in words.Z) <= size
+    own = clone(localizer).set_params(privileged_words=12)
+    assert own.training_words(IMAGES, BOXES, {"masks": MASKS}).n_privileged_words == 12
+    # Attributes lie in the box, after the mask words; without a mask an image is its own privileged image.
+    words = localizer.training_words(IMAGES, BOXES, {"masks": [None, *MASKS[1:]], "attributes": ATTRIBUTES})
+    np.testing.assert_array_equal(words.Z[1].histogram(BOXES[1], 36)[30:], ATTRIBUTES[1])
+    np.testing.assert_array_equal(words.Z[0].words[: len(words.X[0])], words.X[0].words)
+
+
+def test_plain_method_is_the_method_without_privileged():
+    plain = Localizer("ssvm", **OPTIONS).fit(IMAGES[:6], BOXES[:6])
+    plus = Localizer("ssvm+", **OPTIONS).fit(IMAGES[:6], BOXES[:6])
+    np.testing.assert_array_equal(plain.model_.coef_, plus.model_.coef_)
+    used = Localizer("ssvm+", **OPTIONS).fit(IMAGES[:6], BOXES[:6], privileged={"masks": MASKS[:6]})
+    assert not np.array_equal(plain.model_.coef_, used.model_.coef_)
+
+
+def test_absent_objects_and_boxes_over_the_border():
+    empty = [np.full((96, 128), 60, dtype=np.uint8)] * 3
+    localizer = Localizer("ssvm", **OPTIONS).fit([*IMAGES[:8], *empty], [*BOXES[:8], None, None, None])
+    assert localizer.predict([empty[0], IMAGES[9]])[0] is None
+    wide = [Box(-5, b.left, b.bottom, b.right + 500) for b in BOXES[:4]]
+    words = Localizer("ssvm", **OPTIONS).training_words(IMAGES[:4], wide)
+    assert [y.right for y in words.Y] == [128] * 4
+    with pytest.raises(ValueError, match="lies outside of its image"):
+        Localizer("ssvm", **OPTIONS).fit(IMAGES[:4], [*BOXES[:3], Box(0, 200, 5, 210)])
+
+
+@pytest.mark.parametrize(
+    ("privileged", "message"),
+    [
+        ({"parts": []}, "must be a dict with 'masks', 'attributes' or both"),
+        ({"masks": MASKS[:3]}, "has 3 entries for 16 images"),
+        ({"attributes": np.full((16, 2), 3)}, "must be a binary array"),
+    ],
+)
+def test_messages(privileged, message):
+    with pytest.raises(ValueError, match=message):
+        Localizer("ssvm+", **OPTIONS).fit(IMAGES, BOXES, privileged=privileged)
+
+
+def test_unreadable_images(tmp_path):
+    bad = tmp_path / "bad.png"
+    bad.write_bytes(b"nothing")
+    with pytest.raises(ImageReadError, match=r"bad\.png"):
+        Localizer("ssvm", **OPTIONS).fit([*IMAGES[:4], bad], [*BOXES[:4], BOXES[0]])
+    localizer = Localizer("ssvm", **OPTIONS, on_error="skip")
+    with pytest.warns(UserWarning, match=r"bad\.png"):
+        localizer.fit([*IMAGES[:4], bad], [*BOXES[:4], BOXES[0]])
+    with pytest.warns(UserWarning, match=r"bad\.png"):
+        found = localizer.predict([bad, IMAGES[5]])
+    assert found[0] is None
+    assert isinstance(found[1], Box)
+
+
+def test_evaluation():
+    true = [Box(0, 0, 10, 10), Box(0, 0, 10, 10), None, None]
+    predicted = [Box(0, 0, 10, 5), Box(0, 0, 10, 6), None, Box(0, 0, 1, 1)]
+    result = evaluate_boxes(true, predicted, images=["a", "b", "c", "d"], labels=[0, 1, 1, 0], label_names=["x", "y"])
+    # An overlap of exactly one half is not a detection.
+    assert [r["overlap"] for r in result["images"]] == [0.5, 0.6, 1.0, 0.0]
+    assert result["detection_rate"] == 0.5
+    assert [(r["label"], r["n_images"], r["mean_overlap"]) for r in result["per_class"]] == [
+        ("x", 2, 0.25),
+        ("y", 2, 0.8),
+    ]
+    with pytest.raises(ValueError, match="same positive length"):
+        evaluate_boxes(true, predicted[:2])
+
+
+def test_grids_of_the_papers():
+    assert {k: len(v) for k, v in paper_grid("ssvm+").items()} == {"C": 4, "lam": 4, "rho": 4}
+    assert list(paper_grid("ssvm")) == ["C"]
+    assert list(paper_grid("jkse+")) == ["nu", "lam", "gamma"]
+    assert paper_grid("ssvm")["C"][0] == 2.0**-8
+    assert paper_grid("ssvm")["C"][-1] == 2.0**5
+
+
+def test_search_takes_the_best_and_keeps_cells(tmp_path, monkeypatch):
+    localizer = Localizer("ssvm+", **OPTIONS)
+    data = {
+        "images": IMAGES[:6],
+        "boxes": BOXES[:6],
+        "privileged": {"masks": MASKS[:6]},
+        "validation": (IMAGES[6:10], BOXES[6:10]),
+        "grid": {"C": [1e-4, 1.0], "lam": [1.0]},
+        "store": tmp_path,
+    }
+    best, table = search_parameters(localizer, **data)
+    assert [row["params"] for row in table] == [{"C": 1e-4, "lam": 1.0}, {"C": 1.0, "lam": 1.0}]
+    top = max(table, key=lambda row: row["mean_overlap"])
+    assert top["params"]["C"] == best.C
+    assert best.score(IMAGES[6:10], BOXES[6:10]) == top["mean_overlap"]
+    assert localizer.C == 1.0
+    fitted = []
+    original = Localizer.fit_words
+    monkeypatch.setattr(Localizer, "fit_words", lambda self, words: fitted.append(self.C) or original(self, words))
+    again, same = search_parameters(localizer, **data)
+    assert same == table
+    assert fitted == [best.C]
+    np.testing.assert_array_equal(again.model_.coef_, best.model_.coef_)
+    # Other data are other cells.
+    search_parameters(localizer, **{**data, "boxes": BOXES[:5] + BOXES[6:7]})
+    assert len(fitted) == 4
+    with pytest.raises(ValueError, match=r"parameters of 'ssvm\+'"):
+        search_parameters(localizer, **{**data, "grid": {"nu": [0.5]}})
+
+
+SCRIPT = """
+import json, sys
+from pathlib import Path
+from lupi.datasets import load_localization
+from lupi.localize import Localizer, search_parameters
+data = load_localization(sys.argv[1])
+localizer = Localizer("ssvm", n_words=30, detector="dense", spacing=4, grid_step=2, random_state=0, tol=1e-4)
+grid = {"C": [2.0**k for k in range(-4, 8)]}
+images, boxes = data.images, data.boxes
+best, table = search_parameters(
+    localizer, images[:8], boxes[:8], validation=(images[8:], boxes[8:]), grid=grid, store=sys.argv[3]
+)
+Path(sys.argv[2]).write_text(json.dumps([table, best.model_.coef_.tolist()]))
+"""
+
+
+def test_killed_search_resumes_bit_for_bit(tmp_path):
+    rows = ["image,top,left,bottom,right"]
+    for k, (image, box) in enumerate(zip(IMAGES[:12], BOXES)):
+        Image.fromarray(image).save(tmp_path / f"{k}.png")
+        rows.append(",".join(map(str, [f"{k}.png", *box])))
+    (tmp_path / "boxes.csv").write_text("\n".join(rows))
+
+    def start(out, store):
+        paths = [str(tmp_path / name) for name in ("boxes.csv", out, store)]
+        env = {**os.environ, "PYTHONPATH": str(Path(lupi.__file__).parents[1])}
+        return subprocess.Popen([sys.executable, "-c", SCRIPT, *paths], env=env)
+
+    process = start("killed.json", "store")
+    deadline = time.monotonic() + 90
+    while not list((tmp_path / "store").rglob("*.json")) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 1 <= len(list((tmp_path / "store").rglob("*.json"))) < 12
+    assert start("killed.json", "store").wait() == 0
+    assert start("whole.json", "fresh").wait() == 0
+    assert (tmp_path / "killed.json").read_text() == (tmp_path / "whole.json").read_text()

@@ -1,0 +1,176 @@
+"""Bags of visual words: vocabulary, cache, failures, resuming, privileged words."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from vision_data import picture, pictures
+
+from lupi.vision import BagOfVisualWords, Box, ImageReadError, Inpainted, WordImage, attribute_words, join_words
+from lupi.vision import bag_of_words as module
+
+IMAGES, BOXES, MASKS = pictures(4)
+
+
+def same(a, b):
+    return all(np.array_equal(getattr(a, k), getattr(b, k)) for k in ("rows", "cols", "words")) and a.shape == b.shape
+
+
+@pytest.mark.parametrize("detector", ["surf", "dense", "surf+dense", "sift"])
+def test_words_are_the_nearest_centres(detector):
+    bag = BagOfVisualWords(8, detector, random_state=0).fit(IMAGES)
+    assert bag.vocabulary_.shape == (8, 128 if detector == "sift" else 64)
+    words = bag.transform(IMAGES)
+    how = bag._how()
+    for image, found in zip(IMAGES, words):
+        _, points = module.cached_points(image, **how)
+        distances = ((points.descriptors[:, None, :] - bag.vocabulary_[None]) ** 2).sum(axis=2)
+        np.testing.assert_array_equal(found.words, distances.argmin(axis=1))
+        assert found.shape == image.shape[:2]
+
+
+def test_threads_and_cache_change_nothing(tmp_path):
+    plain = BagOfVisualWords(12, "dense", random_state=1).fit(IMAGES)
+    cached = BagOfVisualWords(12, "dense", random_state=1, n_jobs=2, cache=tmp_path).fit(IMAGES)
+    np.testing.assert_array_equal(plain.vocabulary_, cached.vocabulary_)
+    for _ in range(2):
+        assert all(map(same, plain.transform(IMAGES), cached.transform(IMAGES)))
+    other = BagOfVisualWords(12, "dense", random_state=2, cache=tmp_path).fit(IMAGES)
+    assert not np.array_equal(plain.vocabulary_, other.vocabulary_)
+
+
+def test_second_run_describes_nothing(tmp_path, monkeypatch):
+    options = {"n_words": 10, "detector": "surf", "random_state": 0, "cache": tmp_path / "cache"}
+    paths = [tmp_path / f"{i}.png" for i in range(4)]
+    for image, path in zip(IMAGES, paths):
+        Image.fromarray(image).save(path)
+    first = BagOfVisualWords(**options).fit(paths)
+    words = first.transform(paths)
+
+    def never(*args, **kwargs):
+        raise AssertionError("described again")
+
+    monkeypatch.setattr(module, "describe", never)
+    monkeypatch.setattr(BagOfVisualWords, "_cluster", never)
+    second = BagOfVisualWords(**options).fit(paths)
+    np.testing.assert_array_equal(first.vocabulary_, second.vocabulary_)
+    assert all(map(same, words, second.transform(paths)))
+    # The key is the content: a copy elsewhere is known, a changed pixel or parameter is not.
+    moved = tmp_path / "moved.png"
+    moved.write_bytes(paths[0].read_bytes())
+    assert same(second.transform([moved])[0], words[0])
+    changed = IMAGES[0].copy()
+    changed[0, 0] += 1
+    Image.fromarray(changed).save(moved)
+    with pytest.raises(AssertionError, match="described again"):
+        second.transform([moved])
+    with pytest.raises(AssertionError, match="described again"):
+        BagOfVisualWords(**options, threshold=0.2).fit(paths)
+
+
+def test_unreadable_images_are_all_named_or_skipped(tmp_path):
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"no picture")
+    mixed = [IMAGES[0], bad, IMAGES[1], tmp_path / "gone.png", Inpainted(IMAGES[2], MASKS[2][1:])]
+    with pytest.raises(ImageReadError, match=r"(?s)3 of 5 .*bad\.jpg.*gone\.png.*its image has"):
+        BagOfVisualWords(6, "dense").fit(mixed)
+    bag = BagOfVisualWords(6, "dense", on_error="skip", random_state=0)
+    with pytest.warns(UserWarning, match=r"(?s)bad\.jpg.*skipped"):
+        bag.fit(mixed)
+    with pytest.warns(UserWarning, match=r"(?s)bad\.jpg.*skipped"):
+        words = bag.transform(mixed)
+    assert [w is None for w in words] == [False, True, False, True, True]
+
+
+def test_messages():
+    with pytest.raises(ValueError, match="images is empty"):
+        BagOfVisualWords().fit([])
+    with pytest.raises(ValueError, match=r"n_words=3000 is more than the \d+ descriptors of the 4"):
+        BagOfVisualWords().fit(IMAGES)
+    with pytest.raises(ValueError, match="detector"):
+        BagOfVisualWords(detector="orb").fit(IMAGES)
+
+
+def test_words_of_the_painted_object_differ_inside_only():
+    bag = BagOfVisualWords(20, "dense", random_state=0, spacing=6).fit(IMAGES)
+    plain = bag.transform(IMAGES)
+    painted = bag.transform([Inpainted(image, mask) for image, mask in zip(IMAGES, MASKS)])
+    for a, b, box in zip(plain, painted, BOXES):
+        np.testing.assert_array_equal(a.rows, b.rows)
+        # A descriptor sees about 16 scales around its point.
+        reach = int(16 * np.sqrt(6)) + 2
+        near = (a.rows >= box.top - reach) & (a.rows < box.bottom + reach)
+        near &= (a.cols >= box.left - reach) & (a.cols < box.right + reach)
+        np.testing.assert_array_equal(a.words[~near], b.words[~near])
+        inside = (a.rows >= box.top) & (a.rows < box.bottom) & (a.cols >= box.left) & (a.cols < box.right)
+        assert (a.words[inside] != b.words[inside]).mean() > 0.2
+
+
+def test_attributes_lie_in_the_box_and_join_with_words():
+    present = np.random.RandomState(0).randint(0, 2, 312)
+    box = Box(10, 20, 40, 90)
+    image = attribute_words(present, box, (96, 128))
+    np.testing.assert_array_equal(image.histogram(box, 312), present)
+    assert image.rows.min() - 10 <= 1
+    assert 39 - image.rows.max() <= 1
+    assert image.cols.min() - 20 <= 2
+    assert 89 - image.cols.max() <= 2
+    half = image.histogram(Box(10, 20, 40, 55), 312).sum() / present.sum()
+    assert 0.45 < half < 0.55
+    words = WordImage([1], [2], [4], (96, 128))
+    joined = join_words([image, words], [312, 5])
+    assert joined.words[-1] == 316
+    assert len(joined) == present.sum() + 1
+    with pytest.raises(ValueError, match="different shapes"):
+        join_words([image, WordImage([0], [0], [0], (4, 4))], [312, 5])
+    with pytest.raises(ValueError, match="uses word 4, but its size is 3"):
+        join_words([image, words], [312, 3])
+    with pytest.raises(ValueError, match="0 and 1"):
+        attribute_words([2], box, (96, 128))
+
+
+SCRIPT = """
+import sys
+import numpy as np
+from pathlib import Path
+from lupi.vision import BagOfVisualWords
+folder, out = Path(sys.argv[1]), Path(sys.argv[2])
+paths = sorted(folder.glob("*.png"))
+bag = BagOfVisualWords(30, "surf", random_state=0, cache=sys.argv[3]).fit(paths)
+words = bag.transform(paths)
+np.savez(out, vocabulary=bag.vocabulary_, words=np.concatenate([w.words for w in words]))
+"""
+
+
+def test_killed_extraction_resumes_bit_for_bit(tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for seed in range(24):
+        Image.fromarray(picture(seed, (240, 320))[0]).save(folder / f"{seed:02}.png")
+    root = str(Path(module.__file__).parents[2])
+    env = {**os.environ, "PYTHONPATH": root}
+
+    def start(name, cache):
+        command = [sys.executable, "-c", SCRIPT, str(folder), str(tmp_path / name), str(tmp_path / cache)]
+        return subprocess.Popen(command, env=env)
+
+    process = start("killed.npz", "cache")
+    deadline = time.monotonic() + 60
+    while len(list((tmp_path / "cache").rglob("*.npz"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = len(list((tmp_path / "cache").rglob("*.npz")))
+    assert 3 <= done < 24
+    assert not (tmp_path / "killed.npz").exists()
+    assert start("killed.npz", "cache").wait() == 0
+    assert start("whole.npz", "fresh").wait() == 0
+    with np.load(tmp_path / "killed.npz") as a, np.load(tmp_path / "whole.npz") as b:
+        for key in ("vocabulary", "words"):
+            np.testing.assert_array_equal(a[key], b[key])
