@@ -10,6 +10,10 @@ _PUBLIC = {
     "SVM2Plus": "lupi.estimators.svm2_plus",
     "SVM2K": "lupi.estimators.svm_2k",
     "PrivilegedColumns": "lupi.estimators.privileged_columns",
+    "KnowledgeTransfer": "lupi.estimators.knowledge_transfer",
+    "Distillation": "lupi.estimators.distillation",
+    "save": "lupi.persistence",
+    "load": "lupi.persistence",
 }
 
 __all__ = ["__version__", *_PUBLIC]
