@@ -1,0 +1,104 @@
+"""The joint grid search against separate fits."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold
+
+import lupi.estimators.rank_transfer_cv as module
+from lupi import RankSVM, RankTransfer, RankTransferCV
+from lupi.estimators.ranking_metrics import roc_auc
+
+CS, CS_PRIVILEGED = [1e-3, 1.0, 1e-1], [1e-2, 10.0]
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    quality = rng.normal(size=150)
+    X = quality[:, None] * rng.normal(size=200) * 0.3 + rng.normal(size=(150, 200))
+    Z = quality[:, None] + 0.3 * rng.normal(size=(150, 3))
+    y = (quality + 0.4 * rng.normal(size=150) > 0).astype(int)
+    return X, y, Z
+
+
+@pytest.mark.parametrize(("loss", "tol"), [("squared_hinge", 1e-7), ("hinge", 1e-5)])
+def test_same_scores_as_a_plain_grid_search(data, loss, tol):
+    X, y, Z = data
+    cv = StratifiedKFold(3)
+    joint = RankTransferCV(CS, CS_PRIVILEGED, cv=cv, loss=loss, tol=tol).fit(X, y, privileged=Z)
+    grid = {"C_privileged": CS_PRIVILEGED, "C": CS}
+    plain = GridSearchCV(RankTransfer(loss=loss, tol=tol), grid, cv=cv).fit(X, y, privileged=Z)
+    # The plain search may list the same points in another order.
+    order = [plain.cv_results_["params"].index(params) for params in joint.cv_results_["params"]]
+    for key in ("split0_test_score", "split2_test_score", "mean_test_score", "std_test_score"):
+        np.testing.assert_allclose(joint.cv_results_[key], plain.cv_results_[key][order], atol=2e-3)
+    assert joint.best_score_ == pytest.approx(plain.best_score_, abs=2e-3)
+    assert joint.cv_results_["rank_test_score"].min() == 1
+    refit = RankTransfer(**joint.best_params_, loss=loss, tol=tol).fit(X, y, privileged=Z)
+    np.testing.assert_allclose(joint.decision_function(X), refit.decision_function(X), rtol=1e-6, atol=1e-8)
+    np.testing.assert_array_equal(joint.predict(X), joint.best_estimator_.predict(X))
+    assert joint.score(X, y) == joint.best_estimator_.score(X, y)
+    assert joint.n_splits_ == 3
+    np.testing.assert_array_equal(joint.coef_, joint.best_estimator_.coef_)
+
+
+def test_each_teacher_is_trained_once_per_fold(data, monkeypatch):
+    X, y, Z = data
+    sizes, starts = [], []
+    solve = RankTransferCV._solve
+
+    def spy(self, space, pairs, C, w0=None):
+        sizes.append(space.features.shape[1])
+        starts.append(w0 is not None)
+        return solve(self, space, pairs, C, w0)
+
+    monkeypatch.setattr(RankTransferCV, "_solve", spy)
+    RankTransferCV(CS, CS_PRIVILEGED, cv=3).fit(X, y, privileged=Z)
+    teachers = sum(size == Z.shape[1] for size in sizes)
+    assert teachers == 3 * len(CS_PRIVILEGED)
+    assert len(sizes) - teachers == 3 * len(CS) * len(CS_PRIVILEGED)
+    # All but the first of each path start at their neighbour's solution.
+    assert sum(starts) == 3 * (len(CS_PRIVILEGED) - 1 + len(CS_PRIVILEGED) * (len(CS) - 1))
+
+
+def test_queries_stay_together_and_missing_rows_are_known(data):
+    X, y, Z = data
+    group = np.arange(150) // 10
+    Z = Z.copy()
+    Z[::4] = np.nan
+    joint = RankTransferCV(CS, CS_PRIVILEGED, cv=3, scoring="roc_auc").fit(X, y, privileged=Z, group=group)
+    expected = []
+    for train, test in GroupKFold(3).split(X, y, group):
+        model = RankTransfer(1e-1, 10.0).fit(X[train], y[train], privileged=Z[train], group=group[train])
+        expected.append(roc_auc(y[test], model.predict(X[test]), group[test]))
+    place = joint.cv_results_["params"].index({"C": 1e-1, "C_privileged": 10.0})
+    assert joint.cv_results_["mean_test_score"][place] == pytest.approx(np.mean(expected), abs=2e-3)
+
+
+def test_without_privileged_only_c_is_searched(data):
+    X, y, _ = data
+    joint = RankTransferCV(CS, CS_PRIVILEGED, cv=KFold(3)).fit(X, y)
+    assert len(joint.cv_results_["params"]) == len(CS)
+    best = GridSearchCV(RankSVM(), {"C": CS}, cv=KFold(3)).fit(X, y)
+    assert joint.best_params_["C"] == best.best_params_["C"]
+    assert joint.best_score_ == pytest.approx(best.best_score_, abs=2e-3)
+
+
+def test_callable_scoring_and_kernels(data):
+    X, y, Z = data
+    calls = []
+
+    def scoring(grades, scores, group):
+        calls.append(len(grades))
+        return -float(np.abs(scores).max())
+
+    joint = RankTransferCV(CS, [1.0], cv=2, scoring=scoring, kernel="rbf", privileged_kernel="rbf")
+    joint.fit(X, y, privileged=Z)
+    assert len(calls) == 2 * len(CS)
+    assert joint.best_params_["C"] == min(CS)
+    assert joint.decision_function(X).shape == (150,)
+
+
+def test_paper_grid_is_the_default():
+    assert np.allclose(module.PAPER_GRID, np.logspace(-3, 3, 7))
+    assert RankTransferCV().Cs is RankTransferCV().Cs_privileged is module.PAPER_GRID

@@ -1,0 +1,290 @@
+"""RankSVM and RankTransfer as scikit-learn estimators."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from lupi import RankSVM, RankTransfer, RankTransferCV
+from lupi.bench.ranking_pairs import explicit_pairs, pair_objective
+from lupi.estimators.ranking_metrics import METRICS, average_precision, ndcg, roc_auc
+
+
+@parametrize_with_checks(
+    [
+        RankSVM(),
+        RankSVM(loss="hinge", solver="bundle", tol=1e-3),
+        RankSVM(kernel="rbf"),
+        RankTransfer(loss="hinge"),
+        RankTransferCV(Cs=[0.1, 1.0], Cs_privileged=[1.0], cv=2),
+    ]
+)
+def test_sklearn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    quality = rng.normal(size=240)
+    X = quality[:, None] * np.array([1.0, 0.5, 0.0, 0.3]) + rng.normal(size=(240, 4))
+    privileged = quality[:, None] + 0.3 * rng.normal(size=(240, 3))
+    y = np.digitize(quality + 0.4 * rng.normal(size=240), [-0.5, 0.7])
+    return X, y, privileged, np.repeat(np.arange(12), 20)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+@pytest.mark.parametrize("pairs", ["all", "across"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_algorithm_1(data, loss, pairs, grouped):
+    """Teacher on its own training data, its margins for the student; the objective is that of the explicit pairs."""
+    X, y, Z, group = data
+    group = group if grouped else None
+    model = RankTransfer(0.01, 0.1, pairs=pairs, loss=loss, tol=1e-6).fit(X, y, privileged=Z, group=group)
+    teacher = RankSVM(0.1, loss, tol=1e-6).fit(Z, y, group=group)
+    np.testing.assert_allclose(model.teacher_.coef_, teacher.coef_)
+    np.testing.assert_allclose(model.margins_, teacher.decision_function(Z))
+    i, j, margin = explicit_pairs(y, model.margins_, tau=0.1, within=pairs == "all", group=group)
+    assert model.n_pairs_ == len(i)
+    assert model.objective_ == pytest.approx(pair_objective(model.coef_, X, i, j, margin, 0.01, loss), rel=1e-9)
+    assert 0 <= model.dual_gap_ <= 1e-6
+
+
+def test_margin_threshold_is_strict(data):
+    X, y, _, _ = data
+    Z = y[:, None].astype(float)
+    loose = RankTransfer(margin_threshold=0.0, C_privileged=1e-4).fit(X, y, privileged=Z)
+    # Three grades give teacher scores 0, a, 2a: a threshold of exactly a keeps the pairs that are two grades apart.
+    a = np.diff(np.unique(loose.margins_)).max()
+    tight = RankTransfer(margin_threshold=a, C_privileged=1e-4).fit(X, y, privileged=Z)
+    counts = np.bincount(y)
+    assert loose.n_pairs_ == counts[0] * counts[1] + counts[0] * counts[2] + counts[1] * counts[2]
+    assert tight.n_pairs_ == counts[0] * counts[2]
+
+
+def test_without_privileged_it_is_the_ranking_svm(data):
+    X, y, Z, group = data
+    plain = RankSVM(0.3).fit(X, y, group=group)
+    nothing = np.full_like(Z, np.nan)
+    for model in (RankTransfer(0.3).fit(X, y, group=group), RankTransfer(0.3).fit(X, y, nothing, group)):
+        np.testing.assert_array_equal(model.coef_, plain.coef_)
+        assert model.teacher_ is None
+
+
+def test_missing_rows_fall_back_to_the_plain_margin(data):
+    X, y, Z, group = data
+    Z = Z.copy()
+    missing = np.arange(len(y)) % 3 == 0
+    Z[missing] = np.nan
+    model = RankTransfer(0.01, tol=1e-8).fit(X, y, privileged=Z, group=group)
+    teacher = RankSVM(tol=1e-8).fit(Z[~missing], y[~missing], group=group[~missing])
+    np.testing.assert_allclose(model.teacher_.coef_, teacher.coef_)
+    assert np.isnan(model.margins_[missing]).all()
+    i, j, margin = explicit_pairs(y, model.margins_, within=True, group=group)
+    lacking = missing[i] | missing[j]
+    assert (margin[lacking] == 1).all()
+    assert (y[i] > y[j])[lacking].all()
+    assert model.n_pairs_ == len(i)
+    assert model.objective_ == pytest.approx(pair_objective(model.coef_, X, i, j, margin, 0.01, "squared_hinge"))
+
+
+@pytest.mark.parametrize("estimator", [RankSVM(0.1), RankTransfer(0.1, 0.1), RankSVM(0.1, kernel="rbf")])
+def test_sparse_dense_and_frames_agree(data, estimator):
+    X, y, Z, group = data
+    X = np.round(X, 1)
+    keywords = {"group": group} | ({"privileged": Z} if isinstance(estimator, RankTransfer) else {})
+    dense = clone(estimator).fit(X, y, **keywords)
+    names = list("abcd")
+    for other in (sparse.csr_matrix(X), sparse.csc_array(X), pd.DataFrame(X, columns=names), pl.DataFrame(X, names)):
+        model = clone(estimator).fit(other, y, **keywords)
+        np.testing.assert_allclose(model.predict(other), dense.decision_function(X), rtol=1e-5, atol=1e-7)
+        if not sparse.issparse(other):
+            assert list(model.feature_names_in_) == names
+
+
+def test_privileged_may_be_sparse_or_a_frame(data):
+    X, y, Z, _ = data
+    dense = RankTransfer(0.1).fit(X, y, privileged=Z)
+    for other in (sparse.csr_matrix(Z), pd.DataFrame(Z), pl.DataFrame(Z)):
+        np.testing.assert_allclose(RankTransfer(0.1).fit(X, y, privileged=other).coef_, dense.coef_, rtol=1e-6)
+
+
+def test_more_features_than_examples_is_exact():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 300)), rng.integers(0, 3, 40)
+    model = RankSVM(0.05, tol=1e-9).fit(X, y)
+    i, j, margin = explicit_pairs(y)
+    assert model.coef_.shape == (300,)
+    slack = np.maximum(0, margin - (X[i] - X[j]) @ model.coef_)
+    np.testing.assert_allclose(model.coef_, 0.1 * (X[i] - X[j]).T @ slack, atol=1e-4)
+    same = RankSVM(0.05, tol=1e-9).fit(sparse.csr_matrix(X), y)
+    np.testing.assert_allclose(same.coef_, model.coef_, atol=1e-6)
+
+
+def test_kernel_expansion_is_the_linear_ranker_in_feature_space(data):
+    X, y, _, _ = data
+    kernel = RankSVM(0.01, kernel="poly", degree=2, gamma=1.0, coef0=1.0, tol=1e-8).fit(X, y)
+    # (x.z + 1)^2 has the features 1, sqrt(2) x_i, x_i^2, sqrt(2) x_i x_j.
+    phi = PolynomialFeatures(2).fit(X)
+    scale = np.where((phi.powers_.max(axis=1) == 2) | (phi.powers_.sum(axis=1) == 0), 1, np.sqrt(2))
+    linear = RankSVM(0.01, tol=1e-8).fit(phi.transform(X) * scale, y)
+    assert kernel.objective_ == pytest.approx(linear.objective_, rel=1e-6)
+    expected = linear.decision_function(phi.transform(X) * scale)
+    np.testing.assert_allclose(np.diff(kernel.decision_function(X)), np.diff(expected), rtol=1e-3, atol=1e-4)
+
+
+def test_nystroem_with_all_components_is_exact(data):
+    X, y, _, _ = data
+    exact = RankSVM(0.01, kernel="rbf", gamma=0.5, tol=1e-8).fit(X, y)
+    full = RankSVM(0.01, kernel="rbf", gamma=0.5, n_components=240, random_state=0, tol=1e-8).fit(X, y)
+    few = RankSVM(0.01, kernel="rbf", gamma=0.5, n_components=20, random_state=0, tol=1e-8).fit(X, y)
+    assert full.objective_ == pytest.approx(exact.objective_, rel=1e-4)
+    assert few.objective_ > exact.objective_
+    assert few.nystroem_coef_.shape == (20,)
+    assert few.decision_function(X).shape == (240,)
+
+
+def test_refit_with_another_kernel_forgets_the_first(data):
+    X, y, _, _ = data
+    model = RankSVM(0.1).fit(X, y)
+    model.set_params(kernel="rbf").fit(X, y)
+    assert not hasattr(model, "coef_")
+    np.testing.assert_array_equal(model.predict(X), RankSVM(0.1, kernel="rbf").fit(X, y).predict(X))
+
+
+def test_callable_kernel_must_be_positive_semidefinite(data):
+    X, y, _, _ = data
+    assert RankSVM(kernel=lambda a, b: float(a @ b)).fit(X, y).score(X, y) > 0.9
+    with pytest.raises(ValueError, match="is not positive semidefinite on X"):
+        RankSVM(kernel=lambda a, b: -float(a @ b)).fit(X, y)
+
+
+def test_scores_are_those_of_scikit_learn(data):
+    X, y, _, group = data
+    model = RankSVM(0.1).fit(X, y)
+    s = model.decision_function(X)
+    assert model.score(X, y) == ndcg_score([y], [s])
+    binary = y > 0
+    assert RankSVM(0.1).fit(X, binary).score(X, binary) == average_precision_score(
+        binary, RankSVM(0.1).fit(X, binary).decision_function(X)
+    )
+    assert ndcg(y, s, k=5) == METRICS["ndcg@5"](y, s) == ndcg_score([y], [s], k=5)
+    assert roc_auc(y, s) == roc_auc_score(binary, s)
+    per_query = [average_precision_score(binary[group == g], s[group == g]) for g in range(12)]
+    assert average_precision(y, s, group) == pytest.approx(np.mean(per_query))
+    assert model.score(X, y, group) == pytest.approx(
+        np.mean([ndcg_score([y[group == g]], [s[group == g]]) for g in range(12)])
+    )
+    assert average_precision(y - 5, s) == average_precision(y, s)
+    assert ndcg(y - 5, s) == ndcg(y, s)
+
+
+def test_queries_without_a_choice_do_not_count():
+    y, s = np.array([1, 1, 0, 1]), np.array([0.0, 1.0, 0.0, 1.0])
+    assert average_precision(y, s, ["a", "a", "b", "b"]) == 1.0
+    assert np.isnan(average_precision(y, s, ["a", "a", "b", "c"]))
+
+
+def test_scikit_learn_scorers_and_grid_search(data):
+    X, y, Z, _ = data
+    binary = (y > 0).astype(int)
+    assert (cross_val_score(RankSVM(0.1), X, binary, scoring="average_precision") > 0.6).all()
+    grid = GridSearchCV(RankTransfer(), {"C": [1e-3, 1e-1]}, cv=3).fit(X, binary, privileged=Z)
+    assert grid.best_estimator_.teacher_ is not None
+
+
+def test_metadata_is_routed_through_a_pipeline(data):
+    X, y, Z, group = data
+    direct = RankTransfer(0.1).fit(StandardScaler().fit_transform(X), y, privileged=Z, group=group)
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), RankTransfer(0.1)).fit(X, y, privileged=Z, group=group)
+        search = GridSearchCV(RankTransfer(), {"C": [0.01, 0.1]}, cv=3).fit(X, y, privileged=Z, group=group)
+    np.testing.assert_allclose(pipeline[-1].coef_, direct.coef_)
+    assert search.best_estimator_.teacher_ is not None
+
+
+def test_learns_from_the_teacher():
+    """Labels are the sign of a noisy quality that the privileged features show clearly."""
+    rng = np.random.default_rng(0)
+    gains = []
+    for _ in range(5):
+        quality = rng.normal(size=1060)
+        X = 0.5 * quality[:, None] * rng.normal(size=20) + rng.normal(size=(1060, 20))
+        y = quality + rng.normal(size=1060) > 0
+        Z = quality[:60, None] + 0.1 * rng.normal(size=(60, 1))
+        plain = RankSVM(1e-3).fit(X[:60], y[:60])
+        student = RankTransfer(1e-2, 1.0).fit(X[:60], y[:60], privileged=Z)
+        gains.append(roc_auc(y[60:], student.predict(X[60:])) - roc_auc(y[60:], plain.predict(X[60:])))
+    assert np.mean(gains) > 0.005
+
+
+@pytest.mark.parametrize("solver", ["newton", "bundle"])
+def test_convergence_warning_tells_the_gap(data, solver):
+    X, y, _, _ = data
+    with pytest.warns(ConvergenceWarning, match=r"stopped after 2 iterations with a relative gap of .* > tol=1e-10"):
+        model = RankSVM(1.0, "hinge", solver=solver, max_iter=2, tol=1e-10).fit(X, y)
+    assert model.dual_gap_ > 1e-10
+    assert model.n_iter_ == 2
+
+
+MESSAGES = {
+    "short privileged": ({"privileged": np.zeros((3, 2))}, r"privileged has 3 rows, X has 6"),
+    "partial NaN": ({"privileged": [[np.nan, 1.0]] + [[0.0, 1.0]] * 5}, r"privileged contains NaN in part of row 0"),
+    "infinite": ({"privileged": np.full((6, 2), np.inf)}, r"Input privileged contains infinity"),
+    "sparse NaN": (
+        {"privileged": sparse.csr_matrix(np.full((6, 2), np.nan))},
+        r"privileged is sparse and contains NaN",
+    ),
+    "short group": ({"group": [1, 2]}, r"group has 2 entries, X has 6 rows"),
+    "lonely queries": ({"group": np.arange(6)}, r"group leaves nothing to rank: no query has two examples"),
+    "one grade": ({"y": np.ones(6)}, r"y has only one class \(grade 1.0\)"),
+    "strings": ({"y": list("aabbab")}, r"y must hold numeric grades, higher = ranked higher"),
+    "few known": (
+        {"privileged": [[1.0]] * 2 + [[np.nan]] * 4},
+        r"privileged is available for too few examples to train the teacher",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+def test_messages_name_the_argument(case):
+    keywords, message = MESSAGES[case]
+    arguments = {"X": np.arange(12.0).reshape(6, 2), "y": [0, 0, 1, 1, 0, 1]} | keywords
+    with pytest.raises(ValueError, match=message):
+        RankTransfer().fit(**arguments)
+    with pytest.raises(ValueError, match=message):
+        RankTransferCV(cv=[([0, 1, 2, 3], [4, 5])]).fit(**arguments)
+
+
+def test_parameter_messages():
+    X, y = np.arange(12.0).reshape(6, 2), [0, 0, 1, 1, 0, 1]
+    with pytest.raises(ValueError, match=r"The 'C' parameter of RankSVM must be a float in the range \(0.0, inf\)"):
+        RankSVM(C=0).fit(X, y)
+    with pytest.raises(ValueError, match="The 'pairs' parameter of RankTransfer must be a str among"):
+        RankTransfer(pairs="some").fit(X, y)
+    with pytest.raises(ValueError, match=r"solver='bundle' needs loss='hinge'; got loss='squared_hinge'"):
+        RankSVM(solver="bundle").fit(X, y)
+    with pytest.raises(ValueError, match="Cs must be a list of positive numbers"):
+        RankTransferCV(Cs=[1.0, -1.0]).fit(X, y)
+
+
+def test_no_pair_above_the_threshold_is_said(data):
+    X, y, Z, _ = data
+    with pytest.warns(UserWarning, match=r"margin_threshold=100 leaves no pair: the teacher's margins reach"):
+        model = RankTransfer(margin_threshold=100.0).fit(X, y, privileged=Z)
+    assert not model.coef_.any()
+    assert model.objective_ == model.dual_gap_ == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RankTransfer().fit(X, y, privileged=Z)
