@@ -39,6 +39,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     # The privileged features are routed to fit by every meta-estimator, without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True}
+    # Left out by lupi.save.
+    _privileged_rows_in = ("_privileged_data",)
 
     _parameter_constraints: dict = {
         **KERNEL_CONSTRAINTS,
@@ -246,6 +248,12 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"this {type(self).__name__} was fitted without privileged features, so it has no correcting function; "
                 "call fit(X, y, privileged=Z)."
+            )
+        if getattr(self, "_privileged_rows_removed", False):
+            raise ValueError(
+                f"this {type(self).__name__} was loaded from a file, and files hold no privileged rows, which the correcting "
+                "function of a non-linear privileged kernel needs; call correction before lupi.save, or use "
+                "privileged_kernel='linear'."
             )
         n = privileged.shape[0] if hasattr(privileged, "shape") else len(privileged)
         known = check_privileged(privileged, n, estimator_name=f"{type(self).__name__}.correction")

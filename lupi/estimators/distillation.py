@@ -71,6 +71,8 @@ class Distillation(MetaEstimatorMixin, BaseEstimator):
     """
 
     __metadata_request__fit = {"privileged": True}
+    # Left out by lupi.save: a kernel or neighbour method keeps rows of its training data.
+    _privileged_rows_in = ("teacher_",)
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict"])],
