@@ -119,9 +119,14 @@ def resolve_gamma(gamma, X, weight=None) -> float:
     weight = np.ones(X.shape[0]) if weight is None else weight
     total = weight.sum() * X.shape[1]
     mean = float((X.T @ weight).sum()) / total
-    squares = X.multiply(X) if sparse.issparse(X) else X * X
-    variance = float((squares.T @ weight).sum()) / total - mean * mean
-    return 1.0 / (X.shape[1] * variance) if variance > 1e-15 * max(mean * mean, 1e-300) else 1.0
+    if sparse.issparse(X):
+        variance = float((X.multiply(X).T @ weight).sum()) / total - mean * mean
+        constant = variance <= 1e-15 * mean * mean
+    else:
+        # Deviations first: the difference of two squares would cancel for features far from 0.
+        variance = float((((X - mean) ** 2).T @ weight).sum()) / total
+        constant = variance <= 1e-30 * mean * mean
+    return 1.0 if constant else float(1.0 / (X.shape[1] * variance))
 
 
 def check_definite(kernel: Kernel, matrix: np.ndarray) -> None:
@@ -201,6 +206,8 @@ class KernelRows:
             out[missing] = self._compute(index[missing])
             for place in missing[-self.capacity :]:
                 i = int(index[place])
+                if i in self._slot:  # the same row was asked for twice
+                    continue
                 slot = len(self._slot) if len(self._slot) < self.capacity else self._slot.popitem(last=False)[1]
                 self._slot[i] = slot
                 self._store[slot] = out[place]
@@ -221,6 +228,12 @@ class KernelRows:
             part = used[start : start + chunk]
             out += coefficients[part] @ self._compute(part)
         return out
+
+    def diagonal(self, chunk: int = 64) -> np.ndarray:
+        """Kernel of every example with itself."""
+        parts = [self.X[start : start + chunk] for start in range(0, len(self), chunk)]
+        values = np.concatenate([np.diagonal(self.kernel(part, part)) for part in parts])
+        return values if self.available is None else values * self.available
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """A sub-matrix."""

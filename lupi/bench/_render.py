@@ -1,7 +1,10 @@
 """The result dictionary of a benchmark run as tables for the terminal."""
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
+
+from lupi.bench._registry import NOT_INSTALLED
 
 
 def tables(result):
@@ -26,26 +29,39 @@ def tables(result):
 
 
 def _table(case):
-    table = Table(title=Text(case["title"], style="bold"), title_justify="left", caption_justify="left")
+    table = Table(
+        title=Text(case["title"], style="bold"), title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD
+    )
     table.add_column("problem", overflow="fold")
-    for heading in ("lupi", "peer's time", "ratio", "obj. diff.", "gap"):
+    for heading in ("lupi", "peer's", "ratio", "difference", "gap"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("peer", overflow="fold")
-    table.add_column("target", overflow="fold")
+    above = None
     for row in case["rows"]:
         table.add_row(
-            Text(row["what"]),
+            Text("" if row["what"] == above else row["what"]),
             _seconds(row["ours_seconds"]),
-            _seconds(row["peer_seconds"]) if row["peer_seconds"] is not None else Text(row["note"] or "-", style="dim"),
+            NOT_INSTALLED if row["note"] == NOT_INSTALLED else _seconds(row["peer_seconds"]),
             "-" if row["ratio"] is None else f"{row['ratio']:.3g}x",
             _small(row["objective_difference"]),
             _small(row["gap"]),
             Text(row["peer"]),
-            Text(row["target"]),
         )
-    if case["error"]:
-        table.caption = Text(f"failed: {case['error']}", style="red")
+        above = row["what"]
+    table.caption = Text("\n").join(_remarks(case))
     return table
+
+
+def _remarks(case):
+    """Targets and notes below the table, each once: as columns they would squeeze the figures."""
+    if case["error"]:
+        yield Text(f"failed: {case['error']}", style="red")
+    targets = dict.fromkeys(row["target"] for row in case["rows"] if row["target"])
+    if targets:
+        yield Text("target: " + "; ".join(targets))
+    for row in case["rows"]:
+        if row["note"] and row["note"] != NOT_INSTALLED:
+            yield Text(f"{row['peer'] or row['what']}: {row['note']}", style="dim")
 
 
 def facts(result):
@@ -63,7 +79,8 @@ def facts(result):
     system = result["system"]
     packages = ", ".join(f"{name} {version}" for name, version in system["packages"].items())
     return (
-        f"CPU seconds, least of the repeats, {system['blas_threads']} BLAS thread; ratio = peer's time / lupi's time.\n"
+        f"CPU seconds, least of the repeats, {system['blas_threads']} BLAS thread; ratio = peer's time / lupi's time; "
+        "difference = of the objective, relative.\n"
         f"{system['cpu']}, {system['cores']} cores, {system['platform']}, Python {system['python']}; {packages}"
     )
 

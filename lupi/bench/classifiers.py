@@ -60,7 +60,7 @@ def _against(what, problem, peers, target, *, tol=1e-3):
                 objective_difference=difference,
                 gap=ours.value.certificate.gap,
                 target=target,
-                note=peer.note or f"KKT violation {ours.value.certificate.violation:.1e}",
+                note=peer.note,
             )
         )
     return rows

@@ -29,6 +29,18 @@ KERNEL_CONSTRAINTS = {
     }.items()
 }
 
+# What a fit leaves behind only with certain kernels, or only with privileged features.
+OPTIONAL_ATTRIBUTES = (
+    "support_vectors_",
+    "coef_",
+    "privileged_dual_coef_",
+    "privileged_intercept_",
+    "privileged_coef_",
+    "_privileged_rows",
+    "_privileged_data",
+    "_privileged_weights",
+)
+
 
 class KernelClassifier(ClassifierMixin, BaseEstimator):
     """Frame of SVMPlus, SVM2Plus and SVM2K.
@@ -143,7 +155,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
                 stacklevel=3,
             )
         norm = float(solution.certificate.expansions[0] @ solution.certificate.fields[0])
-        if norm <= 1e-10 * abs(solution.certificate.primal) and len(problem.spaces) > 1:
+        collapsed = solution.converged and norm <= 1e-10 * abs(solution.certificate.primal)
+        if collapsed and len(problem.spaces) > 1:
             reason = (
                 "With kappa=inf the privileged features must explain every slack, and paying the same slack for all "
                 "examples is cheaper than using X: use a finite kappa (3 is the default)"
@@ -158,6 +171,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     def _store(self, X, Z, available, kept, C, solved):
         """Fitted attributes from the solutions of all classes."""
+        # Nothing of an earlier fit with another kernel or with privileged features may remain.
+        for name in OPTIONAL_ATTRIBUTES:
+            self.__dict__.pop(name, None)
         betas = np.vstack([solution.certificate.expansions[0] for _, solution in solved])
         support = np.flatnonzero(np.any(betas != 0, axis=0))
         self._fitted_on = X.shape[0]
@@ -230,7 +246,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[chosen]
 
-    def correction(self, privileged):
+    def correcting_function(self, privileged):
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard an example is.
 
         Parameters

@@ -31,7 +31,7 @@ def make_space(kernel, data, cache_size, *, weight=1.0, available=None):
     """
     n = data.shape[0]
     if kernel.name == "linear" and not sparse.issparse(data) and data.shape[1] < 0.7 * n:
-        return Space(factor=data, matrix=data @ data.T if fits(n, cache_size) and n <= 2000 else None, weight=weight)
+        return Space(factor=data, weight=weight)
     if kernel.name != "precomputed" and not fits(n, cache_size):
         if kernel.unsafe:
             index = np.random.default_rng(0).choice(n, min(n, PROBE), replace=False)

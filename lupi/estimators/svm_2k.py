@@ -134,3 +134,7 @@ class SVM2K(KernelClassifier):
     def _privileged_expansion(self, certificate, C, available):
         """Coefficients and intercept of the privileged view's classifier."""
         return certificate.expansions[1], certificate.biases[1]
+
+    def correction(self, privileged):
+        """Values of the privileged view's classifier; the same as :meth:`correcting_function`."""
+        return self.correcting_function(privileged)

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.estimators._base import POSITIVE, KernelClassifier
+from lupi.estimators._correction import CorrectionParameter
 from lupi.problems import svm_dual, svm_plus_dual
 
 
@@ -40,7 +41,8 @@ class SVMPlus(KernelClassifier):
     lam : float, default=1.0
         Weight of the correcting function's norm. Small: slacks follow the privileged features closely.
     correction : {"slack", "labelled"}, default="slack"
-        Which of the two problems above.
+        Which of the two problems above. On a fitted model ``model.correction(privileged)`` evaluates the correcting
+        function, the same as :meth:`correcting_function`.
     kappa : float, default=3.0
         Price of slack that the privileged features do not explain, relative to C. ``inf`` forbids it, as the papers do;
         this is safe only where the classes are separable.
@@ -123,6 +125,8 @@ class SVMPlus(KernelClassifier):
         "correction": [StrOptions({"slack", "labelled"})],
     }
 
+    correction = CorrectionParameter()
+
     def __init__(
         self,
         C=1.0,
@@ -163,6 +167,20 @@ class SVMPlus(KernelClassifier):
         self.max_iter = max_iter
         self.cache_size = cache_size
         self.random_state = random_state
+
+    def get_params(self, deep=True):
+        """Parameters of the estimator, ``correction`` as the plain string.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            As in scikit-learn.
+
+        Returns
+        -------
+        dict
+        """
+        return super().get_params(deep) | {"correction": vars(self)["correction"]}
 
     def _prepare(self, decision, Z, available, scale):
         C = self.C * scale

@@ -124,14 +124,17 @@ def svm_2k_dual(
     n = len(y)
     known = np.flatnonzero(available)
     m = len(known)
-    zero, one = np.zeros(m), np.ones(m)
+    tied = known[D[known] > 0]
+    one = np.ones(len(tied))
     return KernelQP(
         spaces=(decision, privileged),
-        example=np.concatenate([np.arange(n), known, known, known]),
-        coef=np.vstack([np.concatenate([y, zero, -one, one]), np.concatenate([np.zeros(n), y[known], one, -one])]),
-        p=np.concatenate([np.ones(n), one, np.full(2 * m, -epsilon)]),
-        lower=np.zeros(n + 3 * m),
-        upper=np.concatenate([C, C_privileged[known], D[known], D[known]]),
-        ridge=np.zeros(n + 3 * m),
+        example=np.concatenate([np.arange(n), known, tied, tied]),
+        coef=np.vstack(
+            [np.concatenate([y, np.zeros(m), -one, one]), np.concatenate([np.zeros(n), y[known], one, -one])]
+        ),
+        p=np.concatenate([np.ones(n + m), np.full(2 * len(tied), -epsilon)]),
+        lower=np.zeros(n + m + 2 * len(tied)),
+        upper=np.concatenate([C, C_privileged[known], D[tied], D[tied]]),
+        ridge=np.zeros(n + m + 2 * len(tied)),
         total=np.zeros(2),
     )

@@ -10,6 +10,9 @@ import numpy as np
 from lupi.problems.biases import central_biases
 from lupi.problems.spaces import Space
 
+# A constraint without slack is met with this much to spare: missing it by a rounding error would cost infinitely much.
+MARGIN = 1e-13
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -94,7 +97,7 @@ class KernelQP:
         return np.array([m for m, space in enumerate(self.spaces) if space.bias], dtype=int)
 
     @cached_property
-    def _kinds(self) -> tuple[np.ndarray, list[np.ndarray]]:
+    def kinds(self) -> tuple[np.ndarray, list[np.ndarray]]:
         """The different columns of bias coefficients, and the variables that have each of them."""
         powers = 3 ** np.arange(len(self.biased))
         codes = (powers @ (self.coef[self.biased] + 1.0)).astype(int)
@@ -136,10 +139,24 @@ class KernelQP:
         Where a primal point exists, ``p'x`` stays below twice its value; beyond 1e8 in units of the kernel the margin
         would have to be a hundred millionth of the data's extent.
         """
-        if not np.any(np.isinf(self.upper) & (self.ridge == 0)):
+        if not np.any(np.isinf(self.upper) & (self.ridge == 0)) or self._surely_feasible:
             return False
         size = max(float(np.mean(space.diagonal())) for space in self.spaces)
         return float(self.p @ x) * size > 1e8
+
+    @cached_property
+    def _surely_feasible(self) -> bool:
+        """Whether one space's function, raised far enough, meets every constraint that allows no slack."""
+        hard_upper = np.isinf(self.upper) & (self.ridge == 0)
+        hard_lower = np.isinf(self.lower) & (self.ridge == 0)
+        hard = self.example[hard_upper | hard_lower]
+        for space, c in zip(self.spaces, self.coef):
+            if np.all(c[hard_upper] == 1) and np.all(c[hard_lower] == -1):
+                everywhere = np.zeros(self.n_examples)
+                everywhere[hard] = 1.0
+                if space.bias or np.all(space.product(everywhere)[hard] > 0):
+                    return True
+        return False
 
     def optimal_biases(self, x: np.ndarray, margins: np.ndarray) -> tuple[np.ndarray, float]:
         """Biases that satisfy the optimality conditions best, and the violation that remains.
@@ -148,7 +165,7 @@ class KernelQP:
         conditions leave an interval, its midpoint is taken.
         """
         gradient = margins - self.ridge * x
-        kinds, members = self._kinds
+        kinds, members = self.kinds
         grow = np.where(x < self.upper, gradient, -np.inf)
         shrink = np.where(x > self.lower, gradient, np.inf)
         low = np.array([grow[index].max() for index in members])
@@ -163,7 +180,7 @@ class KernelQP:
         bound = np.where(slack > 0, self.upper, self.lower)
         with np.errstate(divide="ignore", invalid="ignore"):
             x = np.where(self.ridge > 0, np.clip(slack / self.ridge, self.lower, self.upper), bound)
-            value = x * slack - 0.5 * self.ridge * x * x
+            value = x * slack - np.where(self.ridge > 0, 0.5 * self.ridge * x * x, 0.0)
         # An infinite bound times a slack of exactly zero costs nothing.
         return np.where(slack == 0, 0.0, value)
 
@@ -180,7 +197,7 @@ class KernelQP:
         primal = scale**2 * norm + scale * float(self.total @ biases) + float(self.loss(self.p - values).sum())
         dual = float(self.p @ x - norm - 0.5 * self.ridge @ (x * x))
         size = max(abs(primal), abs(dual))
-        gap = (primal - dual) / size if size > 0 else 0.0
+        gap = 0.0 if size == 0 else (primal - dual) / size if np.isfinite(size) else np.inf
         # A point that misses an equality or a bound proves nothing.
         if self.infeasibility(x) > 1e-7:
             gap = np.inf
@@ -200,9 +217,9 @@ class KernelQP:
         for m in self.biased:
             if np.all(self.coef[m][hard_upper] == 1) and np.all(self.coef[m][hard_lower] == -1):
                 shifted = biases.copy()
-                shifted[m] += excess
+                shifted[m] += excess + MARGIN * (1.0 + float(np.max(np.abs(slack))))
                 return shifted, 1.0
         reached = np.min((self.p - slack)[hard_upper] / self.p[hard_upper], initial=np.inf)
         if hard_lower.any() or reached <= 0:
             return biases, 1.0
-        return biases, 1.0 / reached
+        return biases, (1.0 + MARGIN) / reached

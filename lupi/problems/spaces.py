@@ -36,6 +36,9 @@ class RowSource(Protocol):
     def product(self, coefficients: np.ndarray) -> np.ndarray:
         """Matrix times vector."""
 
+    def diagonal(self) -> np.ndarray:
+        """Kernel of every example with itself."""
+
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Sub-matrix."""
 
@@ -98,7 +101,8 @@ class Space:
             return self.weight * np.einsum("ij,ij->i", self.factor, self.factor)
         if self.matrix is not None:
             return self.weight * np.diagonal(self.matrix)
-        return np.array([self.block(i, i)[0, 0] for i in np.arange(self.n_examples)[:, None]])
+        assert self.source is not None
+        return self.weight * self.source.diagonal()
 
     def product(self, coefficients: np.ndarray) -> np.ndarray:
         """Weighted kernel matrix times a vector."""

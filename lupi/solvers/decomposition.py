@@ -58,12 +58,21 @@ def solve_decomposition(
 def _working_set(
     problem: KernelQP, x: np.ndarray, margins: np.ndarray, biases: np.ndarray, previous: np.ndarray, size: int
 ) -> np.ndarray:
-    """The examples with the largest violations, and of the previous set those that are between their bounds."""
+    """The examples with the largest violations, and of the previous set those that are between their bounds.
+
+    Variables of one kind that all want to move the same way cannot: the equalities need others to answer. The worst of
+    every kind in either direction are therefore always in the set; they attain the violation together.
+    """
     gradient = margins - problem.ridge * x - problem.coef.T @ biases
-    excess = np.maximum(np.where(x < problem.upper, gradient, 0.0), np.where(x > problem.lower, -gradient, 0.0))
+    grow = np.where(x < problem.upper, gradient, -np.inf)
+    shrink = np.where(x > problem.lower, -gradient, -np.inf)
     worst = np.zeros(problem.n_examples)
-    np.maximum.at(worst, problem.example, excess)
-    size = min(size, problem.n_examples)
+    np.maximum.at(worst, problem.example, np.maximum(grow, shrink))
+    lists = [(index, excess[index]) for index in problem.kinds[1] for excess in (grow, shrink)]
+    size = min(max(size, 2 * len(lists)), problem.n_examples)
+    for index, excess in lists:
+        first = np.argsort(-excess, kind="stable")[: max(1, size // (2 * len(lists)))]
+        worst[problem.example[index[first[excess[first] > 0]]]] = np.inf
     inside = np.zeros(problem.n_examples, dtype=bool)
     inside[problem.example[(x > problem.lower) & (x < problem.upper)]] = True
     kept = previous[inside[previous]]

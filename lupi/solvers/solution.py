@@ -47,6 +47,7 @@ class Solution:
         return cls(x, problem.certificate(x, biases), n_iter, converged, solver)
 
     def better(self, other: Solution) -> Solution:
-        """The one with the smaller gap, carrying the iterations of both."""
-        best = self if self.certificate.gap <= other.certificate.gap else other
+        """The one with the smaller gap (of two that prove nothing the larger dual value), with the iterations of both."""
+        mine, its = self.certificate, other.certificate
+        best = self if (mine.gap, -mine.dual) <= (its.gap, -its.dual) else other
         return replace(best, n_iter=self.n_iter + other.n_iter, converged=self.converged or other.converged)
