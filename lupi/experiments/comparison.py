@@ -8,6 +8,7 @@ import platform
 import warnings
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import numpy as np
 from sklearn.utils.validation import check_consistent_length
@@ -96,17 +97,34 @@ class Comparison:
         TabularModel
         """
         method = METHODS[method or self.summary["verdict"]["method"]]
-        if method.reference:
-            raise ValueError("the reference needs the privileged columns at prediction time: it is no model for use.")
-        rng = np.random.default_rng(self._protocol.seed)
-        order = rng.permutation(len(self._data.y))
-        chosen = self._data.rows(np.sort(order[:MAX_CHOICE]))
-        model, params, _ = fit_best(method, self._protocol, FINAL, chosen)
-        rows = np.sort(order[:MAX_FIT])
-        everything = self._data.rows(rows)
-        target = everything.y if self._classes is None else self._classes[everything.y]
-        model.estimator.set_params(**params)
-        return model.fit(everything.X, target, privileged=everything.privileged if method.privileged else None)
+        return fit_final(method, self._protocol, self._data, self._classes)
+
+
+def fit_final(method, protocol, data, classes):
+    """Fit one method for use.
+
+    Parameters
+    ----------
+    method : Method
+    protocol : Protocol
+        Metric, kernel, folds, grids and seed of the choice of parameters.
+    data : Data
+        With encoded target.
+    classes : ndarray or None
+        Labels behind the encoded target; None in regression.
+
+    Returns
+    -------
+    TabularModel
+    """
+    if method.reference:
+        raise ValueError("the reference needs the privileged columns at prediction time: it is no model for use.")
+    order = np.random.default_rng(protocol.seed).permutation(len(data.y))
+    model, params, _ = fit_best(method, protocol, FINAL, data.rows(np.sort(order[:MAX_CHOICE])))
+    everything = data.rows(np.sort(order[:MAX_FIT]))
+    target = everything.y if classes is None else classes[everything.y]
+    model.estimator.set_params(**params)
+    return model.fit(everything.X, target, privileged=everything.privileged if method.privileged else None)
 
 
 def compare(
@@ -163,7 +181,9 @@ def compare(
     n_jobs : int, default=1
         Processes, as in joblib; a joblib backend chosen with ``parallel_config`` is used.
     store : path-like, optional
-        SQLite file that keeps each finished unit of work: the same call continues where a broken one stopped.
+        SQLite file that keeps each finished unit of work: the same call continues where a broken one stopped. Results
+        of another protocol or of other data in that file are refused. For a folder that exists, a file in it, one for
+        each protocol and data.
     on_progress : callable, optional
         Called as ``on_progress(done, total)``.
     command : str, optional
@@ -184,7 +204,7 @@ def compare(
     >>> [row["title"] for row in result.summary["sizes"][0]["methods"]]
     ['L2-SVM', 'SVM2+']
     """
-    data, classes, metric = _check(X, y, privileged, groups, metric)
+    data, classes, metric = check_data(X, y, privileged, groups, metric)
     n = len(data.y)
     protocol = Protocol(
         metric=metric,
@@ -202,7 +222,10 @@ def compare(
     split_rows(protocol, 0, data.y, data.groups)  # an impossible split is better noticed at once
     digest = data_digest(data.X, data.y, data.privileged, data.groups)
     units = plan(protocol, chosen)
-    with RunStore(store, protocol.fingerprint(digest)) as opened:
+    fingerprint = protocol.fingerprint(digest)
+    if store is not None and Path(store).is_dir():
+        store = Path(store) / f"{fingerprint[:16]}.sqlite"
+    with RunStore(store, fingerprint) as opened:
         done = sum(unit.key in opened.results() for unit in units)
         report = on_progress or (lambda done, total: None)
         report(done, len(units))
@@ -233,14 +256,21 @@ def compare(
     return comparison
 
 
-def _check(X, y, privileged, groups, metric):
+def check_data(X, y, privileged, groups, metric):
+    """Check tables, target and groups; encode the target; choose the metric if there is none.
+
+    Returns
+    -------
+    Data, ndarray or None, str
+        The data, the classes (None in regression), the metric.
+    """
     X, privileged = (t if is_frame(t) else np.asarray(t, dtype=np.float64) for t in (X, privileged))
     for name, table in (("X", X), ("privileged", privileged)):
         if len(table.shape) != 2 or table.shape[1] == 0:
             raise ValueError(f"`{name}` must be a table with at least one column; its shape is {table.shape}.")
     y = np.asarray(y)
     check_consistent_length(X, y, privileged, groups)
-    if y.dtype.kind == "f" and np.isnan(y).any() or y.dtype.kind == "O" and any(v is None or v != v for v in y):
+    if (y.dtype.kind == "f" and np.isnan(y).any()) or (y.dtype.kind == "O" and any(v is None or v != v for v in y)):
         raise ValueError("`y` has gaps; leave those rows out.")
     if empty_rows(privileged).all():
         raise ValueError("`privileged` has no value at all.")
@@ -269,7 +299,9 @@ def _sizes(train_size, n):
     sizes = [min(200, n // 2)] if train_size is None else np.atleast_1d(np.asarray(train_size, dtype=object)).tolist()
     numbers = sorted({round(s * n) if isinstance(s, float) and s < 1 else int(s) for s in sizes})
     if numbers[0] < 8 or numbers[-1] > n - 4:
-        raise ValueError(f"train_size is {train_size}, but must leave 8 rows or more for training and 4 for the test of {n}.")
+        raise ValueError(
+            f"train_size is {train_size}, but must leave 8 rows or more for training and 4 for the test of {n}."
+        )
     return tuple(numbers)
 
 

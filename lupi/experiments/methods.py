@@ -84,7 +84,13 @@ METHODS = {
     for method in (
         Method("svm", "SVM", _svm, {"C": FINE}, tasks=BOTH),
         Method("l2svm", "L2-SVM", lambda k, s, r: SVM2Plus(kernel=k), {"C": FINE}),
-        Method("ranksvm", "rank SVM", lambda k, s, r: RankSVM(kernel=k, random_state=s), {"C": FINE_PAIRS}, tasks=("ranking",)),
+        Method(
+            "ranksvm",
+            "rank SVM",
+            lambda k, s, r: RankSVM(kernel=k, random_state=s),
+            {"C": FINE_PAIRS},
+            tasks=("ranking",),
+        ),
         Method("svm+", "SVM+", lambda k, s, r: SVMPlus(**_kernels(k)), {"C": COARSE, "lam": THREE}, plain="svm"),
         Method("svm2+", "SVM2+", lambda k, s, r: SVM2Plus(**_kernels(k)), {"C": COARSE, "lam": THREE}, plain="l2svm"),
         Method("svm2k", "SVM-2K", lambda k, s, r: SVM2K(**_kernels(k)), {"C": COARSE, "D": THREE}, plain="svm"),

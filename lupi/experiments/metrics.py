@@ -23,7 +23,9 @@ def _per_class(function):
     def measure(y, scores, classes):
         if scores.ndim == 1:
             return function(y == classes[1], scores)
-        return float(np.mean([function(y == label, scores[:, k]) for k, label in enumerate(classes) if np.any(y == label)]))
+        return float(
+            np.mean([function(y == label, scores[:, k]) for k, label in enumerate(classes) if np.any(y == label)])
+        )
 
     return measure
 

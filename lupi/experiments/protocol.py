@@ -127,9 +127,7 @@ def _group_split(size, y, groups, classification, seed):
         in_train = np.isin(member, order[:n_train])
         train, test = np.flatnonzero(in_train), np.flatnonzero(~in_train)
         n_classes = len(np.unique(y)) if classification else 0
-        if len(test) and (
-            not classification or len(np.unique(y[train])) == len(np.unique(y[test])) == n_classes
-        ):
+        if len(test) and (not classification or len(np.unique(y[train])) == len(np.unique(y[test])) == n_classes):
             return train, test
     raise ValueError(
         f"no split of the {len(names)} groups into {size} training rows and the rest has every class on both sides; "

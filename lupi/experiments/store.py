@@ -44,7 +44,9 @@ class RunStore:
         try:
             self._open(fingerprint)
         except sqlite3.DatabaseError as problem:
-            raise ValueError(f"{self.path} is not a run store, or is damaged ({problem}); delete it to start anew.") from None
+            raise ValueError(
+                f"{self.path} is not a run store, or is damaged ({problem}); delete it to start anew."
+            ) from None
 
     def _open(self, fingerprint):
         self._connection = sqlite3.connect(self.path or ":memory:", timeout=60, isolation_level=None)
@@ -122,5 +124,7 @@ def data_digest(*blocks):
         else:
             array = np.asarray(block)
             digest.update(repr((array.shape, array.dtype.kind)).encode())
-            digest.update(array.astype(str).tobytes() if array.dtype.kind in "OU" else np.ascontiguousarray(array).tobytes())
+            digest.update(
+                array.astype(str).tobytes() if array.dtype.kind in "OU" else np.ascontiguousarray(array).tobytes()
+            )
     return digest.hexdigest()

@@ -121,7 +121,12 @@ def verdict(size, protocol):
     rows = [row for row in size["methods"] if not row["failed"]]
     plains = [row for row in rows if row["role"] == "plain"]
     if not plains:
-        return {"helps": False, "method": None, "text": "No plain method could be fitted: nothing to compare with.", "notes": []}
+        return {
+            "helps": False,
+            "method": None,
+            "text": "No plain method could be fitted: nothing to compare with.",
+            "notes": [],
+        }
     best_plain = max(plains, key=lambda row: row["mean"])
     helpers = [row for row in rows if row.get("outcome") == "helps"]
     winners = [row for row in helpers if row["mean"] > best_plain["mean"]]

@@ -128,7 +128,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             words = X[name].astype(object).where(X[name].notna(), None).to_numpy()
             words = np.array(["" if w is None else str(w) for w in words], dtype=object)
             missing = X[name].isna().to_numpy()
-            blocks.append(((words[:, None] == np.array(levels, dtype=object)[None, :]) & ~missing[:, None]).astype(float))
+            blocks.append(
+                ((words[:, None] == np.array(levels, dtype=object)[None, :]) & ~missing[:, None]).astype(float)
+            )
         return np.hstack(blocks)
 
     def _checked(self, X):

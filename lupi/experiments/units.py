@@ -132,7 +132,9 @@ def fit_best(method, protocol, split, train, control=""):
     best, score = grid[0], None
     if len(grid) > 1:
         folds = inner_folds(protocol, split, train.y, train.groups)
-        scores = np.array([_fold_scores(protocol, estimator, grid, X, train.y, Z, *fold) for fold in folds]).mean(axis=0)
+        scores = np.array([_fold_scores(protocol, estimator, grid, X, train.y, Z, *fold) for fold in folds]).mean(
+            axis=0
+        )
         if np.isnan(scores).all():
             raise ValueError("no candidate of the grid could be fitted on every inner fold.")
         index = int(np.nanargmax(scores))
