@@ -95,8 +95,14 @@ def gains(rows, metric):
         words.append(
             f"{row['title']} {100 * row['gain']['mean']:+.2f}, shuffled {100 * row['shuffled_gain']['mean']:+.2f}"
         )
-    body.append(_text(LEFT, bottom + 36, f"gain in {metric}, points (± 2 standard errors)", css="small"))
-    return _svg(bottom + 46, "Gain of each method over its plain counterpart", "; ".join(words), body, "gains")
+    body.append(_text(LEFT, bottom + 36, "gain over the plain counterpart, points", css="small"))
+    return _svg(
+        bottom + 46,
+        f"Gain of each method over its plain counterpart, points of {metric}",
+        "; ".join(words),
+        body,
+        "gains",
+    )
 
 
 def split_bars(row, plain, metric):
@@ -139,7 +145,13 @@ def split_bars(row, plain, metric):
         f"{row['gain']['wins']} splits won, {row['gain']['losses']} lost, {row['gain']['ties']} equal; "
         f"from {differences[-1]:+.2f} to {differences[0]:+.2f} points."
     )
-    return _svg(bottom + 32, f"{row['title']} against {plain['title']}, split by split", description, body, "splits")
+    return _svg(
+        bottom + 32,
+        f"{row['title']} against {plain['title']}, split by split, points of {metric}",
+        description,
+        body,
+        "splits",
+    )
 
 
 def learning_curve(sizes, metric):
@@ -150,8 +162,7 @@ def learning_curve(sizes, metric):
     str
         SVG.
     """
-    names = [row["name"] for row in sizes[0]["methods"] if not any(_find(s, row["name"])["failed"] for s in sizes)]
-    lines = {name: [100 * _find(size, name)["mean"] for size in sizes] for name in names}
+    lines = _curves(sizes)
     x = np.array([size["train_size"] for size in sizes], dtype=float)
     low, high = min(map(min, lines.values())), max(map(max, lines.values()))
     low, high = (low, high) if high > low else (low - 1, high + 1)
@@ -182,12 +193,32 @@ def learning_curve(sizes, metric):
         body.append(
             f'<polyline points="{lx},{ly - 4} {lx + 26},{ly - 4}" class="curve {css}" stroke-dasharray="{dash}"/>'
         )
-        body.append(_text(lx + 32, ly, _find(sizes[0], name)["title"], css="small"))
-        words.append(f"{_find(sizes[0], name)['title']}: " + ", ".join(f"{v:.1f}" for v in values))
+        body.append(_text(lx + 32, ly, name, css="small"))
+        words.append(f"{name}: " + ", ".join(f"{v:.1f}" for v in values))
     height = bottom + 66 + 20 * ((len(lines) + 1) // 2)
     return _svg(
         height, f"Learning curves at {', '.join(f'{s:g}' for s in x)} training rows", "; ".join(words), body, "curve"
     )
+
+
+def _curves(sizes):
+    """Title -> means; with the shuffled control of the method that gains most, and the reference if it fits."""
+    whole = [row for row in sizes[-1]["methods"] if not any(_find(size, row["name"])["failed"] for size in sizes)]
+    lines = {
+        row["title"]: [100 * _find(size, row["name"])["mean"] for size in sizes]
+        for row in whole
+        if row["role"] != "reference"
+    }
+    tested = [row for row in whole if "gain" in row and all("gain" in _find(size, row["name"]) for size in sizes)]
+    if tested:
+        top = max(tested, key=lambda row: row["gain"]["mean"])
+        lines[f"{top['title']}, shuffled"] = [100 * _find(size, top["name"])["shuffled"]["mean"] for size in sizes]
+    low, high = min(map(min, lines.values())), max(map(max, lines.values()))
+    for row in whole:
+        values = [100 * _find(size, row["name"])["mean"] for size in sizes]
+        if row["role"] == "reference" and max(values) - high < high - low:
+            lines[row["title"]] = values
+    return lines
 
 
 def _find(size, name):

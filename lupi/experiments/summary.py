@@ -130,6 +130,8 @@ def verdict(size, protocol):
     best_plain = max(plains, key=lambda row: row["mean"])
     helpers = [row for row in rows if row.get("outcome") == "helps"]
     winners = [row for row in helpers if row["mean"] > best_plain["mean"]]
+    # Of plain methods that are as good within a standard error, the first in the list: a classifier before a ranker.
+    keep = next(row for row in plains if row["mean"] >= best_plain["mean"] - row["error"])
     metric = METRICS[protocol.metric].title
     notes = []
     if winners:
@@ -148,11 +150,11 @@ def verdict(size, protocol):
             extra = best["mean"] - best_plain["mean"]
             notes.append(f"Over the best plain method, {best_plain['title']}, it gains {_points(extra)}.")
         return {"helps": True, "method": best["name"], "text": text, "notes": notes + _notes(size, protocol)}
-    text = f"No method uses these columns; keep the plain {best_plain['title']}."
+    text = f"No method uses these columns; keep the plain {keep['title']}."
     if helpers:
         names = _list([row["title"] for row in helpers])
         text = (
-            f"{names} gain{'s' if len(helpers) == 1 else ''} from the columns, but the plain {best_plain['title']} without "
+            f"{names} gain{'s' if len(helpers) == 1 else ''} from the columns, but the plain {keep['title']} without "
             "them is as good or better: keep it."
         )
     lucky = [row for row in rows if row.get("outcome", "").startswith("gains")]
@@ -164,7 +166,7 @@ def verdict(size, protocol):
     worse = [row for row in rows if row.get("outcome") == "hurts"]
     if worse:
         notes.append(f"Clearly worse with the columns than without: {_list([row['title'] for row in worse])}.")
-    return {"helps": False, "method": best_plain["name"], "text": text, "notes": notes + _notes(size, protocol)}
+    return {"helps": False, "method": keep["name"], "text": text, "notes": notes + _notes(size, protocol)}
 
 
 def _notes(size, protocol):
