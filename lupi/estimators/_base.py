@@ -265,12 +265,6 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
                 f"this {type(self).__name__} was fitted without privileged features, so it has no correcting function; "
                 "call fit(X, y, privileged=Z)."
             )
-        if getattr(self, "_privileged_rows_removed", False):
-            raise ValueError(
-                f"this {type(self).__name__} was loaded from a file, and files hold no privileged rows, which the correcting "
-                "function of a non-linear privileged kernel needs; call correction before lupi.save, or use "
-                "privileged_kernel='linear'."
-            )
         n = privileged.shape[0] if hasattr(privileged, "shape") else len(privileged)
         known = check_privileged(privileged, n, estimator_name=f"{type(self).__name__}.correction")
         if known is None or known.data.shape[1] != self.n_privileged_features_in_:
@@ -289,4 +283,10 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             return self._approximation(Z) @ self._privileged_weights.T
         if self._privileged_kernel.name == "precomputed":
             return Z[:, self._privileged_rows] @ self.privileged_dual_coef_.T
+        if not hasattr(self, "_privileged_data"):
+            raise ValueError(
+                f"this {type(self).__name__} was loaded from a file, and files hold no privileged rows, which the correcting "
+                "function of a non-linear privileged kernel needs; call correction before lupi.save, or use "
+                "privileged_kernel='linear'."
+            )
         return self._privileged_kernel(Z, self._privileged_data) @ self.privileged_dual_coef_.T
