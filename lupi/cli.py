@@ -194,6 +194,30 @@ def predict(
         run_predict(model, table, output)
 
 
+@app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Entry to run.")] = None,
+    list_entries: Annotated[bool, typer.Option("--list", help="List the entries and exit.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the research data; LUPI_DATA if not given.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for results and finished work.")] = Path(
+        "lupi-reproduce"
+    ),
+    splits: Annotated[int | None, typer.Option(help="Random draws; the paper's number if not given.")] = None,
+    tasks: Annotated[int | None, typer.Option(help="Only the first so many pairs or training sizes.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes; -1: one for each core.")] = -1,
+):
+    """Run a table or figure of the papers again and print ours beside the printed numbers."""
+    with _user_errors():
+        from lupi.experiments import commands
+
+        if list_entries or name is None:
+            commands.list_entries()
+        else:
+            commands.run_reproduce(name, data=data, out=out, splits=splits, tasks=tasks, jobs=jobs)
+
+
 @contextmanager
 def _user_errors():
     """What a user can mend is said in one line, without a traceback."""

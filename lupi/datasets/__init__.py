@@ -1,11 +1,22 @@
-"""Data with privileged features: bundled and generated.
+"""Data with privileged features: bundled, generated, and read from research files.
 
 Every loader returns a :class:`sklearn.utils.Bunch` with `data`, `privileged`, `target`, `feature_names`,
-`privileged_names`, `target_names` and `DESCR`.
+`privileged_names` and `DESCR`. Research data are not part of this package; their readers take the folder, or find it in
+the one that the environment variable LUPI_DATA names.
 """
 
+from lupi.datasets.awa import load_awa
 from lupi.datasets.breast_cancer_followup import load_breast_cancer_followup
 from lupi.datasets.digits_lowres import load_digits_lowres
+from lupi.datasets.mnist_plus import load_mnist_plus
+from lupi.datasets.research_tables import load_research_table
 from lupi.datasets.synthetic import make_privileged
 
-__all__ = ["load_breast_cancer_followup", "load_digits_lowres", "make_privileged"]
+__all__ = [
+    "load_awa",
+    "load_breast_cancer_followup",
+    "load_digits_lowres",
+    "load_mnist_plus",
+    "load_research_table",
+    "make_privileged",
+]

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import warnings
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -119,12 +120,18 @@ def fit_final(method, protocol, data, classes):
     """
     if method.reference:
         raise ValueError("the reference needs the privileged columns at prediction time: it is no model for use.")
-    order = np.random.default_rng(protocol.seed).permutation(len(data.y))
+    order = _order(protocol, data)
     model, params, _ = fit_best(method, protocol, FINAL, data.rows(np.sort(order[:MAX_CHOICE])))
     everything = data.rows(np.sort(order[:MAX_FIT]))
     target = everything.y if classes is None else classes[everything.y]
     model.estimator.set_params(**params)
     return model.fit(everything.X, target, privileged=everything.privileged if method.privileged else None)
+
+
+def _order(protocol, data):
+    """Rows that a final model may be fitted on, in random order."""
+    rows = np.random.default_rng(protocol.seed).permutation(len(data.y))
+    return rows if data.test_only is None else rows[~data.test_only[rows]]
 
 
 def compare(
@@ -139,6 +146,8 @@ def compare(
     grids=None,
     kernel="rbf",
     groups=None,
+    test_only=None,
+    standardize=True,
     inner_folds=5,
     seed=0,
     n_jobs=1,
@@ -174,6 +183,11 @@ def compare(
         Kernel of all methods.
     groups : array-like of shape (n_samples,), optional
         Rows of one group are never split between training and test.
+    test_only : array-like of bool, shape (n_samples,), optional
+        Rows of an official test set: all splits are tested on these, and trained on rows drawn from the others. Their
+        privileged features may be missing.
+    standardize : bool, default=True
+        Whether numeric columns are standardized with what the training rows say.
     inner_folds : int, default=5
         Folds for the choice of parameters.
     seed : int, default=0
@@ -206,6 +220,11 @@ def compare(
     """
     data, classes, metric = check_data(X, y, privileged, groups, metric)
     n = len(data.y)
+    if test_only is not None:
+        if groups is not None:
+            raise ValueError("`test_only` fixes the test rows already; leave out `groups`.")
+        data = replace(data, test_only=np.asarray(test_only, dtype=bool))
+        n = int((~data.test_only).sum()) + 4  # four more than there are to train on: all of those may be used
     protocol = Protocol(
         metric=metric,
         n_splits=n_splits,
@@ -213,14 +232,15 @@ def compare(
         inner_folds=inner_folds,
         kernel=kernel,
         seed=seed,
+        standardize=standardize,
         grids=_frozen(grids or {}),
     )
     chosen = choose_methods(methods, metric, 0 if classes is None else len(classes))
     for name in grids or {}:
         if name not in chosen:
             raise ValueError(f"`grids` names {name!r}, which is not among the methods {', '.join(chosen)}.")
-    split_rows(protocol, 0, data.y, data.groups)  # an impossible split is better noticed at once
-    digest = data_digest(data.X, data.y, data.privileged, data.groups)
+    split_rows(protocol, 0, data.y, data.groups, data.test_only)  # an impossible split is better noticed at once
+    digest = data_digest(data.X, data.y, data.privileged, data.groups, data.test_only)
     units = plan(protocol, chosen)
     fingerprint = protocol.fingerprint(digest)
     if store is not None and Path(store).is_dir():
@@ -315,6 +335,7 @@ def _protocol_facts(protocol):
         "kernel": protocol.kernel,
         "seed": protocol.seed,
         "max_test": protocol.max_test,
+        "standardize": protocol.standardize,
         "grids": {name: {key: list(values) for key, values in grid} for name, grid in protocol.grids},
     }
 
@@ -368,7 +389,7 @@ def _hard_examples(comparison, methods):
         except ValueError:
             return None
     data, classes = comparison._data, comparison._classes
-    rows = np.sort(np.random.default_rng(comparison._protocol.seed).permutation(len(data.y))[:MAX_FIT])
+    rows = np.sort(_order(comparison._protocol, data)[:MAX_FIT])
     values = np.asarray(model.correction(take(data.privileged, rows)))
     # Of several classes, an example's own one counts.
     values = values if values.ndim == 1 else values[np.arange(len(rows)), data.y[rows]]

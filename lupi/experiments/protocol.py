@@ -34,6 +34,8 @@ class Protocol:
         Everything random follows from it.
     max_test : int
         At most so many test rows are scored; the others wait outside.
+    standardize : bool
+        Whether numbers are standardized (with what the training rows say); otherwise they stay as they are.
     grids : tuple
         Grids that replace the built-in ones, as sorted (method, grid) pairs.
 
@@ -51,6 +53,7 @@ class Protocol:
     kernel: str = "rbf"
     seed: int = 0
     max_test: int = 2000
+    standardize: bool = True
     grids: tuple = field(default=())
 
     def __post_init__(self):
@@ -87,10 +90,11 @@ def derived_seed(*parts):
     return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
 
 
-def split_rows(protocol, split, y, groups=None):
+def split_rows(protocol, split, y, groups=None, test_only=None):
     """Training rows for each size, and test rows, of one split.
 
-    Classes keep their shares, groups stay together.
+    Classes keep their shares, groups stay together. Where some rows only serve as test (an official test set), these
+    are the test rows, and the training rows are drawn from the others.
 
     Returns
     -------
@@ -99,7 +103,13 @@ def split_rows(protocol, split, y, groups=None):
     largest = protocol.train_sizes[-1]
     stratify = y if METRICS[protocol.metric].classification else None
     seed = derived_seed(protocol.seed, split, "split")
-    if groups is None:
+    if test_only is not None:
+        pool, test = np.flatnonzero(~test_only), np.flatnonzero(test_only)
+        train = pool
+        if largest < len(pool):
+            labels = None if stratify is None else y[pool]
+            train, _ = train_test_split(pool, train_size=largest, stratify=labels, random_state=seed)
+    elif groups is None:
         train, test = train_test_split(np.arange(len(y)), train_size=largest, stratify=stratify, random_state=seed)
     else:
         train, test = _group_split(largest, y, groups, stratify is not None, seed)

@@ -42,6 +42,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Everything is learned in `fit`, so that nothing of a test row reaches the training. Dates count as days; a word that
     `fit` did not see, or a gap among words, gives zeros.
 
+    Parameters
+    ----------
+    standardize : bool, default=True
+        Whether numbers are standardized; otherwise they stay as they are, but for the gaps.
+
     Attributes
     ----------
     columns_ : list of str or None
@@ -65,6 +70,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     >>> encoder.names_
     ['age', 'sex=f', 'sex=m']
     """
+
+    def __init__(self, standardize=True):
+        self.standardize = standardize
 
     def fit(self, X, y=None):
         """Learn medians, scales and levels.
@@ -95,6 +103,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.means_ = numbers.mean(axis=0)
         spread = numbers.std(axis=0)
         self.scales_ = np.where(spread > 1e-12 * np.maximum(1.0, np.abs(self.means_)), spread, 1.0)
+        if not self.standardize:
+            self.means_, self.scales_ = np.zeros_like(self.means_), np.ones_like(self.scales_)
         numeric = [name for name in self.columns_ or () if name not in self.levels_]
         if self.columns_ is None:
             numeric = [f"column {k}" for k in range(X.shape[1])]
@@ -171,6 +181,8 @@ class TabularModel(BaseEstimator):
         With or without `privileged` in its `fit`; gets numeric features and labels 0, 1, ...
     regression : bool, default=False
         Whether the target is a number (it is standardized for the estimator) and not a label.
+    standardize : bool, default=True
+        Whether numeric columns are standardized.
 
     Attributes
     ----------
@@ -191,9 +203,10 @@ class TabularModel(BaseEstimator):
     (2,)
     """
 
-    def __init__(self, estimator, regression=False):
+    def __init__(self, estimator, regression=False, standardize=True):
         self.estimator = estimator
         self.regression = regression
+        self.standardize = standardize
 
     def fit(self, X, y, privileged=None):
         """Fit encoders and estimator.
@@ -217,11 +230,12 @@ class TabularModel(BaseEstimator):
             target = (y - self.target_mean_) / self.target_scale_
         else:
             self.classes_, target = np.unique(y, return_inverse=True)
-        self.encoder_ = TableEncoder().fit(X)
+        self.encoder_ = TableEncoder(self.standardize).fit(X)
         self.privileged_encoder_ = None
         extra = {}
         if privileged is not None:
-            self.privileged_encoder_ = TableEncoder().fit(take(privileged, np.flatnonzero(~empty_rows(privileged))))
+            rows = np.flatnonzero(~empty_rows(privileged))
+            self.privileged_encoder_ = TableEncoder(self.standardize).fit(take(privileged, rows))
             extra["privileged"] = encode_privileged(self.privileged_encoder_, privileged)
         self.estimator_ = clone(self.estimator).fit(self.encoder_.transform(X), target, **extra)
         return self

@@ -36,12 +36,13 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class Data:
-    """The rows of a comparison: tables (arrays or frames), encoded target, and groups."""
+    """The rows of a comparison: tables (arrays or frames), encoded target, groups, and rows that only serve as test."""
 
     X: object
     y: np.ndarray
     privileged: object
     groups: np.ndarray | None = None
+    test_only: np.ndarray | None = None
 
     def rows(self, rows):
         """The same for some rows."""
@@ -93,7 +94,7 @@ def run_unit(unit, protocol, data):
     """
     start = process_time()
     method = METHODS[unit.method]
-    trains, test = split_rows(protocol, unit.split, data.y, data.groups)
+    trains, test = split_rows(protocol, unit.split, data.y, data.groups, data.test_only)
     train = data.rows(trains[unit.size])
     result = {"score": None, "params": None, "inner_score": None, "n_train": len(train.y), "n_test": len(test)}
     result["error"] = None
@@ -139,13 +140,14 @@ def fit_best(method, protocol, split, train, control=""):
             raise ValueError("no candidate of the grid could be fitted on every inner fold.")
         index = int(np.nanargmax(scores))
         best, score = grid[index], float(scores[index])
-    model = TabularModel(clone(estimator).set_params(**best), regression=regression).fit(X, train.y, privileged=Z)
+    model = TabularModel(clone(estimator).set_params(**best), regression, protocol.standardize)
+    model.fit(X, train.y, privileged=Z)
     return model, best, score
 
 
 def _fold_scores(protocol, estimator, grid, X, y, Z, train, test):
     """Scores of all candidates on one inner fold; the encoders are fitted on its training rows alone."""
-    encoder = TableEncoder().fit(take(X, train))
+    encoder = TableEncoder(protocol.standardize).fit(take(X, train))
     X_train, X_test = encoder.transform(take(X, train)), encoder.transform(take(X, test))
     y_train, y_test = y[train], y[test]
     if not METRICS[protocol.metric].classification:
@@ -155,7 +157,7 @@ def _fold_scores(protocol, estimator, grid, X, y, Z, train, test):
     if Z is not None:
         known = take(Z, train)
         rows = np.flatnonzero(~empty_rows(known))
-        extra["privileged"] = encode_privileged(TableEncoder().fit(take(known, rows)), known)
+        extra["privileged"] = encode_privileged(TableEncoder(protocol.standardize).fit(take(known, rows)), known)
     scores = []
     for params in grid:
         try:
