@@ -51,7 +51,7 @@ def table(frame, tmp_path_factory):
 @pytest.fixture(scope="module")
 def report(table, tmp_path_factory):
     out = tmp_path_factory.mktemp("out") / "report"
-    given = ("--target", "ill", "--privileged", "z*", "--drop", "id", "--methods", "svm2+,reference", "--splits", 3)
+    given = ("--target", "ill", "--privileged", "z*", "--drop", "id", "--methods", "svm2+,reference", "--splits", 2)
     more = ("--train-size", "24,40", "--kernel", "linear", "--jobs", 1, "--out", out)
     return invoke("compare", table, *given, *more), out, (*given, *more)
 

@@ -44,7 +44,7 @@ def corrected_t_p(differences, n_train, n_test):
     Examples
     --------
     >>> p = corrected_t_p([1.0, 2.0, 3.0, 2.0], n_train=90, n_test=10)
-    >>> p > stats.ttest_1samp([1.0, 2.0, 3.0, 2.0], 0).pvalue
+    >>> bool(p > stats.ttest_1samp([1.0, 2.0, 3.0, 2.0], 0).pvalue)
     True
     """
     differences = np.asarray(differences, dtype=np.float64)
