@@ -182,6 +182,7 @@ class KernelRows:
 
     def __init__(self, kernel: Kernel, X, cache_size: float = 200, available: np.ndarray | None = None):
         self.kernel, self.X, self.available = kernel, X, available
+        self._known = X if available is None else X[available]
         n = X.shape[0]
         self.capacity = max(2, min(n, int(cache_size * 2**20 / (8 * n))))
         self._store: np.ndarray | None = None
@@ -214,10 +215,12 @@ class KernelRows:
         return out
 
     def _compute(self, index: np.ndarray) -> np.ndarray:
-        block = self.kernel(self.X[index], self.X)
-        if self.available is not None:
-            block[:, ~self.available] = 0.0
-            block[~self.available[index]] = 0.0
+        if self.available is None:
+            return self.kernel(self.X[index], self.X)
+        block = np.zeros((len(index), len(self)))
+        rows = np.flatnonzero(self.available[index])
+        if len(rows):
+            block[np.ix_(rows, self.available)] = self.kernel(self.X[index[rows]], self._known)
         return block
 
     def product(self, coefficients: np.ndarray, chunk: int = 512) -> np.ndarray:
@@ -231,9 +234,12 @@ class KernelRows:
 
     def diagonal(self, chunk: int = 64) -> np.ndarray:
         """Kernel of every example with itself."""
-        parts = [self.X[start : start + chunk] for start in range(0, len(self), chunk)]
-        values = np.concatenate([np.diagonal(self.kernel(part, part)) for part in parts])
-        return values if self.available is None else values * self.available
+        parts = [self._known[start : start + chunk] for start in range(0, self._known.shape[0], chunk)]
+        values = np.zeros(len(self))
+        values[slice(None) if self.available is None else self.available] = np.concatenate(
+            [np.diagonal(self.kernel(part, part)) for part in parts]
+        )
+        return values
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """A sub-matrix."""

@@ -77,10 +77,13 @@ def feasible_point(problem, seed=0):
 
 
 def points(problem):
-    """Certificates of a point far from the optimum and of the optimum (CVXOPT's own multipliers are the biases there)."""
+    """Certificates of points far from the optimum and of the optimum (CVXOPT's own multipliers are the biases there)."""
     best = solve_reference(problem, tol=1e-10)
     x = feasible_point(problem)
-    return [(x, problem.certificate(x)), (best.x, problem.certificate(best.x, best.certificate.biases))]
+    far = [
+        (point, problem.certificate(point)) for point in (x, 0.05 * x)
+    ]  # large and small functions: slack everywhere
+    return [*far, (best.x, problem.certificate(best.x, best.certificate.biases))]
 
 
 def test_svm_certificate_is_the_hand_written_primal_and_dual():

@@ -266,7 +266,7 @@ def test_too_few_iterations_are_not_called_converged(family, solver):
     ids=["slack", "slack missing", "labelled missing"],
 )
 def test_smo_needs_triples_where_pairs_stall(labelled, missing, monkeypatch):
-    problems = [build(seed, "svm+", 20, 5.0, 0.2, 3.0, labelled, missing)[0] for seed in range(3)]
+    problems = [build(seed, "svm+", 20, 0.1, 1.0, 1.5, labelled, missing, "linear", "linear")[0] for seed in range(3)]
     best = [solve_reference(problem).certificate.dual for problem in problems]
     for problem, dual in zip(problems, best):
         solution = solve_smo(problem, tol=1e-6, max_iter=1_000_000)

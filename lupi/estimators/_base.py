@@ -6,6 +6,7 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -90,6 +91,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         -------
         self : object
         """
+        if self.kernel == "precomputed" and sparse.issparse(X):
+            raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
         data = check_classification_input(self, X, y, sample_weight)
         known = check_privileged(
             privileged,
@@ -152,21 +155,23 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
                 f"{solution.certificate.violation:.2g} (tol={self.tol:g}); the relative duality gap is "
                 f"{solution.certificate.gap:.2g}. Increase max_iter, scale the features, or lower C.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         norm = float(solution.certificate.expansions[0] @ solution.certificate.fields[0])
-        collapsed = solution.converged and norm <= 1e-10 * abs(solution.certificate.primal)
+        # With features in the thousands a small w is no collapse: the decision must be the same everywhere, too.
+        flat = float(np.ptp(solution.certificate.fields[0])) <= 1e-3
+        collapsed = solution.converged and flat and norm <= 1e-10 * abs(solution.certificate.primal)
         if collapsed and len(problem.spaces) > 1:
             reason = (
                 "With kappa=inf the privileged features must explain every slack, and paying the same slack for all "
                 "examples is cheaper than using X: use a finite kappa (3 is the default)"
                 if np.isinf(getattr(self, "kappa", 1.0))
-                else "Slack is cheaper than using X: use a larger C"
+                else "Slack is cheaper than using X: use a larger C or, with SVM+ and SVM2+, a kappa closer to 1"
             )
             warnings.warn(
                 f"{type(self).__name__}: the solution collapsed to w = 0, the same decision for every example. {reason}.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _store(self, X, Z, available, kept, C, solved):

@@ -34,12 +34,16 @@ def make_space(kernel, data, cache_size, *, weight=1.0, available=None):
         return Space(factor=data, weight=weight)
     if kernel.name != "precomputed" and not fits(n, cache_size):
         if kernel.unsafe:
-            index = np.random.default_rng(0).choice(n, min(n, PROBE), replace=False)
+            index = np.arange(n) if available is None else np.flatnonzero(available)
+            index = np.random.default_rng(0).choice(index, min(len(index), PROBE), replace=False)
             check_definite(kernel, kernel(data[index]))
         return Space(source=KernelRows(kernel, data, cache_size, available), weight=weight)
-    matrix = kernel(data)
+    # A kernel function never sees the placeholder rows of examples that are not available.
+    part = available is not None and not available.all() and kernel.name != "precomputed"
+    matrix = kernel(data[available] if part else data)
     if kernel.unsafe:
         check_definite(kernel, matrix)
-    if available is not None and not available.all():
-        matrix = matrix * np.outer(available, available)
+    if part:
+        known, matrix = matrix, np.zeros((n, n))
+        matrix[np.ix_(available, available)] = known
     return Space(matrix=np.ascontiguousarray(matrix), weight=weight)

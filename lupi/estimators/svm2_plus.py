@@ -128,9 +128,12 @@ class SVM2Plus(SVMPlus):
             f"Nystroem approximation with {NYSTROEM_RANK} landmarks; dual_gap_ certifies the problem with the approximate "
             "kernel. privileged_kernel='linear' and SVMPlus are exact at this size.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
-        return self._approximation(Z)
+        features = self._approximation(Z[available])
+        out = np.zeros((Z.shape[0], features.shape[1]))
+        out[available] = features
+        return out
 
     def _privileged_expansion(self, certificate, C, available):
         """V = (1 / lam) sum eta_i z_i and rho = (1 / lam) sum eta_i, where eta = s o a - C xi and xi = Q (s o a)."""

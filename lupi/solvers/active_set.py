@@ -58,7 +58,10 @@ def polish(
         tiny = 1e-10 * scale
         small_exit = np.all(x >= problem.lower - tiny) and np.all(x <= problem.upper + tiny)
         if not release.any() and small_exit:
-            x = np.clip(x, problem.lower, problem.upper)
+            # A variable within rounding of a bound is on it: it must not pin an intercept that is free in an interval.
+            grain = 1e-13 * max(scale, float(np.max(np.abs(x), initial=0.0)))
+            x = np.where(x <= problem.lower + grain, problem.lower, x)
+            x = np.where(x >= problem.upper - grain, problem.upper, x)
             polished = Solution.certify(problem, x, done, True, f"{start.solver}+active_set")
             return polished.better(start)
         at_lower = (at_lower & ~release) | below
