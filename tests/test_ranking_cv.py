@@ -44,12 +44,13 @@ def test_same_scores_as_a_plain_grid_search(data, loss, tol):
 
 def test_each_teacher_is_trained_once_per_fold(data, monkeypatch):
     X, y, Z = data
-    sizes, starts = [], []
+    sizes, starts, path = [], [], []
     solve = RankTransferCV._solve
 
     def spy(self, space, pairs, C, w0=None):
         sizes.append(space.features.shape[1])
         starts.append(w0 is not None)
+        path.append(C)
         return solve(self, space, pairs, C, w0)
 
     monkeypatch.setattr(RankTransferCV, "_solve", spy)
@@ -57,6 +58,9 @@ def test_each_teacher_is_trained_once_per_fold(data, monkeypatch):
     teachers = sum(size == Z.shape[1] for size in sizes)
     assert teachers == 3 * len(CS_PRIVILEGED)
     assert len(sizes) - teachers == 3 * len(CS) * len(CS_PRIVILEGED)
+    # Paths go up in C, whatever the order of the grid: the solution for a small C is the better start.
+    students = [C for C, size in zip(path, sizes) if size != Z.shape[1]]
+    assert students == sorted(CS) * (3 * len(CS_PRIVILEGED))
     # All but the first of each path start at their neighbour's solution.
     assert sum(starts) == 3 * (len(CS_PRIVILEGED) - 1 + len(CS_PRIVILEGED) * (len(CS) - 1))
 

@@ -64,6 +64,9 @@ def test_squared_hinge_matches_brute_force(case):
         D = X[i] - X[j]
         slack = np.maximum(0, margin - D @ w)
         np.testing.assert_allclose(point.gradient, w - 1.4 * D.T @ slack, rtol=1e-9, atol=1e-9)
+        alpha = 1.4 * slack
+        dual = margin @ alpha - 0.5 * np.sum((D.T @ alpha) ** 2) - np.sum(alpha**2) / 2.8
+        assert point.lower_bound == pytest.approx(dual, rel=1e-9, abs=1e-6)
         # Ties leave the generalized Hessian a choice on the kink: compare off it.
         off = w + 1e-3 * np.array([1.0, 2.0, -1.0, 0.7])
         v = np.array([1.0, -2.0, 0.3, 0.1])

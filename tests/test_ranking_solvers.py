@@ -149,3 +149,13 @@ def test_permuting_examples_permutes_nothing_else():
     np.testing.assert_allclose(
         solve_ranking_newton(a, tol=1e-10).w, solve_ranking_newton(b, tol=1e-10).w, rtol=1e-5, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_nothing_to_learn_from_equal_features(loss):
+    """The gradient is exactly 0 at the start; no tolerance may ask for a step."""
+    y = np.array([0, 1, 0, 1, 0, 1])
+    solution = solve_ranking_newton(RankingProblem(np.ones((6, 2)), plain_pairs(y), 1.0, loss), tol=1e-30)
+    assert not solution.w.any()
+    assert solution.objective == 9.0
+    assert solution.gap < 1e-13

@@ -105,7 +105,9 @@ def test_compare_with_a_test_set_without_privileged_rows():
     X, Z = rng.standard_normal((80, 2)) + y[:, None], rng.standard_normal((80, 2))
     Z[40:] = np.nan
     grids = {"l2svm": {"C": [1.0]}, "svm2+": {"C": [1.0]}}
-    result = compare(X, y, Z, test_only=np.arange(80) >= 40, methods=["svm2+"], n_splits=2, train_size=[20, 40], grids=grids)
+    result = compare(
+        X, y, Z, test_only=np.arange(80) >= 40, methods=["svm2+"], n_splits=2, train_size=[20, 40], grids=grids
+    )
     last = result.summary["sizes"][-1]
     assert last["n_test"] == 40
     assert last["methods"][0]["scores"][0] == last["methods"][0]["scores"][1]  # all 40 rows, both times

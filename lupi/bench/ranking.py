@@ -126,28 +126,30 @@ def _memory():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def _fit_large(n, d, pairs):
+    X, y, teacher = make_ranking(n, d)
+    before = _memory()
+
+    def fit():
+        admitted = transfer_pairs(y, teacher, tau=0.1, within=pairs == "all")
+        C = 10.0 / admitted.n_pairs
+        return solve_ranking_newton(RankingProblem(X, admitted, C, "squared_hinge"), tol=1e-6), admitted.n_pairs
+
+    (solution, n_pairs), seconds = _cpu(fit)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {
+        "pairs": n_pairs,
+        "seconds": seconds,
+        "gap": solution.gap,
+        "newton steps": solution.n_iter,
+        "data GB": X.nbytes / 1e9,
+        "peak memory beyond the data GB": max(0, peak - before) / 1e9,
+    }
+
+
 def million(d=50, pairs="across", sizes=(250_000, 1_000_000)):
     """Squared hinge up to a million examples: CPU time, growth, and peak memory beyond the data."""
-    figures = {}
-    for n in sizes:
-        X, y, teacher = make_ranking(n, d)
-        before = _memory()
-
-        def fit(X=X, y=y, teacher=teacher):
-            admitted = transfer_pairs(y, teacher, tau=0.1, within=pairs == "all")
-            C = 10.0 / admitted.n_pairs
-            return solve_ranking_newton(RankingProblem(X, admitted, C, "squared_hinge"), tol=1e-6), admitted.n_pairs
-
-        (solution, n_pairs), seconds = _cpu(fit)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        figures[f"n = {n}"] = {
-            "pairs": n_pairs,
-            "seconds": seconds,
-            "gap": solution.gap,
-            "newton steps": solution.n_iter,
-            "data GB": X.nbytes / 1e9,
-            "peak memory beyond the data GB": max(0, peak - before) / 1e9,
-        }
+    figures = {f"n = {n}": _fit_large(n, d, pairs) for n in sizes}
     first, last = (figures[f"n = {n}"]["seconds"] for n in (sizes[0], sizes[-1]))
     figures[f"growth for {sizes[-1] / sizes[0]:g} x the data"] = last / first
     return figures

@@ -119,10 +119,10 @@ def check_has_pairs(y, group):
             f"y has only one class (grade {y[0]}) in {len(y)} examples; ranking needs at least two different grades."
         )
     if group is not None:
-        low, high = {}, {}
-        for g, grade in zip(group.tolist(), y.tolist()):
-            low[g], high[g] = min(grade, low.get(g, grade)), max(grade, high.get(g, grade))
-        if low == high:
+        queries = np.unique(group, return_inverse=True)[1]
+        order = np.lexsort((y, queries))
+        # Sorted by query and grade, a choice is a change of grade without a change of query.
+        if not ((np.diff(queries[order]) == 0) & (y[order][1:] != y[order][:-1])).any():
             raise ValueError("group leaves nothing to rank: no query has two examples of different grades.")
 
 

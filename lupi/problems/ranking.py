@@ -323,12 +323,11 @@ class RankingPoint:
 
     @cached_property
     def lower_bound(self) -> float:
-        """D(alpha) <= min P at the dual point of w.
+        """D(alpha) <= min P at the dual point of w, less the rounding error that it may have.
 
-        Rounding errors of alpha change D by as much as they change the value, so they are subtracted.
         For the squared hinge P - D is |gradient|^2 / 2 exactly, which is also the bound of 1-strong convexity.
         """
         if self.problem.loss == "squared_hinge":
-            return self.value - 0.5 * float(self.gradient @ self.gradient)
+            return self.value - 0.5 * float(self.gradient @ self.gradient) - self.noise
         bound = float(self.slope @ self.problem.pairs.offset) - 0.5 * float(self.pulled @ self.pulled)
         return bound - self.noise
