@@ -1,5 +1,6 @@
 """`lupi compare`, `fit` and `predict`, and the page that compare writes."""
 
+import io
 import json
 import re
 import shutil
@@ -14,6 +15,7 @@ from lupi.cli import app
 from lupi.datasets import make_privileged
 from lupi.experiments import compare
 from lupi.experiments.html import render
+from lupi.experiments.render import terminal_table
 from lupi.experiments.tables import leakage, read_table, split_table
 
 pd = pytest.importorskip("pandas")
@@ -151,6 +153,28 @@ def test_errors_are_one_line(arguments, message, table, tmp_path):
     assert result.exit_code == 1
     assert message in flat(result.output)
     assert "Traceback" not in result.output
+
+
+def test_leakage_check_of_a_wide_table_is_quick_enough_to_run():
+    rng = np.random.default_rng(0)
+    X, Z = (pd.DataFrame(rng.integers(0, 9, (300, 120)), columns=[f"{n}{k}" for k in range(120)]) for n in "xz")
+    Z["z7"] = 5 - X["x3"]
+    assert leakage(X, rng.integers(0, 2, 300), Z) == [
+        "The privileged column 'z7' repeats the ordinary column 'x3': it tells nothing new."
+    ]
+
+
+def test_table_fits_into_80_columns(report):
+    from rich.console import Console
+
+    summary = json.loads((report[1] / "results.json").read_text())
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(terminal_table(summary))
+    text = console.export_text()
+    assert "…" not in text
+    for size in summary["sizes"]:
+        for row in size["methods"]:
+            assert f"{100 * row['mean']:.2f} ± {100 * row['error']:.2f}" in text
 
 
 def test_separators(frame, tmp_path):

@@ -137,7 +137,7 @@ def split_bars(row, plain, metric):
         _text(
             left,
             bottom + 22,
-            f"{row['title']} minus {plain['title']}, points of {metric}; one bar a split",
+            f"{row['title']} minus {plain['title']}, points; one bar a split",
             css="small",
         )
     )

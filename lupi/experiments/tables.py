@@ -173,18 +173,38 @@ def leakage(X, y, Z, target="the target"):
             notes.append(
                 f"The {kind} column {name!r} has almost as many words as rows; if it is an identifier, --drop it."
             )
-    for name in Z.columns:
-        for other in X.columns:
-            if len(np.unique(codes["Z", name])) > 1 and _same(codes["Z", name], codes["X", other]):
+    return notes + _copies(X, Z, codes)
+
+
+def _copies(X, Z, codes):
+    """Privileged columns that repeat an ordinary one; rank correlations of all pairs at once, as tables may be wide."""
+    closeness = np.abs(
+        _ranks([codes["Z", name] for name in Z.columns]).T @ _ranks([codes["X", name] for name in X.columns])
+    )
+    levels = {key: len(np.unique(column)) for key, column in codes.items()}
+    notes = []
+    for i, name in enumerate(Z.columns):
+        for j, other in enumerate(X.columns):
+            a, b = codes["Z", name], codes["X", other]
+            if levels["Z", name] < 2:
+                continue
+            if np.array_equal(a, b) or (levels["Z", name] == levels["X", other] < len(a) and _same(a, b)):
                 notes.append(
                     f"The privileged column {name!r} repeats the ordinary column {other!r}: it tells nothing new."
                 )
-            elif (
-                len(np.unique(codes["Z", name])) > 2
-                and abs(_rank_correlation(codes["Z", name], codes["X", other])) > ALMOST
-            ):
+            elif levels["Z", name] > 2 and closeness[i, j] > ALMOST:
                 notes.append(f"The privileged column {name!r} is almost a copy of the ordinary column {other!r}.")
     return notes
+
+
+def _ranks(columns):
+    """Ranks of each column, centred, of length 1 (0 for a constant column)."""
+    from scipy.stats import rankdata
+
+    ranks = np.column_stack([rankdata(column) for column in columns])
+    ranks -= ranks.mean(axis=0)
+    length = np.linalg.norm(ranks, axis=0)
+    return ranks / np.where(length > 0, length, 1.0)
 
 
 def _is_words(column):
@@ -207,14 +227,6 @@ def _same(a, b):
     return (pairs == len(np.unique(a)) == len(np.unique(b)) and pairs > 1 and pairs < len(a)) or np.array_equal(a, b)
 
 
-def _rank_correlation(a, b):
-    from scipy.stats import rankdata
-
-    if len(np.unique(a)) < 2 or len(np.unique(b)) < 2:
-        return 0.0
-    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
-
-
 def _strength(column, truth):
     """How well one column orders the target: AUC for two classes, rank correlation otherwise; 0 to 1."""
     if len(np.unique(column)) < 2:
@@ -224,4 +236,4 @@ def _strength(column, truth):
 
         area = roc_auc_score(truth == truth.max(), column)
         return float(max(area, 1 - area))
-    return abs(_rank_correlation(column, truth))
+    return float(abs((_ranks([column]) * _ranks([truth])).sum()))
