@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 
 from lupi import SVMPlus
 from lupi.datasets import make_privileged
-from lupi.experiments import METHODS, Protocol, compare
+from lupi.experiments import METHODS, Protocol, compare, units
 from lupi.experiments.methods import candidates, choose_methods
 from lupi.experiments.metrics import measure
 from lupi.experiments.protocol import derived_seed, inner_folds, others_rows, split_rows
@@ -181,6 +181,24 @@ def test_shuffled_control_sees_another_examples_row(arrays, monkeypatch):
     real, shuffled = seen
     assert_allclose(np.sort(real, axis=0), np.sort(shuffled, axis=0), atol=1e-12)
     assert not np.isclose(real, shuffled).all(axis=1).any()
+
+
+def test_short_cuts_change_nothing(arrays, monkeypatch):
+    """Rank Transfer's own search, and the rotation of wide data, against one ordinary fit for each candidate."""
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    X, Z = rng.standard_normal((80, 100)) + 0.15 * y[:, None], rng.standard_normal((80, 3)) + y[:, None]
+    protocol = Protocol(metric="ap", train_sizes=(40,), kernel="linear", standardize=False)
+    methods = ("ranktransfer", "svm+", "transfer")
+    quick = [run_unit(Unit(40, 0, name), protocol, Data(X, y, Z))[1] for name in methods]
+    monkeypatch.setattr(units, "_whole_grid_at_once", lambda *a: False)
+    monkeypatch.setattr(units, "_rotated", lambda protocol, train, test: (train, test))
+    slow = [run_unit(Unit(40, 0, name), protocol, Data(X, y, Z))[1] for name in methods]
+    for a, b in zip(quick, slow):
+        assert a["error"] is b["error"] is None
+        assert a["params"] == b["params"]
+        assert a["score"] == pytest.approx(b["score"], abs=1e-9)
+        assert a["inner_score"] == pytest.approx(b["inner_score"], abs=1e-6)
 
 
 def test_reference_is_tested_on_privileged_columns(arrays):

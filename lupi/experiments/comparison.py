@@ -152,6 +152,7 @@ def compare(
     seed=0,
     n_jobs=1,
     store=None,
+    hard_examples=True,
     on_progress=None,
     command=None,
 ):
@@ -198,6 +199,8 @@ def compare(
         SQLite file that keeps each finished unit of work: the same call continues where a broken one stopped. Results
         of another protocol or of other data in that file are refused. For a folder that exists, a file in it, one for
         each protocol and data.
+    hard_examples : bool, default=True
+        Whether to fit SVM2+ or SVM+ once more, on all rows, to name those that its correcting function calls hard.
     on_progress : callable, optional
         Called as ``on_progress(done, total)``.
     command : str, optional
@@ -272,7 +275,8 @@ def compare(
         protocol,
         classes,
     )
-    comparison.summary["hard_examples"] = _hard_examples(comparison, chosen)
+    if hard_examples:
+        comparison.summary["hard_examples"] = _hard_examples(comparison, chosen)
     return comparison
 
 

@@ -13,6 +13,7 @@ from lupi.estimators.distillation import Distillation
 from lupi.estimators.knowledge_transfer import KnowledgeTransfer
 from lupi.estimators.rank_svm import RankSVM
 from lupi.estimators.rank_transfer import RankTransfer
+from lupi.estimators.rank_transfer_cv import RankTransferCV
 from lupi.estimators.svm2_plus import SVM2Plus
 from lupi.estimators.svm_2k import SVM2K
 from lupi.estimators.svm_plus import SVMPlus
@@ -43,6 +44,9 @@ class Method:
         The method it becomes without privileged features: its control "privileged off". Empty for a plain method.
     reference : bool
         Whether it is trained *and tested* on the privileged features: no method for use, but what they are worth.
+    search : callable or None
+        From (kernel, seed, grid, folds) to an estimator that searches the whole grid at less cost than one fit for each
+        candidate, with the attributes `best_params_` and `best_score_`. It measures average precision.
     tasks : tuple of str
         "classification", "regression", "ranking" (metrics of scores, two classes).
     """
@@ -53,6 +57,7 @@ class Method:
     grid: dict
     plain: str = ""
     reference: bool = False
+    search: Callable | None = None
     tasks: tuple[str, ...] = ("classification",)
 
     @property
@@ -78,6 +83,10 @@ def _distillation(kernel, seed, regression):
     return Distillation(_svm(kernel, seed, regression), teacher)
 
 
+def _rank_search(kernel, seed, grid, folds):
+    return RankTransferCV(grid["C"], grid["C_privileged"], cv=folds, **_kernels(kernel), random_state=seed)
+
+
 BOTH = ("classification", "regression")
 METHODS = {
     method.name: method
@@ -100,6 +109,7 @@ METHODS = {
             lambda k, s, r: RankTransfer(**_kernels(k), random_state=s),
             {"C": COARSE_PAIRS, "C_privileged": (1e-3, 1e-2, 1e-1)},
             plain="ranksvm",
+            search=_rank_search,
             tasks=("ranking",),
         ),
         Method(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.linalg import qr
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from threadpoolctl import threadpool_limits
@@ -17,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from lupi.experiments.methods import METHODS, candidates
 from lupi.experiments.metrics import METRICS, measure
 from lupi.experiments.protocol import derived_seed, inner_folds, others_rows, split_rows
-from lupi.experiments.tabular import TableEncoder, TabularModel, empty_rows, encode_privileged, take
+from lupi.experiments.tabular import TableEncoder, TabularModel, empty_rows, encode_privileged, is_frame, take
 
 
 class Unit(NamedTuple):
@@ -133,22 +134,42 @@ def fit_best(method, protocol, split, train, control=""):
     best, score = grid[0], None
     if len(grid) > 1:
         folds = inner_folds(protocol, split, train.y, train.groups)
-        scores = np.array([_fold_scores(protocol, estimator, grid, X, train.y, Z, *fold) for fold in folds]).mean(
-            axis=0
-        )
-        if np.isnan(scores).all():
-            raise ValueError("no candidate of the grid could be fitted on every inner fold.")
-        index = int(np.nanargmax(scores))
-        best, score = grid[index], float(scores[index])
+        if _whole_grid_at_once(method, protocol, X, Z):
+            search = method.search(protocol.kernel, seed, candidates(method, dict(protocol.grids)), folds)
+            search.fit(X, train.y, privileged=Z)
+            best, score = search.best_params_, search.best_score_
+        else:
+            scores = [_fold_scores(protocol, estimator, grid, X, train.y, Z, *fold) for fold in folds]
+            scores = np.array(scores).mean(axis=0)
+            if np.isnan(scores).all():
+                raise ValueError("no candidate of the grid could be fitted on every inner fold.")
+            index = int(np.nanargmax(scores))
+            best, score = grid[index], float(scores[index])
     model = TabularModel(clone(estimator).set_params(**best), regression, protocol.standardize)
     model.fit(X, train.y, privileged=Z)
     return model, best, score
 
 
+def _whole_grid_at_once(method, protocol, X, Z):
+    """Whether the method's own search sees what the folds would: nothing is learned from the rows by the encoders."""
+    if method.search is None or protocol.metric != "ap" or protocol.standardize or is_frame(X) or is_frame(Z):
+        return False
+    grid = candidates(method, dict(protocol.grids))
+    return set(grid) == set(method.grid) and bool(np.isfinite(X).all() and np.isfinite(Z).all())
+
+
+def _rotated(protocol, train, test):
+    """The same inner products in fewer dimensions, where a linear kernel has more features than rows."""
+    if protocol.kernel != "linear" or train.shape[1] <= train.shape[0]:
+        return train, test
+    basis, triangle = qr(train.T, mode="economic")
+    return np.ascontiguousarray(triangle.T), test @ basis
+
+
 def _fold_scores(protocol, estimator, grid, X, y, Z, train, test):
     """Scores of all candidates on one inner fold; the encoders are fitted on its training rows alone."""
     encoder = TableEncoder(protocol.standardize).fit(take(X, train))
-    X_train, X_test = encoder.transform(take(X, train)), encoder.transform(take(X, test))
+    X_train, X_test = _rotated(protocol, encoder.transform(take(X, train)), encoder.transform(take(X, test)))
     y_train, y_test = y[train], y[test]
     if not METRICS[protocol.metric].classification:
         mean, scale = y_train.mean(), y_train.std() or 1.0
