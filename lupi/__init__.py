@@ -17,6 +17,11 @@ _PUBLIC = {
     "Distillation": "lupi.estimators.distillation",
     "save": "lupi.persistence",
     "load": "lupi.persistence",
+    "StructuralSVM": "lupi.estimators.structural_svm",
+    "StructuralSVMPlus": "lupi.estimators.structural_svm_plus",
+    "JKSE": "lupi.estimators.jkse",
+    "JKSEPlus": "lupi.estimators.jkse",
+    "OneClassSVMPlus": "lupi.estimators.one_class_svm_plus",
 }
 
 __all__ = ["__version__", *_PUBLIC]

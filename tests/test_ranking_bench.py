@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lupi.bench import ranking
+from lupi.bench import _ranking_cases as ranking
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lupi import RankSVM, RankTransfer, RankTransferCV
-from lupi.bench.ranking_pairs import explicit_pairs, pair_objective
+from lupi.bench._ranking_pairs import explicit_pairs, pair_objective
 from lupi.estimators.ranking_metrics import METRICS, average_precision, ndcg, roc_auc
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lupi.bench.ranking_pairs import explicit_pairs, pair_objective
+from lupi.bench._ranking_pairs import explicit_pairs, pair_objective
 from lupi.problems.ranking import RankingProblem, plain_pairs, transfer_pairs
 
 CASES = {

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from lupi.bench.ranking_pairs import explicit_pairs, pair_objective, solve_liblinear, solve_qp
+from lupi.bench._ranking_pairs import explicit_pairs, pair_objective, solve_liblinear, solve_qp
 from lupi.problems.ranking import RankingProblem, plain_pairs, transfer_pairs
 from lupi.solvers.ranking_bundle import solve_ranking_bundle
 from lupi.solvers.ranking_newton import solve_ranking_newton

@@ -7,24 +7,9 @@ import numpy as np
 
 def solve_cvxopt(qp):
     """CVXOPT's dense interior point at its default tolerance (1e-7)."""
-    from cvxopt import matrix, solvers, spmatrix
+    from lupi.solvers.reference import cvxopt_qp
 
-    n = len(qp["q"])
-    below, above = np.flatnonzero(np.isfinite(qp["lb"])), np.flatnonzero(np.isfinite(qp["ub"]))
-    m = len(below) + len(above)
-    signs = [-1.0] * len(below) + [1.0] * len(above)
-    G = spmatrix(signs, list(range(m)), [*below.tolist(), *above.tolist()], (m, n))
-    h = np.concatenate([-qp["lb"][below], qp["ub"][above]])
-    out = solvers.qp(
-        matrix(qp["P"]),
-        matrix(qp["q"]),
-        G,
-        matrix(h),
-        matrix(qp["A"]),
-        matrix(qp["b"]),
-        options={"show_progress": False},
-    )
-    return np.array(out["x"]).ravel()
+    return np.array(cvxopt_qp(qp)["x"]).ravel()
 
 
 def solve_piqp(qp):

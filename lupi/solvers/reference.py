@@ -24,27 +24,26 @@ def dense_qp(problem: KernelQP) -> dict[str, np.ndarray]:
     }
 
 
-def solve_reference(problem: KernelQP, *, tol: float = 1e-9, max_iter: int = -1) -> Solution:
-    """Solve with CVXOPT's dense interior point (install the ``test`` or ``peers`` extra)."""
+def cvxopt_qp(qp: dict[str, np.ndarray], **options: float) -> dict:
+    """CVXOPT's answer to a problem in the form of :func:`dense_qp` (install the ``test`` or ``peers`` extra)."""
     try:
         from cvxopt import matrix, solvers, spmatrix
     except ImportError as error:  # pragma: no cover - depends on the installation
         raise ImportError("solver='reference' needs CVXOPT: pip install 'lupi[peers]'") from error
-    qp = dense_qp(problem)
-    n = problem.n_variables
     below = np.flatnonzero(np.isfinite(qp["lb"]))
     above = np.flatnonzero(np.isfinite(qp["ub"]))
-    rows = list(range(len(below) + len(above)))
-    G = spmatrix([-1.0] * len(below) + [1.0] * len(above), rows, [*below.tolist(), *above.tolist()], (len(rows), n))
+    m = len(below) + len(above)
+    signs = [-1.0] * len(below) + [1.0] * len(above)
+    G = spmatrix(signs, list(range(m)), [*below.tolist(), *above.tolist()], (m, len(qp["q"])))
     h = np.concatenate([-qp["lb"][below], qp["ub"][above]])
-    options = {
-        "show_progress": False,
-        "abstol": tol,
-        "reltol": tol,
-        "feastol": tol,
-        "maxiters": 200 if max_iter < 0 else max_iter,
-    }
-    out = solvers.qp(matrix(qp["P"]), matrix(qp["q"]), G, matrix(h), matrix(qp["A"]), matrix(qp["b"]), options=options)
+    P, q, A, b = (matrix(qp[name]) for name in ("P", "q", "A", "b"))
+    return solvers.qp(P, q, G, matrix(h), A, b, options={"show_progress": False, **options})
+
+
+def solve_reference(problem: KernelQP, *, tol: float = 1e-9, max_iter: int = -1) -> Solution:
+    """Solve with CVXOPT's dense interior point."""
+    qp = dense_qp(problem)
+    out = cvxopt_qp(qp, abstol=tol, reltol=tol, feastol=tol, maxiters=200 if max_iter < 0 else max_iter)
     x = np.clip(np.array(out["x"]).ravel(), qp["lb"], qp["ub"])
     biases = np.zeros(len(problem.spaces))
     biases[problem.biased] = np.array(out["y"]).ravel()

@@ -12,7 +12,7 @@ from lupi.solvers.smo_two_space import smo_two_space
 from lupi.solvers.solution import Solution
 
 # No limit asked for: still one that a machine can reach, so that nothing ever loops forever.
-UNLIMITED = 1 << 40
+UNLIMITED = 10_000_000
 
 
 def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, x0: np.ndarray | None = None) -> Solution:

@@ -1,0 +1,116 @@
+"""Generated word images with one planted object, and the privileged images that reveal it."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from lupi.vision.geometry import Box, WordImage
+
+
+def make_planted_boxes(
+    n_samples=100,
+    *,
+    shape=(47, 63),
+    n_words=200,
+    n_points=400,
+    n_object_words=None,
+    object_rate=0.3,
+    background_rate=0.05,
+    hard=0.3,
+    distractors=0.3,
+    box_noise=0.0,
+    absent=0.0,
+    n_privileged_words=20,
+    random_state=None,
+):
+    """Word images for object localization, with privileged images in which the object is painted over.
+
+    Points lie anywhere. Inside an ellipse that fills the true box a share of them carries object words; elsewhere object
+    words are rare. Hard images have a weak signal, others a patch of object words in the wrong place. The privileged image
+    has the same points, but every point of the object carries one of a few words of its own, which imitates the inpainted
+    segmentation mask of Feyereisl et al. (2014, section 4.2).
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Number of images.
+    shape : tuple, default=(47, 63)
+        Height and width.
+    n_words, n_points : int
+        Size of the vocabulary; points in each image.
+    n_object_words : int or None
+        Words that belong to the object; None takes an eighth of the vocabulary.
+    object_rate, background_rate : float
+        Probability of an object word inside and outside of the object.
+    hard, distractors : float
+        Share of images with a weak object and with a misleading patch.
+    box_noise : float, default=0.0
+        Share of images whose true box is replaced by a random one.
+    absent : float, default=0.0
+        Share of images without an object; their box is None.
+    n_privileged_words : int, default=20
+        Words of the object in the privileged images, numbered from ``n_words`` on.
+    random_state : int, RandomState or None
+
+    Returns
+    -------
+    X : list of WordImage
+    Y : list of Box or None
+    privileged : list of WordImage
+        With ``n_words + n_privileged_words`` words.
+
+    Examples
+    --------
+    >>> from lupi.datasets.planted_boxes import make_planted_boxes
+    >>> X, Y, privileged = make_planted_boxes(3, random_state=0)
+    >>> X[0], len(privileged)
+    (WordImage(400 points, shape=(47, 63)), 3)
+    """
+    rng = check_random_state(random_state)
+    n_object = max(1, n_words // 8) if n_object_words is None else n_object_words
+    object_words, other_words = _zipf(n_object), _zipf(n_words - n_object)
+    X, Y, privileged = [], [], []
+    for _ in range(n_samples):
+        box = _random_box(rng, shape)
+        rows, cols = rng.randint(0, shape[0], n_points), rng.randint(0, shape[1], n_points)
+        present = rng.random_sample() >= absent
+        inside = _ellipse(box, rows, cols) & present
+        strength = 0.15 if rng.random_sample() < hard else rng.uniform(0.6, 1.2)
+        rate = np.where(inside, background_rate + (object_rate - background_rate) * strength, background_rate)
+        if rng.random_sample() < distractors:
+            patch = _random_box(rng, shape, 0.1, 0.25)
+            rate[~inside & _contains(patch, rows, cols)] = object_rate
+        words = np.where(
+            rng.random_sample(n_points) < rate,
+            rng.choice(n_object, n_points, p=object_words),
+            n_object + rng.choice(n_words - n_object, n_points, p=other_words),
+        )
+        painted = np.where(inside, n_words + rng.randint(0, n_privileged_words, n_points), words)
+        if rng.random_sample() < box_noise:
+            box = _random_box(rng, shape)
+        X.append(WordImage(rows, cols, words, shape))
+        Y.append(box if present else None)
+        privileged.append(WordImage(rows, cols, painted, shape))
+    return X, Y, privileged
+
+
+def _zipf(n):
+    p = np.arange(1, n + 1) ** -0.7
+    return p / p.sum()
+
+
+def _random_box(rng, shape, low=0.25, high=0.65):
+    height, width = (rng.randint(max(1, int(low * s)), max(2, int(high * s))) for s in shape)
+    top, left = rng.randint(0, shape[0] - height + 1), rng.randint(0, shape[1] - width + 1)
+    return Box(int(top), int(left), int(top + height), int(left + width))
+
+
+def _contains(box, rows, cols):
+    return (rows >= box.top) & (rows < box.bottom) & (cols >= box.left) & (cols < box.right)
+
+
+def _ellipse(box, rows, cols):
+    y = (rows + 0.5 - 0.5 * (box.top + box.bottom)) / (0.5 * (box.bottom - box.top))
+    x = (cols + 0.5 - 0.5 * (box.left + box.right)) / (0.5 * (box.right - box.left))
+    return x**2 + y**2 <= 1.0

@@ -1,0 +1,348 @@
+"""Joint kernel support estimation: structured outputs as a one-class problem, with and without privileged information."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.metrics.pairwise import additive_chi2_kernel
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from lupi.estimators._base import POSITIVE
+from lupi.estimators.one_class_svm_plus import solve_one_class
+from lupi.estimators.structural_svm import TASK_METHODS, check_examples
+from lupi.kernels import Kernel, check_definite, resolve_gamma
+from lupi.problems.one_class import check_nu
+from lupi.solvers import SOLVERS
+from lupi.validation import check_privileged
+
+JOINT_KERNELS = {"chi2", "intersection", "rbf", "linear"}
+GAMMA = [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")]
+
+
+def intersection_kernel(A, B):
+    """Histogram intersection: the sum of the smaller entries."""
+    out = np.zeros((len(A), len(B)))
+    for k in range(A.shape[1]):
+        out += np.minimum(A[:, k, None], B[None, :, k])
+    return out
+
+
+def joint_kernel(name, gamma, features, argument):
+    """Kernel on joint features, its gamma resolved: "scale" makes the mean chi2 distance 1, and is scikit-learn's for rbf."""
+    if name == "intersection":
+        return Kernel(intersection_kernel, argument=argument)
+    if name == "chi2" and gamma == "scale":
+        if features.min() < 0:
+            return Kernel("chi2", argument=argument)
+        distance = -additive_chi2_kernel(features)
+        mean = distance.sum() / max(len(distance) * (len(distance) - 1), 1)
+        return Kernel("chi2", gamma=1.0 / mean if mean > 0 else 1.0, argument=argument)
+    return Kernel(name, gamma=resolve_gamma(gamma, features) if name != "linear" else 1.0, argument=argument)
+
+
+def joint_features(task, X, Y, normalize):
+    """Joint features of pairs, one row each."""
+    out = np.array([task.joint_feature(x, y) for x, y in zip(X, Y)], dtype=float)
+    return normalized(out) if normalize else out
+
+
+def normalized(features):
+    """Rows divided by their sum; empty rows stay zero."""
+    total = features.sum(axis=1, keepdims=True)
+    return features / np.where(total > 0, total, 1.0)
+
+
+class JKSE(BaseEstimator):
+    r"""Joint kernel support estimation: the support of pairs (x, y) as a one-class SVM on their joint kernel.
+
+    .. math::
+
+        \min_a \; \tfrac{1}{2 \nu l} \sum_{ij} a_i a_j K((x_i, y_i), (x_j, y_j)), \quad 0 \le a_i \le 1,\;
+        \sum_i a_i = \nu l; \qquad
+        \hat y(x) = \arg\max_y \sum_i a_i K((x_i, y_i), (x, y))
+
+    The kernel compares joint features. Prediction searches all boxes of a :class:`~lupi.tasks.BoxLocalization` exactly, by
+    branch and bound, and lists the outputs of tasks that have a method ``outputs(x)``.
+
+    Parameters
+    ----------
+    task : Task
+        Joint feature and loss; its own inference is not used.
+    nu : float, default=0.5
+        In (0, 1]: about the share of training pairs outside of the support.
+    kernel : {"chi2", "intersection", "rbf", "linear"}, default="chi2"
+        Kernel between joint features; boxes need one of the first two.
+    gamma : "scale" or float, default="scale"
+        Coefficient of chi2 and rbf; "scale" is one over the mean chi2 distance of the training pairs.
+    normalize : bool, default=False
+        Divide each joint feature by its sum. Raw counts tell a box's extent but need about two points a bin. The intersection
+        kernel grows with the box and needs ``normalize=True`` to tell boxes apart.
+    solver, tol, max_iter
+        As in :class:`OneClassSVMPlus`.
+
+    Attributes
+    ----------
+    support_ : ndarray
+        Training pairs with a positive coefficient.
+    support_features_ : ndarray of shape (n_support, task.n_features)
+        Their joint features.
+    dual_coef_ : ndarray of shape (n_support,)
+        Their coefficients, which sum to nu * n_samples.
+    gamma_ : float
+        Coefficient that was used.
+    objective_, dual_gap_, n_iter_
+        Primal value, relative duality gap, iterations.
+
+    References
+    ----------
+    .. [1] C. Lampert, M. Blaschko. Structured prediction by joint kernel support estimation, 2009.
+    .. [2] S. Sun, C. Zhang, Y. Tian. Joint kernel support estimation with privileged information, 2018, eq. 1-4.
+
+    Examples
+    --------
+    >>> from lupi import JKSE
+    >>> from lupi.datasets.planted_boxes import make_planted_boxes
+    >>> from lupi.tasks import BoxLocalization
+    >>> X, Y, _ = make_planted_boxes(20, shape=(12, 16), n_words=10, n_points=80, random_state=0)
+    >>> model = JKSE(BoxLocalization(10), nu=0.5).fit(X, Y)
+    >>> model.dual_gap_ < 1e-6, len(model.predict(X[:2]))
+    (True, 2)
+    """
+
+    _parameter_constraints: dict = {
+        "task": [TASK_METHODS],
+        "nu": [Real],
+        "kernel": [StrOptions(JOINT_KERNELS)],
+        "gamma": GAMMA,
+        "normalize": ["boolean"],
+        "solver": [StrOptions(set(SOLVERS) - {"decomposition"})],
+        "tol": POSITIVE,
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+    }
+
+    def __init__(
+        self, task, nu=0.5, *, kernel="chi2", gamma="scale", normalize=False, solver="auto", tol=1e-4, max_iter=-1
+    ):
+        self.task = task
+        self.nu = nu
+        self.kernel = kernel
+        self.gamma = gamma
+        self.normalize = normalize
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, Y):
+        """Find the support of the pairs (X, Y).
+
+        Parameters
+        ----------
+        X : sequence of inputs
+        Y : sequence of true outputs
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, Y, None, None)
+
+    def _fit(self, X, Y, K_star, available):
+        check_nu(self.nu)
+        check_examples(X, Y, self.task)
+        if not (hasattr(self.task, "argmax_kernel") or hasattr(self.task, "outputs")):
+            raise ValueError(
+                f"task must be able to search with a kernel: {type(self.task).__name__} has neither outputs(x), a list of all "
+                "outputs, nor argmax_kernel."
+            )
+        features = joint_features(self.task, X, Y, self.normalize)
+        self._kernel = joint_kernel(self.kernel, self.gamma, features, "X")
+        alpha, eta, solution = solve_one_class(self, self._kernel(features), K_star, available)
+        self.support_ = np.flatnonzero(alpha > 0)
+        self.support_features_, self.dual_coef_ = features[self.support_], alpha[self.support_]
+        self.gamma_ = self._kernel.gamma
+        self.privileged_dual_coef_ = eta
+        self.objective_, self.dual_gap_ = solution.certificate.primal, max(solution.certificate.gap, 0.0)
+        self.n_iter_ = int(solution.n_iter)
+        return self
+
+    def predict(self, X):
+        """The output of each input that lies deepest in the support.
+
+        Parameters
+        ----------
+        X : sequence of inputs
+
+        Returns
+        -------
+        list or ndarray
+            One output for each input; an array when the outputs are numbers.
+        """
+        check_is_fitted(self, "dual_coef_")
+        found = [self._predict_one(x) for x in X]
+        return np.asarray(found) if found and isinstance(found[0], (Integral, Real)) else found
+
+    def _predict_one(self, x):
+        if hasattr(self.task, "argmax_kernel"):
+            return self.task.argmax_kernel(
+                x, self.support_features_, self.dual_coef_, self.kernel, self.gamma_, self.normalize
+            )
+        outputs = list(self.task.outputs(x))
+        return outputs[int(np.argmax(self.score_pairs([x] * len(outputs), outputs)))]
+
+    def score_pairs(self, X, Y):
+        """The kernel expansion of pairs: how deep in the support they lie.
+
+        Parameters
+        ----------
+        X : sequence of inputs
+        Y : sequence of outputs
+
+        Returns
+        -------
+        ndarray
+        """
+        check_is_fitted(self, "dual_coef_")
+        return self._kernel(joint_features(self.task, X, Y, self.normalize), self.support_features_) @ self.dual_coef_
+
+    def score(self, X, Y):
+        """1 - mean loss of the predictions.
+
+        Parameters
+        ----------
+        X : sequence of inputs
+        Y : sequence of true outputs
+
+        Returns
+        -------
+        float
+        """
+        return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, self.predict(X))]))
+
+
+class JKSEPlus(JKSE):
+    r"""JKSE+: joint kernel support estimation whose slacks are a function of privileged features.
+
+    .. math::
+
+        \max_{a, d} -\tfrac{1}{2 \nu l} a'Ka - \tfrac{1}{2\lambda} (a - d)'K^*(a - d), \qquad
+        a \ge 0,\; 1'a = \nu l,\; 0 \le d \le 1,\; 1'd = \nu l
+
+    Parameters
+    ----------
+    task : Task
+        As in :class:`JKSE`.
+    nu : float, default=0.5
+        In (0, 1].
+    lam : float, default=1.0
+        Weight of the correcting function's norm (gamma in the paper). As it goes to 0, JKSE comes back.
+    privileged_task : Task or None, default=None
+        Makes joint features of privileged inputs and true outputs. None: ``privileged`` is an array of features.
+    kernel, gamma, normalize
+        As in :class:`JKSE`.
+    privileged_kernel, privileged_gamma, privileged_normalize
+        The same for the privileged space.
+    solver, tol, max_iter
+        As in :class:`OneClassSVMPlus`.
+
+    Attributes
+    ----------
+    privileged_dual_coef_ : ndarray of shape (n_samples,) or None
+        Coefficients of the correcting function.
+    support_, support_features_, dual_coef_, gamma_, objective_, dual_gap_, n_iter_
+        As in :class:`JKSE`.
+
+    References
+    ----------
+    .. [1] S. Sun, C. Zhang, Y. Tian. Joint kernel support estimation with privileged information, 2018, eq. 5 and 19-24.
+       Its eq. 5 has x_i where the privileged input x*_i is meant.
+
+    Examples
+    --------
+    >>> from lupi import JKSEPlus
+    >>> from lupi.datasets.planted_boxes import make_planted_boxes
+    >>> from lupi.tasks import BoxLocalization
+    >>> X, Y, Z = make_planted_boxes(20, shape=(12, 16), n_words=10, n_points=80, n_privileged_words=5, random_state=0)
+    >>> model = JKSEPlus(BoxLocalization(10), privileged_task=BoxLocalization(15)).fit(X, Y, privileged=Z)
+    >>> model.dual_gap_ < 1e-4
+    True
+    """
+
+    __metadata_request__fit = {"privileged": True}
+
+    _parameter_constraints: dict = {
+        **JKSE._parameter_constraints,
+        "lam": POSITIVE,
+        "privileged_task": [TASK_METHODS, None],
+        "privileged_kernel": [StrOptions(JOINT_KERNELS)],
+        "privileged_gamma": GAMMA,
+        "privileged_normalize": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        task,
+        nu=0.5,
+        lam=1.0,
+        *,
+        privileged_task=None,
+        kernel="chi2",
+        gamma="scale",
+        normalize=False,
+        privileged_kernel="chi2",
+        privileged_gamma="scale",
+        privileged_normalize=False,
+        solver="auto",
+        tol=1e-4,
+        max_iter=-1,
+    ):
+        super().__init__(
+            task, nu, kernel=kernel, gamma=gamma, normalize=normalize, solver=solver, tol=tol, max_iter=max_iter
+        )
+        self.lam = lam
+        self.privileged_task = privileged_task
+        self.privileged_kernel = privileged_kernel
+        self.privileged_gamma = privileged_gamma
+        self.privileged_normalize = privileged_normalize
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, Y, privileged=None):
+        """Find the support of the pairs (X, Y).
+
+        Parameters
+        ----------
+        X : sequence of inputs
+        Y : sequence of true outputs
+        privileged : sequence of privileged inputs, array-like of shape (n_samples, n_privileged), or None
+            Inputs of ``privileged_task`` if there is one, feature rows otherwise (a row of NaN is not available).
+            None gives JKSE.
+
+        Returns
+        -------
+        self
+        """
+        if privileged is None:
+            return self._fit(X, Y, None, None)
+        check_examples(X, Y, self.task)
+        if self.privileged_task is not None:
+            if len(privileged) != len(X):
+                raise ValueError(
+                    f"privileged has {len(privileged)} inputs and X has {len(X)}; they must have the same length."
+                )
+            features, available = (
+                joint_features(self.privileged_task, privileged, Y, False),
+                np.ones(len(X), dtype=bool),
+            )
+        else:
+            known = check_privileged(privileged, len(X), estimator_name=type(self).__name__, accept_sparse=False)
+            features, available = known.data, known.available
+        if self.privileged_normalize:
+            features = normalized(features)
+        kernel = joint_kernel(self.privileged_kernel, self.privileged_gamma, features[available], "privileged")
+        K_star = kernel(features)
+        if kernel.unsafe:
+            check_definite(kernel, K_star)
+        return self._fit(X, Y, K_star * np.outer(available, available), available)

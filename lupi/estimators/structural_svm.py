@@ -1,0 +1,207 @@
+"""Structural SVM: max-margin learning of structured outputs."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from lupi.problems.structural import StructuralProblem, relative_gap
+from lupi.solvers.cutting_plane import solve_n_slack, solve_one_slack
+from lupi.solvers.frank_wolfe import solve_frank_wolfe
+from lupi.tasks.oracle import task_oracle
+from lupi.tasks.protocol import predict_batch
+
+# Every solver has the signature f(problem, *, tol, max_iter, callback, ...) -> StructuralSolution.
+SOLVERS = {"bcfw": solve_frank_wolfe, "cutting_plane": solve_one_slack, "n_slack": solve_n_slack}
+
+TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
+
+
+def check_examples(X, Y, task):
+    """Sequences of the same positive length that the task accepts."""
+    for value, name in ((X, "X"), (Y, "Y")):
+        if value is None or not hasattr(value, "__len__") or not hasattr(value, "__getitem__"):
+            raise ValueError(f"{name} must be a sequence with one entry for each example, got {type(value).__name__}.")
+    if len(X) == 0:
+        raise ValueError("X is empty; a fit needs at least one example.")
+    if len(X) != len(Y):
+        raise ValueError(f"X has {len(X)} examples and Y has {len(Y)}; they must have the same length.")
+    if hasattr(task, "check"):
+        task.check(X, Y)
+
+
+class StructuralPredictor(BaseEstimator):
+    """Prediction and scoring with ``task`` and ``coef_``; the part that all linear structural estimators share."""
+
+    def predict(self, X):
+        """The best output of each input.
+
+        Parameters
+        ----------
+        X : sequence of inputs
+
+        Returns
+        -------
+        list or ndarray
+            One output for each input; an array when the outputs are numbers.
+        """
+        check_is_fitted(self, "coef_")
+        found = predict_batch(self.task, self.coef_, X, self.n_jobs)
+        return np.asarray(found) if len(found) and isinstance(found[0], (Integral, Real)) else found
+
+    def score(self, X, Y):
+        """1 - mean loss of the predictions.
+
+        Parameters
+        ----------
+        X : sequence of inputs
+        Y : sequence of true outputs
+
+        Returns
+        -------
+        float
+        """
+        predicted = self.predict(X)
+        return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, predicted)]))
+
+    def _solve(self, oracle, judge=None):
+        """Fit and certify; `judge` is the exact oracle when `oracle` may miss the most violated plane."""
+        options = {"tol": self.tol, "max_iter": self.max_iter, "callback": self.callback}
+        if self.solver == "bcfw":
+            options |= {"average": self.average, "random_state": check_random_state(self.random_state)}
+        solution = SOLVERS[self.solver](StructuralProblem(oracle, float(self.C)), **options)
+        if judge is not None:
+            primal = StructuralProblem(judge, float(self.C)).primal(solution.w, *judge.planes(solution.w))
+            converged = relative_gap(primal, solution.dual) <= self.tol
+            solution = replace(solution, primal=primal, converged=converged)
+        self.objective_ = solution.primal
+        self.dual_gap_ = solution.relative_gap
+        self.n_iter_ = solution.n_iter
+        self.n_oracle_calls_ = solution.n_oracle_calls
+        if not solution.converged:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {self.n_iter_} passes at a relative duality gap of "
+                f"{self.dual_gap_:.2g} > tol={self.tol:g}; raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return solution
+
+
+class StructuralSVM(StructuralPredictor):
+    r"""Structural SVM with margin rescaling.
+
+    .. math::
+
+        \min_w \; \tfrac12 \|w\|^2 + \tfrac{C}{n} \sum_i \max_y
+            \big[ \Delta(y_i, y) - \langle w, \Psi(x_i, y_i) - \Psi(x_i, y) \rangle \big]
+
+    Parameters
+    ----------
+    task : Task
+        Joint feature, loss and inference: one of ``lupi.tasks`` or a class of your own with three methods.
+    C : float, default=1.0
+        Weight of the loss.
+    solver : {"bcfw", "cutting_plane", "n_slack"}, default="bcfw"
+        Block-coordinate Frank-Wolfe with cached planes, one-slack or n-slack cutting planes. All reach the same optimum.
+    tol : float, default=1e-3
+        Certified relative duality gap at which the fit stops.
+    max_iter : int, default=1000
+        Largest number of passes over the training set.
+    average : bool, default=False
+        Average the iterates (``solver="bcfw"``): smoother predictions when the fit is stopped early.
+    n_jobs : int or None, default=None
+        Threads for inferences that do not depend on each other.
+    callback : callable or None, default=None
+        Called after each certificate with a dict (n_iter, primal, dual, dual_gap, n_oracle_calls); true stops the fit.
+    random_state : int, RandomState or None, default=None
+        Order in which the examples are visited.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (task.n_features,)
+        Weights.
+    objective_ : float
+        Primal objective.
+    dual_gap_ : float
+        Relative duality gap: (primal - dual) / primal, by exact inference on all examples.
+    n_iter_ : int
+        Passes.
+    n_oracle_calls_ : int
+        Loss-augmented inferences.
+
+    References
+    ----------
+    .. [1] Tsochantaridis et al., Large margin methods for structured and interdependent output variables, 2005.
+    .. [2] Lacoste-Julien et al., Block-coordinate Frank-Wolfe optimization for structural SVMs, 2013.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from lupi import StructuralSVM
+    >>> from lupi.tasks import Multiclass
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructuralSVM(Multiclass(3, 4), C=10.0, random_state=0).fit(X, y)
+    >>> model.dual_gap_ < 1e-3, round(model.score(X, y), 2)
+    (True, 0.97)
+    """
+
+    _parameter_constraints = {
+        "task": [TASK_METHODS],
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "solver": [StrOptions(set(SOLVERS))],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "average": ["boolean"],
+        "n_jobs": [Integral, None],
+        "callback": [callable, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        task,
+        C=1.0,
+        *,
+        solver="bcfw",
+        tol=1e-3,
+        max_iter=1000,
+        average=False,
+        n_jobs=None,
+        callback=None,
+        random_state=None,
+    ):
+        self.task = task
+        self.C = C
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.average = average
+        self.n_jobs = n_jobs
+        self.callback = callback
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, Y):
+        """Learn the weights.
+
+        Parameters
+        ----------
+        X : sequence of inputs
+        Y : sequence of true outputs
+
+        Returns
+        -------
+        self
+        """
+        check_examples(X, Y, self.task)
+        self.coef_ = self._solve(task_oracle(self.task, X, Y, self.n_jobs)).w
+        return self

@@ -1,0 +1,232 @@
+"""Object localization: the output is a box of a word image, or no box at all."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numba import njit
+
+from lupi.tasks.checks import check_positive_int, check_positive_real
+from lupi.vision.geometry import Box, WordImage, check_box
+from lupi.vision.kernel_search import CHI2, INTERSECTION, integral_histograms, kernel_branch_and_bound
+from lupi.vision.subwindow import METHODS, check_weights, grid_edges, search_points
+
+HISTOGRAM_KERNELS = {"chi2": CHI2, "intersection": INTERSECTION}
+# Integral histograms hold one number for each cell and word.
+_MOST_BYTES = 2 * 2**30
+
+
+class BoxLocalization:
+    r"""Find the box of an object in a :class:`~lupi.vision.WordImage`; exact search over all boxes of a grid.
+
+    The joint feature of a box counts the words inside it (times ``scale``), followed by a constant 1 if there is an
+    offset; the feature of "no object" is zero. The loss is eq. 10 of [1]_: one minus intersection over union, 1 for a
+    wrong presence or absence.
+
+    Parameters
+    ----------
+    n_words : int
+        Size of the vocabulary.
+    grid_step : int, default=1
+        The edges of searched boxes are multiples of this many pixels.
+    allow_absent : bool, default=False
+        Whether "no object" (``None``) is an output.
+    offset : bool or None, default=None
+        Add the constant feature, which learns the threshold between presence and absence; None means ``allow_absent``.
+    scale : float, default=1.0
+        Factor of the counts. 1 / (number of points) keeps features of order 1.
+    method : {"auto", "branch_and_bound", "row_pairs"}, default="auto"
+        Search, see :func:`~lupi.vision.best_box`.
+    max_nodes : int, default=5_000_000
+        Node cap of branch and bound. A search that meets it is finished by the scan with ``method="auto"``, and warns
+        otherwise.
+
+    References
+    ----------
+    .. [1] Feyereisl et al., Object localization based on structural SVM using privileged information, 2014.
+
+    Examples
+    --------
+    >>> from lupi.tasks import BoxLocalization
+    >>> from lupi.vision import Box, WordImage
+    >>> task = BoxLocalization(n_words=2)
+    >>> image = WordImage([2, 3, 9], [4, 6, 9], [0, 0, 1], shape=(12, 12))
+    >>> task.joint_feature(image, Box(0, 0, 6, 6))
+    array([1., 0.])
+    >>> task.loss(Box(0, 0, 6, 6), Box(0, 0, 6, 3))
+    0.5
+    """
+
+    def __init__(
+        self,
+        n_words,
+        *,
+        grid_step=1,
+        allow_absent=False,
+        offset=None,
+        scale=1.0,
+        method="auto",
+        max_nodes=5_000_000,
+    ):
+        self.n_words = check_positive_int(n_words, "n_words")
+        self.grid_step = check_positive_int(grid_step, "grid_step")
+        self.allow_absent = bool(allow_absent)
+        self.offset = self.allow_absent if offset is None else bool(offset)
+        self.scale = check_positive_real(scale, "scale")
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {sorted(METHODS)}, got {method!r}.")
+        self.method = method
+        self.max_nodes = check_positive_int(max_nodes, "max_nodes")
+
+    @property
+    def n_features(self) -> int:
+        """Words, and the offset."""
+        return self.n_words + self.offset
+
+    def joint_feature(self, x, y):
+        """Scaled word counts of the box, then the offset; zero for no object."""
+        out = np.zeros(self.n_features)
+        if y is None:
+            return out
+        if x.n_words_used > self.n_words:
+            check_weights(out[: self.n_words], x, "n_words")
+        _count(x.rows, x.cols, x.words, y[0], y[1], y[2], y[3], self.scale, out)
+        if self.offset:
+            out[-1] = 1.0
+        return out
+
+    def loss(self, y_true, y):
+        """1 - IoU of two boxes; 0 for two absences; 1 otherwise (eq. 10)."""
+        if y_true is None or y is None:
+            return float((y_true is None) != (y is None))
+        return 1.0 - Box(*y_true).iou(y)
+
+    def argmax(self, w, x, y_true=None, loss_weight=0.0):
+        """Best box, or None when absence is allowed and better."""
+        return self.argmax_scored(w, x, y_true, (loss_weight,))[0][0]
+
+    def argmax_scored(self, w, x, y_true, loss_weights):
+        """One (output, loss, score) for each loss weight, on the same integral images."""
+        w = np.asarray(w, dtype=float)
+        weights = check_weights(w[: self.n_words] * self.scale, x, "w")
+        base = w[-1] if self.offset else 0.0
+        present = y_true is not None
+        c = np.array(loss_weights, dtype=float)
+        boxes, values, bounds, _ = search_points(
+            x.rows,
+            x.cols,
+            x.words,
+            weights,
+            *x.shape,
+            self.grid_step,
+            np.array(y_true, dtype=float) if present else np.zeros(4),
+            c if present else np.zeros(len(c)),
+            METHODS[self.method],
+            self.max_nodes,
+        )
+        if (bounds > values).any():
+            warnings.warn(
+                f"branch and bound met max_nodes={self.max_nodes}; the box may miss the maximum by "
+                f"{np.max(bounds - values):.3g}. Raise max_nodes or use method='auto'.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        found = []
+        for k in range(len(c)):
+            # A missing true box means "no object" where a loss matters: every box then costs 1.
+            absent = c[k] if present else -c[k]
+            if self.allow_absent and absent > values[k] + base:
+                found.append((None, float(present), 0.0))
+                continue
+            box = Box(*boxes[k].astype(int).tolist())
+            loss = self.loss(y_true, box)
+            found.append((box, loss, values[k] + base - (c[k] * loss if present else 0.0)))
+        return found
+
+    def argmax_kernel(self, x, support, coef, kernel, gamma, normalize):
+        """The box whose histogram has the largest kernel expansion, by branch and bound over all boxes of the grid.
+
+        Parameters
+        ----------
+        x : WordImage
+        support : ndarray of shape (n_support, n_words)
+            Joint features of the support vectors, L1-normalized if ``normalize``.
+        coef : ndarray of shape (n_support,)
+            Positive coefficients.
+        kernel : {"chi2", "intersection"}
+        gamma : float
+            Coefficient of chi2.
+        normalize : bool
+            Whether histograms are divided by their sum.
+
+        Returns
+        -------
+        Box
+        """
+        if kernel not in HISTOGRAM_KERNELS:
+            raise ValueError(
+                f"kernel must be one of {sorted(HISTOGRAM_KERNELS)} for a search over boxes, got {kernel!r}: only these have a "
+                "bound over sets of boxes."
+            )
+        if self.offset:
+            raise ValueError("kernel inference compares histograms of boxes; use BoxLocalization(..., offset=False).")
+        check_weights(np.zeros(self.n_words), x, "n_words")
+        cells = [-(-size // self.grid_step) + 1 for size in x.shape]
+        if 4 * cells[0] * cells[1] * self.n_words > _MOST_BYTES:
+            raise ValueError(
+                f"kernel inference on a grid of {cells[0] - 1} x {cells[1] - 1} cells and {self.n_words} words needs more than "
+                f"{_MOST_BYTES / 2**30:.0f} GB; raise grid_step (now {self.grid_step})."
+            )
+        # Counts stay integers, which single precision holds exactly; the scale goes into the kernel.
+        scale = 1.0 if normalize else self.scale
+        support = np.ascontiguousarray(support, dtype=float) / scale
+        images = integral_histograms(x.rows, x.cols, x.words, *x.shape, self.grid_step, self.n_words)
+        kind = HISTOGRAM_KERNELS[kernel]
+        factor = scale if kind == INTERSECTION else 1.0
+        found, value, upper, _ = kernel_branch_and_bound(
+            images,
+            support,
+            factor * np.asarray(coef, dtype=float),
+            gamma * scale,
+            kind,
+            bool(normalize),
+            self.max_nodes,
+        )
+        if upper > value:
+            warnings.warn(
+                f"branch and bound met max_nodes={self.max_nodes}; the box may not be the best one. Raise max_nodes.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        rows, cols = grid_edges(x.shape[0], self.grid_step), grid_edges(x.shape[1], self.grid_step)
+        return Box(int(rows[found[0]]), int(cols[found[1]]), int(rows[found[2]]), int(cols[found[3]]))
+
+    def check(self, X, Y):
+        """Raise for inputs that are no word images, words outside the vocabulary, or impossible boxes."""
+        for i, (x, y) in enumerate(zip(X, Y)):
+            if not isinstance(x, WordImage):
+                raise ValueError(f"X[{i}] must be a WordImage, got {type(x).__name__}.")
+            if x.n_words_used > self.n_words:
+                raise ValueError(
+                    f"X[{i}] uses word {x.n_words_used - 1}; n_words={self.n_words} allows 0 to {self.n_words - 1}."
+                )
+            if y is None:
+                if not self.allow_absent:
+                    raise ValueError(
+                        f"Y[{i}] is None (no object), which needs BoxLocalization(..., allow_absent=True)."
+                    )
+                continue
+            box = check_box(y, f"Y[{i}]")
+            if box.top < 0 or box.left < 0 or box.bottom > x.shape[0] or box.right > x.shape[1]:
+                raise ValueError(f"Y[{i}] = {tuple(box)} reaches outside its image of shape {x.shape}.")
+
+    def __repr__(self) -> str:
+        return f"BoxLocalization(n_words={self.n_words}, grid_step={self.grid_step}, allow_absent={self.allow_absent})"
+
+
+@njit(cache=True, nogil=True)
+def _count(rows, cols, words, top, left, bottom, right, scale, out):
+    for k in range(rows.shape[0]):
+        if rows[k] >= top and rows[k] < bottom and cols[k] >= left and cols[k] < right:
+            out[words[k]] += scale

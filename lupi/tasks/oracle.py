@@ -1,0 +1,100 @@
+"""From a task and a training set to the oracle of a structural SVM."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+
+from lupi.tasks.protocol import Task, argmax_scored
+
+# True joint features are kept when they fit into this many doubles; otherwise they are recomputed.
+_KEEP = 20_000_000
+
+
+class TrueFeatures:
+    """Joint features of the true outputs, kept if they are small."""
+
+    def __init__(self, task: Task, X: Any, Y: Any):
+        self.task, self.X, self.Y = task, X, Y
+        keep = len(X) * task.n_features <= _KEEP
+        self.kept = np.array([task.joint_feature(x, y) for x, y in zip(X, Y)], dtype=float) if keep else None
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        return self.task.joint_feature(self.X[i], self.Y[i]) if self.kept is None else self.kept[i]
+
+
+class ThreadedPlanes(ABC):
+    """`planes` for all examples by `plane`, in joblib threads: compiled inference releases the GIL."""
+
+    n_samples: int
+    n_features: int
+    n_jobs: int | None = None
+
+    @abstractmethod
+    def plane(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
+        """Most violated plane of example i."""
+
+    def planes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Most violated planes of all examples."""
+        psi = np.empty((self.n_samples, self.n_features))
+        loss = np.empty(self.n_samples)
+
+        def fill(chunk: np.ndarray) -> None:
+            for i in chunk:
+                psi[i], loss[i] = self.plane(i, w)
+
+        jobs = min(effective_n_jobs(self.n_jobs), self.n_samples)
+        if jobs <= 1:
+            fill(np.arange(self.n_samples))
+        else:
+            chunks = np.array_split(np.arange(self.n_samples), 4 * jobs)
+            Parallel(n_jobs=jobs, backend="threading")(delayed(fill)(chunk) for chunk in chunks)
+        return psi, loss
+
+
+class TaskOracle(ThreadedPlanes):
+    """Loss-augmented inference of a task.
+
+    Parameters
+    ----------
+    task : Task
+        Output space, loss and inference.
+    X, Y : sequences of the same length
+        Training set.
+    n_jobs : int or None
+        Threads for batches of inferences.
+    """
+
+    def __init__(self, task: Task, X: Any, Y: Any, n_jobs: int | None = None):
+        self.task, self.X, self.Y, self.n_jobs = task, X, Y, n_jobs
+        self.n_samples, self.n_features = len(X), int(task.n_features)
+        self.true = TrueFeatures(task, X, Y)
+        self.cheap_batch = hasattr(task, "argmax_batch")
+
+    def planes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Most violated planes of all examples, by the task's own batch inference if it has one."""
+        if not self.cheap_batch:
+            return super().planes(w)
+        psi, loss = np.empty((self.n_samples, self.n_features)), np.empty(self.n_samples)
+        for i, y in enumerate(self.task.argmax_batch(w, self.X, self.Y, 1.0)):
+            psi[i] = self.true[i] - self.task.joint_feature(self.X[i], y)
+            loss[i] = self.task.loss(self.Y[i], y)
+        return psi, loss
+
+    def plane(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
+        """Most violated plane of example i, or the zero plane if nothing violates."""
+        x, y = self.X[i], self.Y[i]
+        found, loss, _ = argmax_scored(self.task, w, x, y, (1.0,))[0]
+        psi = self.true[i] - self.task.joint_feature(x, found)
+        if loss - psi @ w <= 0.0:
+            return np.zeros(self.n_features), 0.0
+        return psi, loss
+
+
+def task_oracle(task: Task, X: Any, Y: Any, n_jobs: int | None = None) -> Any:
+    """The task's compiled oracle when it offers one, the generic oracle otherwise."""
+    compiled = task.compile(X, Y) if hasattr(task, "compile") else None
+    return TaskOracle(task, X, Y, n_jobs) if compiled is None else compiled

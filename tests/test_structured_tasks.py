@@ -1,0 +1,123 @@
+"""Tasks: inference against brute force for every sign of the loss weight, and messages."""
+
+import itertools
+
+import numpy as np
+import pytest
+from structured_reference import all_sequences
+
+from lupi.datasets.planted_boxes import make_planted_boxes
+from lupi.tasks import BoxLocalization, Chain, Multiclass, Task
+from lupi.vision import Box
+
+LOSS_WEIGHTS = [0.0, 1.0, 0.5, -0.5, -2.0]
+
+
+def value(task, w, x, y, y_true, c):
+    return float(task.joint_feature(x, y) @ w) + (c * task.loss(y_true, y) if c else 0.0)
+
+
+@pytest.mark.parametrize("c", LOSS_WEIGHTS)
+@pytest.mark.parametrize("normalize", [True, False])
+def test_chain_equals_brute_force(c, normalize):
+    rng = np.random.default_rng(0)
+    task = Chain(3, 2, normalize=normalize)
+    for length in (1, 2, 4, 5):
+        x, w = rng.normal(size=(length, 2)), rng.normal(size=task.n_features)
+        y_true = rng.integers(0, 3, length)
+        best = max(value(task, w, x, y, y_true, c) for y in all_sequences(3, length))
+        assert value(task, w, x, task.argmax(w, x, y_true, c), y_true, c) == pytest.approx(best, abs=1e-10)
+
+
+@pytest.mark.parametrize("c", LOSS_WEIGHTS)
+def test_multiclass_equals_brute_force(c):
+    rng = np.random.default_rng(1)
+    task = Multiclass(4, 3)
+    X, Y = rng.normal(size=(20, 3)), rng.integers(0, 4, 20)
+    w = rng.normal(size=12)
+    expected = [max(range(4), key=lambda k: value(task, w, x, k, y, c)) for x, y in zip(X, Y)]
+    assert [task.argmax(w, x, y, c) for x, y in zip(X, Y)] == expected
+    assert task.argmax_batch(w, X, Y, c).tolist() == expected
+
+
+@pytest.mark.parametrize("absent", [False, True])
+@pytest.mark.parametrize("c", LOSS_WEIGHTS)
+def test_boxes_equal_brute_force(c, absent):
+    rng = np.random.default_rng(2)
+    X, Y, _ = make_planted_boxes(
+        12, shape=(6, 7), n_words=5, n_points=12, absent=0.4 if absent else 0.0, random_state=1
+    )
+    task = BoxLocalization(5, grid_step=2, allow_absent=absent, scale=0.5)
+    assert task.n_features == 5 + absent
+    edges = [[0, 2, 4, 6], [0, 2, 4, 6, 7]]
+    outputs = [
+        Box(t, l, b, r) for t, b in itertools.combinations(edges[0], 2) for l, r in itertools.combinations(edges[1], 2)
+    ] + [None] * absent
+    for x, y in zip(X, Y):
+        w = rng.normal(size=task.n_features)
+        best = max(value(task, w, x, o, y, c) for o in outputs)
+        found, loss, score = task.argmax_scored(w, x, y, (c,))[0]
+        assert found in outputs
+        assert value(task, w, x, found, y, c) == pytest.approx(best, abs=1e-10)
+        assert score + c * loss == pytest.approx(best, abs=1e-10)
+        assert task.loss(y, found) == pytest.approx(loss)
+
+
+def test_box_loss_is_equation_10():
+    task = BoxLocalization(1, allow_absent=True)
+    assert task.loss(None, None) == 0.0
+    assert task.loss(None, Box(0, 0, 1, 1)) == task.loss(Box(0, 0, 1, 1), None) == 1.0
+    assert task.loss(Box(0, 0, 2, 2), Box(2, 2, 4, 4)) == 1.0
+    assert task.loss(Box(0, 0, 2, 2), Box(0, 0, 2, 2)) == 0.0
+
+
+def test_builtin_tasks_follow_the_protocol():
+    for task in (Multiclass(2, 3), Chain(2, 3), BoxLocalization(4)):
+        assert isinstance(task, Task)
+
+
+def test_capped_branch_and_bound_warns():
+    X, Y, _ = make_planted_boxes(1, shape=(40, 50), n_words=20, n_points=300, random_state=0)
+    task = BoxLocalization(20, method="branch_and_bound", max_nodes=3)
+    with pytest.warns(RuntimeWarning, match="met max_nodes=3"):
+        task.argmax(np.random.default_rng(0).normal(size=20), X[0], Y[0], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Multiclass(1, 3), "n_classes must be an integer of at least 2, got 1"),
+        (lambda: Chain(2, 0), "n_features must be an integer of at least 1, got 0"),
+        (lambda: BoxLocalization(2.5), "n_words must be an integer of at least 1, got 2.5"),
+        (lambda: BoxLocalization(2, scale=0), "scale must be a positive finite number, got 0"),
+        (lambda: BoxLocalization(2, method="x"), "method must be one of"),
+        (
+            lambda: Multiclass(3, 2).check(np.ones((2, 2)), [0, 3]),
+            "Y has labels from 0 to 3; Multiclass.n_classes=3. takes 0 to 2",
+        ),
+        (lambda: Multiclass(3, 2).check(np.ones((2, 2)), ["a", "b"]), "Y must be a sequence of integer labels"),
+        (lambda: Multiclass(3, 2).check(np.ones((2, 5)), [0, 1]), r"X must have shape \(n, 2\), got \(2, 5\)"),
+        (lambda: Multiclass(3, 1).check([[np.nan]], [0]), "X contains NaN"),
+        (lambda: Chain(2, 1).check([np.ones((3, 1))], [[0, 1]]), r"Y\[0\] must hold one label for each of the 3 rows"),
+        (lambda: Chain(2, 1).check([np.ones((2, 1))], [[0, 2]]), r"Y\[0\] must hold integers from 0 to 1"),
+    ],
+)
+def test_messages(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_box_messages():
+    X, Y, _ = make_planted_boxes(2, shape=(6, 7), n_words=5, n_points=12, random_state=1)
+    with pytest.raises(ValueError, match=r"X\[0\] uses word . *; n_words=2 allows 0 to 1"):
+        BoxLocalization(2).check(X, Y)
+    with pytest.raises(
+        ValueError, match=r"Y\[1\] is None .no object., which needs BoxLocalization\(..., allow_absent=True\)"
+    ):
+        BoxLocalization(5).check(X, [Y[0], None])
+    with pytest.raises(ValueError, match=r"Y\[0\] = .* reaches outside its image of shape \(6, 7\)"):
+        BoxLocalization(5).check(X, [Box(0, 0, 7, 7), Y[1]])
+    with pytest.raises(ValueError, match=r"Y\[0\] must be a Box"):
+        BoxLocalization(5).check(X, [3, Y[1]])
+    with pytest.raises(ValueError, match=r"X\[0\] must be a WordImage, got int"):
+        BoxLocalization(5).check([1], [Y[0]])
