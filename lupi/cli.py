@@ -4,6 +4,8 @@ Only typer is imported here: numpy, scikit-learn and numba load inside the comma
 `lupi --help` answers at once.
 """
 
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -78,6 +80,157 @@ def bench(
     console.print(facts(result), highlight=False, markup=False)
     if any(case["error"] for case in result["cases"]):
         raise typer.Exit(1)
+
+
+METHOD_NAMES = "svm, l2svm, ranksvm, svm+, svm2+, svm2k, ranktransfer, transfer, distillation, reference"
+Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet.")]
+Target = Annotated[str | None, typer.Option(metavar="COL", help="Column to predict.")]
+Privileged = Annotated[
+    str | None,
+    typer.Option(metavar="COL,COL", help="Columns that will not exist at prediction time; wildcards allowed."),
+]
+Drop = Annotated[str | None, typer.Option(metavar="COL,COL", help="Columns to ignore, such as identifiers.")]
+MetricOption = Annotated[
+    str | None,
+    typer.Option(help="ap, accuracy, auc, balanced_accuracy or r2; auc, or accuracy for more than two classes."),
+]
+Kernel = Annotated[str, typer.Option(help="rbf or linear, for all methods.")]
+Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
+
+
+@app.command()
+def compare(
+    table: Annotated[
+        Path | None, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet; the bundled digits if none.")
+    ] = None,
+    target: Target = None,
+    privileged: Privileged = None,
+    drop: Drop = None,
+    groups: Annotated[
+        str | None, typer.Option(metavar="COL", help="Rows of one value stay together, e.g. a patient.")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(metavar="NAME,NAME", help=f"Of {METHOD_NAMES}; all that are possible if not given.")
+    ] = None,
+    metric: MetricOption = None,
+    splits: Annotated[int, typer.Option(help="Random splits into training and test rows.")] = 20,
+    train_size: Annotated[
+        str | None, typer.Option(metavar="N[,N]", help="Training rows; several give a learning curve.")
+    ] = None,
+    kernel: Kernel = "rbf",
+    jobs: Annotated[int, typer.Option(help="Processes; -1: one for each core.")] = -1,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of report.html, results.json and model.lupi.")
+    ] = Path("lupi-report"),
+    seed: Seed = 0,
+):
+    """Do these training-only columns help? Compare methods with and without them.
+
+    Each method that uses the privileged columns is also run with them shuffled, and without them. A run that was
+    interrupted goes on where it stopped when the same command is given again.
+    """
+    with _user_errors():
+        from lupi.experiments.commands import command_line, run_compare
+
+        run_compare(
+            table,
+            target=target,
+            privileged=privileged,
+            drop=drop,
+            groups=groups,
+            methods=methods.replace(" ", "").split(",") if methods else None,
+            metric=metric,
+            splits=splits,
+            train_size=[float(n) if "." in n else int(n) for n in train_size.split(",")] if train_size else None,
+            kernel=kernel,
+            jobs=jobs,
+            out=out,
+            seed=seed,
+            command=command_line(sys.argv[1:]),
+        )
+
+
+@app.command()
+def fit(
+    table: Table,
+    target: Annotated[str, typer.Option(metavar="COL", help="Column to predict.")],
+    privileged: Annotated[
+        str, typer.Option(metavar="COL,COL", help="Columns that will not exist at prediction time; wildcards allowed.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="File of the model.")],
+    method: Annotated[str, typer.Option(metavar="NAME", help=f"One of {METHOD_NAMES}.")] = "svm2+",
+    drop: Drop = None,
+    metric: MetricOption = None,
+    kernel: Kernel = "rbf",
+    seed: Seed = 0,
+):
+    """Train one model; its parameters are chosen by cross-validation."""
+    with _user_errors():
+        from lupi.experiments.commands import run_fit
+
+        run_fit(
+            table,
+            target=target,
+            privileged=privileged,
+            drop=drop,
+            method=method,
+            metric=metric,
+            kernel=kernel,
+            seed=seed,
+            output=output,
+        )
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File of `lupi fit` or `lupi compare`.")],
+    table: Table,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV; the terminal if not given.")
+    ] = None,
+):
+    """Predict the rows of a table. Privileged columns are not needed; if they are there, they are ignored."""
+    with _user_errors():
+        from lupi.experiments.commands import run_predict
+
+        run_predict(model, table, output)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Entry to run.")] = None,
+    list_entries: Annotated[bool, typer.Option("--list", help="List the entries and exit.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the research data; LUPI_DATA if not given.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for results and finished work.")] = Path(
+        "lupi-reproduce"
+    ),
+    splits: Annotated[int | None, typer.Option(help="Random draws; the paper's number if not given.")] = None,
+    tasks: Annotated[int | None, typer.Option(help="Only the first so many pairs or training sizes.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes; -1: one for each core.")] = -1,
+):
+    """Run a table or figure of the papers again and print ours beside the printed numbers."""
+    with _user_errors():
+        from lupi.experiments import commands
+
+        if list_entries or name is None:
+            commands.list_entries()
+        else:
+            commands.run_reproduce(name, data=data, out=out, splits=splits, tasks=tasks, jobs=jobs)
+
+
+@contextmanager
+def _user_errors():
+    """What a user can mend is said in one line, without a traceback."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError, ImportError) as problem:
+        typer.secho(f"lupi: {problem}", fg="red", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        typer.echo("\nlupi: stopped; what was finished is kept, the same command goes on from there.", err=True)
+        raise typer.Exit(130) from None
 
 
 def _write_json(result, path):

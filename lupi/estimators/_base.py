@@ -52,6 +52,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     # The privileged features are routed to fit by every meta-estimator, without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True}
+    # Left out by lupi.save.
+    _privileged_rows_in = ("_privileged_data",)
 
     _parameter_constraints: dict = {
         **KERNEL_CONSTRAINTS,
@@ -286,4 +288,10 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             return self._approximation(Z) @ self._privileged_weights.T
         if self._privileged_kernel.name == "precomputed":
             return Z[:, self._privileged_rows] @ self.privileged_dual_coef_.T
+        if not hasattr(self, "_privileged_data"):
+            raise ValueError(
+                f"this {type(self).__name__} was loaded from a file, and files hold no privileged rows, which the correcting "
+                "function of a non-linear privileged kernel needs; call correction before lupi.save, or use "
+                "privileged_kernel='linear'."
+            )
         return self._privileged_kernel(Z, self._privileged_data) @ self.privileged_dual_coef_.T

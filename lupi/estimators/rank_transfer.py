@@ -106,6 +106,8 @@ class RankTransfer(BaseRanker):
     """
 
     __metadata_request__fit: ClassVar = {"privileged": True, "group": True}
+    # Left out by lupi.save: a kernel teacher keeps its training rows, and its scores describe them.
+    _privileged_rows_in: ClassVar = ("teacher_", "margins_")
 
     _parameter_constraints: ClassVar[dict] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],

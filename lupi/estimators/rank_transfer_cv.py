@@ -89,6 +89,8 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
     """
 
     __metadata_request__fit: ClassVar = {"privileged": True, "group": True}
+    # Left out by lupi.save: a kernel teacher keeps its training rows, and its scores describe them.
+    _privileged_rows_in: ClassVar = ("teacher_", "margins_")
 
     _parameter_constraints: ClassVar[dict] = {
         "Cs": ["array-like"],

@@ -1,0 +1,67 @@
+"""Files of research data: where they are, and whether they are whole."""
+
+import hashlib
+import os
+from pathlib import Path
+
+
+def data_folder(root, name):
+    """Folder of a data set.
+
+    Parameters
+    ----------
+    root : path-like or None
+        The folder itself; None looks for the folder `name` in the one that the environment variable LUPI_DATA names.
+    name : str
+        Name of the data set's folder.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    FileNotFoundError
+        With the place that was looked at.
+    """
+    if root is None:
+        base = os.environ.get("LUPI_DATA")
+        if not base:
+            raise FileNotFoundError(
+                f"where are the data {name!r}? Give their folder, or let the environment variable LUPI_DATA name the folder "
+                f"that contains {name}."
+            )
+        root = Path(base) / name
+    root = Path(root)
+    if not root.is_dir():
+        raise FileNotFoundError(f"there is no folder {root}, where the data {name!r} were looked for.")
+    return root
+
+
+def checked_file(folder, name, sha256, verify=True):
+    """Path of a file that exists and has the content that is known to be right.
+
+    Parameters
+    ----------
+    folder : Path
+    name : str
+    sha256 : str
+        SHA-256 of the right content, in hexadecimal digits.
+    verify : bool, default=True
+        Whether to compare it.
+
+    Returns
+    -------
+    Path
+    """
+    path = folder / name
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} has no file {name}; the data set is not complete.")
+    if verify:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        if found != sha256:
+            raise ValueError(
+                f"{path} is damaged or another version: its SHA-256 is {found[:16]}..., expected {sha256[:16]}... "
+                "(verify=False reads it all the same)."
+            )
+    return path

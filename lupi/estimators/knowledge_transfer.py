@@ -1,0 +1,207 @@
+"""Knowledge transfer: predict the privileged features and hand the predictions to an ordinary estimator."""
+
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lupi.estimators._meta import delegated_tags, has_method
+from lupi.validation import check_privileged
+
+
+class KnowledgeTransfer(MetaEstimatorMixin, BaseEstimator):
+    """Learn to predict the privileged features, append the predictions to X, and fit any estimator on both [1]_.
+
+    The estimator is trained on out-of-fold predictions, so that it meets in training what it will meet later: guesses
+    of the privileged features, not the features themselves.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Classifier or regressor that is fitted on the extended features: the student.
+    regressor : estimator, default=None
+        Predicts all privileged features from X; ``Ridge()`` if None. If it is linear and the student is linear too, the
+        predictions change no more than the regularization; use a non-linear one of the two.
+    passthrough : bool, default=True
+        Whether the student sees X beside the predictions.
+    cv : int, default=5
+        Folds of the out-of-fold predictions.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted student.
+    regressor_ : estimator or None
+        The fitted regressor; None without privileged features.
+    classes_ : ndarray
+        The labels, if the student is a classifier.
+    n_features_in_ : int
+        Number of decision features.
+
+    Notes
+    -----
+    Rows of ``privileged`` that are entirely NaN are left out when the regressor is trained. ``privileged=None`` fits
+    the student alone.
+
+    References
+    ----------
+    .. [1] V. Vapnik, R. Izmailov. Learning using privileged information: similarity control and knowledge transfer.
+       JMLR, 2015.
+
+    Examples
+    --------
+    >>> from sklearn.svm import SVC
+    >>> from lupi import KnowledgeTransfer
+    >>> from lupi.datasets import load_digits_lowres
+    >>> X, y, privileged = load_digits_lowres(classes=(3, 8), return_X_y_privileged=True)
+    >>> model = KnowledgeTransfer(SVC(), random_state=0).fit(X[::2], y[::2], privileged=privileged[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
+    True
+    """
+
+    __metadata_request__fit = {"privileged": True}
+
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods(["fit", "predict"])],
+        "regressor": [HasMethods(["fit", "predict"]), None],
+        "passthrough": ["boolean"],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, estimator, regressor=None, *, passthrough=True, cv=5, random_state=None):
+        self.estimator = estimator
+        self.regressor = regressor
+        self.passthrough = passthrough
+        self.cv = cv
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        return delegated_tags(self, super().__sklearn_tags__())
+
+    def fit(self, X, y, privileged=None):
+        """Fit the regressor of the privileged features, then the student.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Decision features.
+        y : array-like of shape (n_samples,)
+            Targets.
+        privileged : array-like of shape (n_samples, n_privileged), optional
+            Features that exist at training time only. A row that is entirely NaN is not available for that example.
+
+        Returns
+        -------
+        KnowledgeTransfer
+            This object.
+        """
+        self._validate_params()
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype="numeric", multi_output=False)
+        known = check_privileged(privileged, X.shape[0], estimator_name="KnowledgeTransfer", accept_sparse=False)
+        self.regressor_ = None
+        features = X
+        if known is not None and known.available.sum() > 1:
+            predictions = self._cross_fit(X, known)
+            features = self._extend(X, predictions)
+        self.estimator_ = clone(self.estimator).fit(features, y)
+        return self
+
+    def _cross_fit(self, X, known):
+        """Fit the regressor on all available rows; out-of-fold predictions for these, ordinary ones for the rest."""
+        rows = np.flatnonzero(known.available)
+        Z = known.data[rows]
+        regressor = Ridge() if self.regressor is None else self.regressor
+        self.regressor_ = clone(regressor).fit(X[rows], Z)
+        folds = KFold(min(self.cv, len(rows)), shuffle=True, random_state=self.random_state)
+        predictions = np.empty((X.shape[0], Z.shape[1]))
+        predictions[rows] = np.reshape(cross_val_predict(clone(regressor), X[rows], Z, cv=folds), (len(rows), -1))
+        others = np.flatnonzero(~known.available)
+        if len(others):
+            predictions[others] = np.reshape(self.regressor_.predict(X[others]), (len(others), -1))
+        return predictions
+
+    def _extend(self, X, predictions):
+        if not self.passthrough:
+            return predictions
+        return sparse.hstack([X, predictions], format="csr") if sparse.issparse(X) else np.hstack([X, predictions])
+
+    def _features(self, X):
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+        if self.regressor_ is None:
+            return X
+        return self._extend(X, np.reshape(self.regressor_.predict(X), (X.shape[0], -1)))
+
+    @property
+    def classes_(self):
+        """Labels of the fitted classifier."""
+        return self.estimator_.classes_
+
+    def predict(self, X):
+        """Predict with the student, from X alone.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        features = self._features(X)
+        return self.estimator_.predict(features)
+
+    @available_if(has_method("decision_function"))
+    def decision_function(self, X):
+        """Decision values of the student.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        features = self._features(X)
+        return self.estimator_.decision_function(features)
+
+    @available_if(has_method("predict_proba"))
+    def predict_proba(self, X):
+        """Class probabilities of the student.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        features = self._features(X)
+        return self.estimator_.predict_proba(features)
+
+    def score(self, X, y, sample_weight=None):
+        """Score of the student: accuracy or R2.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
+        features = self._features(X)
+        return self.estimator_.score(features, y, sample_weight=sample_weight)

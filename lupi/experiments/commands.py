@@ -1,0 +1,182 @@
+"""What the commands `compare`, `fit` and `predict` do, behind the thin functions of the command line."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from lupi.experiments.comparison import check_data, compare, fit_final
+from lupi.experiments.methods import METHODS, choose_methods
+from lupi.experiments.protocol import Protocol
+from lupi.experiments.tables import read_table, split_table
+from lupi.persistence import load, save
+
+# Pictures of 4 pixels, and of 64 in training: an SVM errs on one digit in eight, so that there is something to gain.
+DIGITS = {"classes": (3, 8), "resolution": 2}
+
+
+def run_compare(
+    table, *, target, privileged, drop, groups, methods, metric, splits, train_size, kernel, jobs, out, seed, command
+):
+    """Compare, print the table and the verdict, write report.html, results.json and model.lupi.
+
+    Returns
+    -------
+    Comparison
+    """
+    console, errors = Console(), Console(stderr=True)
+    out = Path(out)
+    (out / "units").mkdir(parents=True, exist_ok=True)
+    if table is None:
+        from lupi.datasets import load_digits_lowres
+
+        digits = load_digits_lowres(**DIGITS)
+        X, y, Z, group = digits.data, digits.target, digits.privileged, None
+        console.print(
+            "No TABLE: the bundled digits, 3 or 8 from 2 x 2 pixels; privileged: the 8 x 8 pixels.", highlight=False
+        )
+        train_size = train_size or (60,)
+    else:
+        if target is None or privileged is None:
+            raise ValueError(
+                "with a TABLE, say which column to predict (--target) and which are privileged (--privileged)."
+            )
+        split = split_table(read_table(table), target, privileged, drop or "", groups, regression=metric == "r2")
+        X, y, Z, group = split.X, split.y, split.privileged, split.groups
+        for note in split.notes:
+            errors.print(f"[yellow]note:[/yellow] {note}", highlight=False)
+    with _progress(errors) as progress:
+        task = progress.add_task("fitting", total=None)
+        result = compare(
+            X,
+            y,
+            Z,
+            methods=methods,
+            metric=metric,
+            n_splits=splits,
+            train_size=list(train_size) if train_size else None,
+            kernel=kernel,
+            groups=group,
+            seed=seed,
+            n_jobs=jobs,
+            store=out / "units",
+            on_progress=lambda done, total: progress.update(task, completed=done, total=total),
+            command=command,
+        )
+    result.summary["notes"] = [] if table is None else split.notes
+    result.summary["source"] = "bundled digits" if table is None else Path(table).name
+    console.print(result.table())
+    console.print(result.verdict, style="bold green" if result.summary["verdict"]["helps"] else "bold", highlight=False)
+    for note in result.summary["verdict"]["notes"]:
+        console.print(f"- {note}", highlight=False)
+    model = result.fit_model()
+    model.info_ = {
+        "method": result.summary["verdict"]["method"],
+        "target": target or "digit",
+        "privileged": [] if table is None else [str(c) for c in Z.columns],
+    }
+    result.to_html(out / "report.html")
+    result.to_json(out / "results.json")
+    save(model, out / "model.lupi")
+    console.print(
+        f"\nreport  {out / 'report.html'}\nresults {out / 'results.json'}\nmodel   {out / 'model.lupi'}",
+        highlight=False,
+    )
+    return result
+
+
+def _progress(console):
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("remaining"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+
+
+def run_fit(table, *, target, privileged, drop, method, metric, kernel, seed, output):
+    """Train one model on a table and save it; parameters are chosen by cross-validation."""
+    split = split_table(read_table(table), target, privileged, drop or "", regression=metric == "r2")
+    errors = Console(stderr=True)
+    for note in split.notes:
+        errors.print(f"[yellow]note:[/yellow] {note}", highlight=False)
+    data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
+    choose_methods([method], metric, 0 if classes is None else len(classes))
+    protocol = Protocol(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(data.y),))
+    model = fit_final(METHODS[method], protocol, data, classes)
+    model.info_ = {"method": method, "target": target, "privileged": [str(c) for c in split.privileged.columns]}
+    save(model, output)
+    params = {key: value for key, value in model.estimator.get_params().items() if key in METHODS[method].grid}
+    chosen = ", ".join(f"{key} = {value:g}" for key, value in params.items())
+    Console().print(f"{METHODS[method].title} ({chosen}) from {len(data.y)} rows: {output}", highlight=False)
+
+
+def run_predict(model, table, output=None):
+    """Predict the rows of a table; CSV with the columns `prediction` and, for two classes, `score`."""
+    fitted = load(model)
+    rows = read_table(table)
+    columns = {"prediction": fitted.predict(rows)}
+    if not fitted.regression:
+        scores = np.asarray(fitted.decision_function(rows))
+        if scores.ndim == 1:
+            columns["score"] = scores
+    text = rows[[]].assign(**columns).to_csv(index=False)
+    if output is None:
+        print(text, end="")
+    else:
+        Path(output).write_text(text)
+
+
+def list_entries():
+    """Print the entries of `lupi reproduce`, and what they need."""
+    from lupi.experiments.reproduce import ENTRIES
+
+    for entry in ENTRIES.values():
+        state = f"needs {entry.data}" if entry.run else f"not possible: {entry.missing}"
+        print(f"{entry.name:18} {entry.title}; {state}")
+
+
+def run_reproduce(name, *, data, out, splits, tasks, jobs):
+    """Run one entry and print ours beside the paper's; each finished unit of work is kept in `out`."""
+    from lupi.experiments.reproduce import ENTRIES
+
+    if name not in ENTRIES:
+        raise ValueError(f"no entry is called {name!r}; the entries are {', '.join(ENTRIES)}.")
+    entry = ENTRIES[name]
+    if entry.run is None:
+        raise ValueError(f"{entry.title} cannot be run: {entry.missing}.")
+    folder = Path(out) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    options = {} if splits is None else {"n_splits": splits}
+    with _progress(Console(stderr=True)) as progress:
+        task = progress.add_task("fitting", total=None)
+        lines = entry.run(
+            data,
+            folder,
+            tasks=tasks,
+            n_jobs=jobs,
+            on_progress=lambda done, total: progress.update(task, completed=done, total=total),
+            **options,
+        )
+    text = "\n".join([entry.title, *lines])
+    (folder / "result.txt").write_text(text + "\n")
+    print(text)
+
+
+def command_line(arguments):
+    """The command as one would type it.
+
+    Examples
+    --------
+    >>> command_line(["compare", "my table.csv"])
+    "lupi compare 'my table.csv'"
+    """
+    return shlex.join(["lupi", *arguments])

@@ -1,0 +1,190 @@
+"""Units of work: one method, with or without its privileged rows shuffled, on one split. Run anywhere, in any order."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from time import process_time
+from typing import NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.linalg import qr
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+from threadpoolctl import threadpool_limits
+
+from lupi.experiments.methods import METHODS, candidates
+from lupi.experiments.metrics import METRICS, measure
+from lupi.experiments.protocol import derived_seed, inner_folds, others_rows, split_rows
+from lupi.experiments.tabular import TableEncoder, TabularModel, empty_rows, encode_privileged, is_frame, take
+
+
+class Unit(NamedTuple):
+    """One unit of work; `control` is "" or "shuffled"."""
+
+    size: int
+    split: int
+    method: str
+    control: str = ""
+
+    @property
+    def key(self):
+        """Name in the store."""
+        return f"{self.size}/{self.split}/{self.method}/{self.control or 'real'}"
+
+
+@dataclass(frozen=True)
+class Data:
+    """The rows of a comparison: tables (arrays or frames), encoded target, groups, and rows that only serve as test."""
+
+    X: object
+    y: np.ndarray
+    privileged: object
+    groups: np.ndarray | None = None
+    test_only: np.ndarray | None = None
+
+    def rows(self, rows):
+        """The same for some rows."""
+        groups = None if self.groups is None else self.groups[rows]
+        return Data(take(self.X, rows), self.y[rows], take(self.privileged, rows), groups)
+
+
+def plan(protocol, methods):
+    """All units, split by split, so that an early look at the store is already a comparison.
+
+    Returns
+    -------
+    list of Unit
+
+    Examples
+    --------
+    >>> from lupi.experiments import Protocol
+    >>> [unit.key for unit in plan(Protocol(n_splits=2), ["svm", "svm+"])][:3]
+    ['100/0/svm/real', '100/0/svm+/real', '100/0/svm+/shuffled']
+    """
+    return [
+        Unit(size, split, name, control)
+        for split in range(protocol.n_splits)
+        for size in protocol.train_sizes
+        for name in methods
+        for control in (("", "shuffled") if METHODS[name].privileged else ("",))
+    ]
+
+
+def run_units(units, protocol, data, store, *, n_jobs=1, on_done=lambda unit, result: None):
+    """Run what the store does not have yet; each result is stored as soon as it arrives."""
+    done = store.results()
+    todo = [unit for unit in units if unit.key not in done]
+    # One unit a batch: a batch of several would come back, and be stored, together.
+    run = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
+    for unit, result in run(delayed(run_unit)(unit, protocol, data) for unit in todo):
+        store.add(unit.key, result)
+        on_done(unit, result)
+    return store.results()
+
+
+def run_unit(unit, protocol, data):
+    """Choose parameters on the training rows, fit, and score on the test rows.
+
+    Returns
+    -------
+    Unit, dict
+        `score` (None if it failed), `params`, `inner_score`, `n_train`, `n_test`, `seconds`, `warnings`, `error`.
+    """
+    start = process_time()
+    method = METHODS[unit.method]
+    trains, test = split_rows(protocol, unit.split, data.y, data.groups, data.test_only)
+    train = data.rows(trains[unit.size])
+    result = {"score": None, "params": None, "inner_score": None, "n_train": len(train.y), "n_test": len(test)}
+    result["error"] = None
+    # One thread: with more, sums are taken in another order, and results would depend on the number of workers.
+    with threadpool_limits(limits=1), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model, result["params"], result["inner_score"] = fit_best(method, protocol, unit.split, train, unit.control)
+            tested = take(data.privileged if method.reference else data.X, test)
+            score = measure(protocol.metric, model, tested, data.y[test], getattr(model, "classes_", None))
+            result["score"] = score if np.isfinite(score) else None
+        except ValueError as problem:  # the other methods can still be compared
+            result["error"] = f"{type(problem).__name__}: {problem}"
+    result["warnings"] = dict(sorted(Counter(w.category.__name__ for w in caught).items()))
+    result["seconds"] = process_time() - start
+    return unit, result
+
+
+def fit_best(method, protocol, split, train, control=""):
+    """Inner cross-validation over the grid, then the fit of the best candidate on all training rows.
+
+    Returns
+    -------
+    TabularModel, dict, float
+        The model, the parameters and their mean inner score.
+    """
+    regression = not METRICS[protocol.metric].classification
+    seed = derived_seed(protocol.seed, split, method.name)
+    X = train.privileged if method.reference else train.X
+    Z = train.privileged if method.privileged else None
+    if Z is not None and control == "shuffled":
+        Z = take(Z, others_rows(len(train.y), derived_seed(protocol.seed, split, "shuffled")))
+    estimator = method.build(protocol.kernel, seed, regression)
+    # ParameterGrid sorts the names and keeps the order of the values: ties go to the first, the smaller C.
+    grid = list(ParameterGrid(candidates(method, dict(protocol.grids))))
+    best, score = grid[0], None
+    if len(grid) > 1:
+        folds = inner_folds(protocol, split, train.y, train.groups)
+        if _whole_grid_at_once(method, protocol, X, Z):
+            search = method.search(protocol.kernel, seed, candidates(method, dict(protocol.grids)), folds)
+            search.fit(X, train.y, privileged=Z)
+            best, score = search.best_params_, search.best_score_
+        else:
+            scores = [_fold_scores(protocol, estimator, grid, X, train.y, Z, *fold) for fold in folds]
+            scores = np.array(scores).mean(axis=0)
+            if np.isnan(scores).all():
+                raise ValueError("no candidate of the grid could be fitted on every inner fold.")
+            index = int(np.nanargmax(scores))
+            best, score = grid[index], float(scores[index])
+    model = TabularModel(clone(estimator).set_params(**best), regression, protocol.standardize)
+    model.fit(X, train.y, privileged=Z)
+    return model, best, score
+
+
+def _whole_grid_at_once(method, protocol, X, Z):
+    """Whether the method's own search sees what the folds would: nothing is learned from the rows by the encoders."""
+    if method.search is None or protocol.metric != "ap" or protocol.standardize or is_frame(X) or is_frame(Z):
+        return False
+    grid = candidates(method, dict(protocol.grids))
+    return set(grid) == set(method.grid) and bool(np.isfinite(X).all() and np.isfinite(Z).all())
+
+
+def _rotated(protocol, train, test):
+    """The same inner products in fewer dimensions, where a linear kernel has more features than rows."""
+    if protocol.kernel != "linear" or train.shape[1] <= train.shape[0]:
+        return train, test
+    basis, triangle = qr(train.T, mode="economic")
+    return np.ascontiguousarray(triangle.T), test @ basis
+
+
+def _fold_scores(protocol, estimator, grid, X, y, Z, train, test):
+    """Scores of all candidates on one inner fold; the encoders are fitted on its training rows alone."""
+    encoder = TableEncoder(protocol.standardize).fit(take(X, train))
+    X_train, X_test = _rotated(protocol, encoder.transform(take(X, train)), encoder.transform(take(X, test)))
+    y_train, y_test = y[train], y[test]
+    if not METRICS[protocol.metric].classification:
+        mean, scale = y_train.mean(), y_train.std() or 1.0
+        y_train, y_test = (y_train - mean) / scale, (y_test - mean) / scale
+    extra = {}
+    if Z is not None:
+        known = take(Z, train)
+        rows = np.flatnonzero(~empty_rows(known))
+        extra["privileged"] = encode_privileged(TableEncoder(protocol.standardize).fit(take(known, rows)), known)
+    scores = []
+    for params in grid:
+        try:
+            model = clone(estimator).set_params(**params).fit(X_train, y_train, **extra)
+            classes = getattr(model, "classes_", np.array([0, 1]))
+            scores.append(measure(protocol.metric, model, X_test, y_test, classes))
+        except ValueError:  # e.g. no solution for these parameters
+            scores.append(np.nan)
+    return scores

@@ -1,0 +1,281 @@
+"""`lupi compare`, `fit` and `predict`, and the page that compare writes."""
+
+import io
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import lupi
+from lupi.cli import app
+from lupi.datasets import make_privileged
+from lupi.experiments import compare
+from lupi.experiments.html import render
+from lupi.experiments.render import terminal_table
+from lupi.experiments.tables import leakage, read_table, split_table
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("jinja2")
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "200"})
+
+
+def flat(text):
+    return re.sub(r"\s+", " ", text)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    made = make_privileged(80, 3, 2, random_state=0, as_frame=True).frame.rename(columns={"target": "ill"})
+    rng = np.random.default_rng(0)
+    made["ill"] = np.where(made["ill"] == 1, "yes", "no")
+    made["town"] = rng.choice(["Ulm", "Bonn", "Kiel"], 80)
+    made["z1"] = np.where(made["z1"] > 0, "high", "low")
+    made["id"] = [f"p{k}" for k in range(80)]
+    made.loc[::9, "x1"] = np.nan
+    made.loc[3, "town"] = None
+    return made
+
+
+@pytest.fixture(scope="module")
+def table(frame, tmp_path_factory):
+    path = tmp_path_factory.mktemp("tables") / "patients.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def report(table, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out") / "report"
+    given = ("--target", "ill", "--privileged", "z*", "--drop", "id", "--methods", "svm2+,reference", "--splits", 2)
+    more = ("--train-size", "24,40", "--kernel", "linear", "--jobs", 1, "--out", out)
+    return invoke("compare", table, *given, *more), out, (*given, *more)
+
+
+def test_compare_writes_and_prints(report, table):
+    result, out, arguments = report
+    assert result.exit_code == 0, result.output
+    summary = json.loads((out / "results.json").read_text())
+    assert summary["data"]["classes"] == ["no", "yes"]
+    assert summary["data"]["privileged_names"] == ["z0", "z1"]
+    assert summary["data"]["feature_names"] == ["x0", "x1", "x2", "town"]
+    assert summary["source"] == "patients.csv"
+    assert summary["verdict"]["text"] in flat(result.output)
+    for name in ("report.html", "results.json", "model.lupi"):
+        assert name in result.output
+        assert (out / name).stat().st_size > 100
+    assert len(list((out / "units").iterdir())) == 1
+    again = invoke("compare", table, *arguments)
+    assert json.loads((out / "results.json").read_text())["sizes"] == summary["sizes"]  # nothing ran twice
+    assert again.exit_code == 0
+
+
+def test_model_of_compare_predicts_without_privileged_columns(report, table, frame, tmp_path):
+    _, out, _ = report
+    bare = tmp_path / "bare.parquet"
+    frame[["town", "x2", "x1", "x0"]].to_parquet(bare)
+    whole, without = invoke("predict", out / "model.lupi", table), invoke("predict", out / "model.lupi", bare)
+    assert whole.exit_code == 0, whole.output
+    assert whole.stdout == without.stdout
+    lines = whole.stdout.splitlines()
+    assert lines[0] == "prediction,score"
+    assert len(lines) == 81
+    assert {line.split(",")[0] for line in lines[1:]} == {"yes", "no"}
+
+
+def test_predict_names_the_missing_column(report, frame, tmp_path):
+    frame.drop(columns=["x2", "town"]).to_csv(tmp_path / "t.csv", index=False)
+    result = invoke("predict", report[1] / "model.lupi", tmp_path / "t.csv")
+    assert result.exit_code == 1
+    assert "lacks the column(s) that the model needs: x2, town" in flat(result.output)
+
+
+def test_fit_and_predict(table, tmp_path):
+    model, predictions = tmp_path / "m.lupi", tmp_path / "p.csv"
+    arguments = ("--target", "ill", "--privileged", "z0,z1", "--drop", "id", "--kernel", "linear", "-o", model)
+    result = invoke("fit", table, *arguments, "--method", "distillation")
+    assert result.exit_code == 0, result.output
+    assert re.search(r"distillation \(.*imitation = 0\.\d.*\) from 80 rows", flat(result.stdout))
+    assert invoke("predict", model, table, "-o", predictions).exit_code == 0
+    assert (pd.read_csv(predictions)["prediction"] == pd.read_csv(table)["ill"]).mean() > 0.6
+    assert lupi.load(model).info_ == {"method": "distillation", "target": "ill", "privileged": ["z0", "z1"]}
+
+
+def test_fit_a_regression(table, tmp_path):
+    model = tmp_path / "m.lupi"
+    arguments = (
+        "--target",
+        "x0",
+        "--privileged",
+        "z*",
+        "--drop",
+        "id",
+        "--metric",
+        "r2",
+        "--method",
+        "transfer",
+        "-o",
+        model,
+    )
+    assert invoke("fit", table, *arguments).exit_code == 0
+    result = invoke("predict", model, table)
+    assert result.stdout.splitlines()[0] == "prediction"
+    assert len(result.stdout.splitlines()) == 81
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("compare", "nothing.csv", "--target", "a", "--privileged", "b"), "there is no file nothing.csv"),
+        (("compare", "TABLE", "--target", "ill"), "which are privileged (--privileged)"),
+        (("compare", "TABLE", "--target", "sick", "--privileged", "z0"), "--target names the column 'sick'"),
+        (("compare", "TABLE", "--target", "ill", "--privileged", "w*"), "--privileged names the column 'w*'"),
+        (("compare", "TABLE", "--target", "ill", "--privileged", "ill"), "is the target and cannot be privileged"),
+        (("compare", "TABLE", "--target", "ill", "--privileged", "*"), "cannot be privileged"),
+        (("compare", "TABLE", "--target", "ill", "--privileged", "z0", "--metric", "f1"), "metric is 'f1'"),
+        (
+            ("compare", "TABLE", "--target", "ill", "--privileged", "z0", "--methods", "magic"),
+            "no method is called 'magic'",
+        ),
+        (("compare", "TABLE", "--target", "ill", "--privileged", "z0", "--metric", "r2"), "holds words"),
+        (("predict", "TABLE", "TABLE"), "damaged or is no model"),
+    ],
+)
+def test_errors_are_one_line(arguments, message, table, tmp_path):
+    out = ("--out", tmp_path / "o") if arguments[0] == "compare" else ()
+    result = invoke(*(table if a == "TABLE" else a for a in arguments), *out)
+    assert result.exit_code == 1
+    assert message in flat(result.output)
+    assert "Traceback" not in result.output
+
+
+def test_leakage_check_of_a_wide_table_is_quick_enough_to_run():
+    rng = np.random.default_rng(0)
+    X, Z = (pd.DataFrame(rng.integers(0, 9, (300, 120)), columns=[f"{n}{k}" for k in range(120)]) for n in "xz")
+    Z["z7"] = 5 - X["x3"]
+    assert leakage(X, rng.integers(0, 2, 300), Z) == [
+        "The privileged column 'z7' repeats the ordinary column 'x3': it tells nothing new."
+    ]
+
+
+def test_table_fits_into_80_columns(report):
+    from rich.console import Console
+
+    summary = json.loads((report[1] / "results.json").read_text())
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(terminal_table(summary))
+    text = console.export_text()
+    assert "…" not in text
+    for size in summary["sizes"]:
+        for row in size["methods"]:
+            assert f"{100 * row['mean']:.2f} ± {100 * row['error']:.2f}" in text
+
+
+def test_separators(frame, tmp_path):
+    small = frame[["x0", "town", "ill"]]
+    small.to_csv(tmp_path / "a.csv", sep=";", index=False)
+    small.to_csv(tmp_path / "a.tsv", sep="\t", index=False)
+    small.to_parquet(tmp_path / "a.parquet")
+    for name in ("a.csv", "a.tsv", "a.parquet"):
+        assert list(read_table(tmp_path / name).columns) == ["x0", "town", "ill"]
+    (tmp_path / "b.csv").write_text("a\n1\n")
+    with pytest.raises(ValueError, match="one column only"):
+        read_table(tmp_path / "b.csv")
+
+
+def test_rows_without_target_are_left_out(frame):
+    frame = frame.copy()
+    frame.loc[[2, 5], "ill"] = None
+    split = split_table(frame, "ill", "z*", "id")
+    assert len(split.y) == 78
+    assert 2 not in split.rows
+    assert "2 rows without a value of ill are left out." in split.notes
+
+
+def test_leakage_is_noticed(frame):
+    rng = np.random.default_rng(0)
+    y = (frame["ill"] == "yes").to_numpy()
+    X = frame[["x0", "x1", "id"]]
+    honest = frame[["z0"]]
+    assert [note for note in leakage(X[["x0", "x1"]], y, honest) if "z0" in note] == []
+    Z = honest.assign(
+        same=np.where(y, "ill", "well"),
+        close=y + 0.3 * rng.random(80),
+        copy=X["x0"],
+        near=X["x0"] + 1e-9 * rng.random(80),
+    )
+    notes = "\n".join(leakage(X, y, Z, "ill"))
+    assert "privileged column 'same' is the target 'ill' under another name" in notes
+    assert "privileged column 'close' alone tells the target 'ill' almost exactly" in notes
+    assert "'copy' repeats the ordinary column 'x0'" in notes
+    assert "'near' is almost a copy of the ordinary column 'x0'" in notes or "'near' repeats" in notes
+    assert "ordinary column 'id' has almost as many words as rows" in notes
+    assert "'z0'" not in notes
+
+
+# ---------------------------------------------------------------- the page
+
+
+@pytest.fixture(scope="module")
+def page(report):
+    return (report[1] / "report.html").read_text()
+
+
+def test_page_holds_everything_and_needs_no_network(page, report):
+    summary = json.loads((report[1] / "results.json").read_text())
+    assert summary["verdict"]["text"] in page
+    assert not re.search(r"(src|href)=\"(?!data:)|https?://|@import|url\(", page)
+    for name in ("gains", "splits", "curve", "times"):
+        figure = re.search(rf'<svg[^>]*id="{name}".*?</svg>', page, flags=re.DOTALL).group()
+        assert re.search(r"<title[^>]*>[^<]{10,}</title><desc[^>]*>[^<]{10,}</desc>", figure)
+        assert "nan" not in figure.lower()
+    for text in (
+        "Hard examples",
+        "L2-SVM",
+        "SVM2+",
+        summary["data"]["sha256"],
+        summary["environment"]["packages"]["numpy"],
+    ):
+        assert text in page
+    assert "prefers-color-scheme: dark" in page
+    assert "@media print" in page
+    assert summary["command"].startswith("lupi ")
+
+
+def test_page_escapes_what_the_table_says(frame):
+    X, y, Z = frame[["x0", "x2"]], frame["ill"], frame[["z0"]].rename(columns={"z0": "<script>alert(1)</script>"})
+    grids = {"l2svm": {"C": [1.0]}, "svm2+": {"C": [1.0]}}
+    result = compare(X, y, Z, methods=["svm2+"], n_splits=2, train_size=40, inner_folds=2, grids=grids)
+    page = render(result.summary)
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_page_in_a_browser(report, tmp_path):
+    browser = next((b for b in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if b), None)
+    if browser is None:
+        pytest.skip("no Chromium is installed")
+    page = report[1] / "report.html"
+    log = tmp_path / "net.json"
+    done = subprocess.run(
+        [
+            *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", f"--log-net-log={log}", "--window-size=400,2000"),
+            *("--dump-dom", page.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert 'id="verdict"' in done.stdout
+    assert done.stdout.count("<svg") == 4
+    assert "CONSOLE" not in done.stderr, done.stderr
+    # No request of the page itself: each would stand in the net log with its address as initiated by this file.
+    assert not re.findall(r'"initiator":"file:[^"]*"', log.read_text())
