@@ -100,6 +100,18 @@ def test_unreadable_images(tmp_path):
     assert isinstance(found[1], Box)
 
 
+@pytest.mark.parametrize("own", [None, 12])
+def test_unreadable_mask_leaves_the_image(tmp_path, own):
+    localizer = Localizer("ssvm+", **OPTIONS, on_error="skip", privileged_words=own)
+    with pytest.warns(UserWarning, match=r"lost\.png"):
+        words = localizer.training_words(IMAGES[:4], BOXES[:4], {"masks": [tmp_path / "lost.png", *MASKS[1:4]]})
+    assert len(words.Z) == 4
+    np.testing.assert_array_equal(words.Z[0].rows, words.X[0].rows)
+    if own is None:
+        np.testing.assert_array_equal(words.Z[0].words, words.X[0].words)
+        assert not np.array_equal(words.Z[1].words, words.X[1].words)
+
+
 def test_evaluation():
     true = [Box(0, 0, 10, 10), Box(0, 0, 10, 10), None, None]
     predicted = [Box(0, 0, 10, 5), Box(0, 0, 10, 6), None, Box(0, 0, 1, 1)]

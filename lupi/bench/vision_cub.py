@@ -18,7 +18,7 @@ from lupi.datasets import load_cub
 from lupi.localize import Localizer, evaluate_boxes, search_parameters
 from lupi.vision import read_mask
 
-# Vireos and woodpeckers (with the flicker): the two groups, 14 classes, of the setup that the paper adopts.
+# Vireos and woodpeckers (with the flicker): 14 classes. The paper trains on 14 classes of two groups without naming them.
 GROUPS = ("Vireo", "Woodpecker", "Flicker")
 WIDE = [float(v) for v in np.geomspace(2.0**-8, 2.0**5, 4)]
 PLUS = {"C": WIDE, "lam": WIDE[1:3], "rho": [2.0, 32.0]}

@@ -194,7 +194,10 @@ class Localizer(BaseEstimator):
             bag = self._bag(self.privileged_words).fit(painted) if own else self.bag_
             found = bag.transform(painted)
             # A mask that cannot be read leaves the image as its own privileged image.
-            parts.append([x if z is None else z for x, z in zip(X, found)] if not own else found)
+            lost = [k for k, z in enumerate(found) if z is None]
+            for k, z in zip(lost, bag.transform([images[keep[k]] for k in lost])):
+                found[k] = z
+            parts.append(found)
             sizes.append(self.privileged_words if own else self.n_words)
         if attributes is not None:
             absent = np.zeros(attributes.shape[1], dtype=int)
