@@ -431,6 +431,29 @@ def test_verdict_no_if_shuffled_rows_do_as_well():
     assert any("shuffled columns do not do clearly worse" in note for note in found["notes"])
 
 
+def test_verdict_no_if_better_than_shuffled_by_luck_only():
+    """Far above the plain method and on average above the shuffled control, but that could be chance."""
+    protocol = Protocol(n_splits=12)
+    rest = {"params": {}, "warnings": {}, "seconds": 1.0, "error": None, "n_train": 100, "n_test": 100}
+    results = {}
+    for k in range(12):
+        real = 0.82 + 0.001 * k
+        luck = (0.01 + 0.0001 * k) * (-1) ** k + 0.001
+        for unit, score in (
+            (Unit(100, k, "svm"), 0.8),
+            (Unit(100, k, "svm+"), real),
+            (Unit(100, k, "svm+", "shuffled"), real - luck),
+        ):
+            results[unit.key] = {"score": score, **rest}
+    size = summarize(results, protocol, ["svm", "svm+"])[0]
+    row = size["methods"][1]
+    assert row["gain"]["wilcoxon_p"] < 0.01
+    assert row["over_shuffled"]["mean"] > 0
+    assert row["over_shuffled"]["wilcoxon_p"] > 0.3
+    assert row["outcome"] == "gains, but not clearly more than with shuffled rows"
+    assert not verdict(size, protocol)["helps"]
+
+
 def test_verdict_no_if_nothing_changes_or_it_hurts():
     assert judged(real=0.8, shuffled=0.8)["method"] == "svm"
     found = judged(real=0.77, shuffled=0.75)
