@@ -123,6 +123,14 @@ def test_grids_have_the_same_number_of_candidates():
             assert (min(method.grid[key]), max(method.grid[key])) == pytest.approx((min(plain), max(plain)))
 
 
+def test_linear_kernels_get_smaller_constants():
+    rbf, linear = (candidates(METHODS["svm+"], kernel=kernel) for kernel in ("rbf", "linear"))
+    assert linear["C"] == pytest.approx([0.01 * c for c in rbf["C"]])
+    assert linear["lam"] == rbf["lam"]
+    assert candidates(METHODS["ranksvm"], kernel="linear") == candidates(METHODS["ranksvm"])
+    assert candidates(METHODS["svm+"], {"svm+": {"C": (7.0,)}}, "linear") == {"C": (7.0,)}
+
+
 def test_choice_of_methods():
     assert "ranktransfer" in choose_methods(None, "ap", 2)
     assert "ranktransfer" not in choose_methods(None, "ap", 3)
@@ -449,7 +457,7 @@ def test_verdict_no_if_better_than_shuffled_by_luck_only():
     row = size["methods"][1]
     assert row["gain"]["wilcoxon_p"] < 0.01
     assert row["over_shuffled"]["mean"] > 0
-    assert row["over_shuffled"]["wilcoxon_p"] > 0.3
+    assert row["over_shuffled"]["wilcoxon_p"] > 0.1
     assert row["outcome"] == "gains, but not clearly more than with shuffled rows"
     assert not verdict(size, protocol)["helps"]
 
