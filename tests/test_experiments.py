@@ -127,7 +127,9 @@ def test_linear_kernels_get_smaller_constants():
     rbf, linear = (candidates(METHODS["svm+"], kernel=kernel) for kernel in ("rbf", "linear"))
     assert linear["C"] == pytest.approx([0.01 * c for c in rbf["C"]])
     assert linear["lam"] == rbf["lam"]
-    assert candidates(METHODS["ranksvm"], kernel="linear") == candidates(METHODS["ranksvm"])
+    ranker = candidates(METHODS["ranktransfer"], kernel="linear")
+    assert ranker["C"] == pytest.approx([1e-6, 1e-5, 1e-4, 1e-3])
+    assert ranker["C_privileged"] == METHODS["ranktransfer"].grid["C_privileged"]
     assert candidates(METHODS["svm+"], {"svm+": {"C": (7.0,)}}, "linear") == {"C": (7.0,)}
 
 

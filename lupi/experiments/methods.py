@@ -178,7 +178,7 @@ def choose_methods(names, metric, n_classes):
 def candidates(method, grids=None, kernel="rbf"):
     """Grid of a method: the user's, or the built-in one.
 
-    The built-in constants of the SVMs are for kernels with values up to 1; the inner products of standardized columns are
+    The built-in constants are for kernels with values up to 1; the inner products of standardized columns are
     as large as the number of columns, and call for smaller ones.
 
     Returns
@@ -188,7 +188,7 @@ def candidates(method, grids=None, kernel="rbf"):
     if method.name in (grids or {}):
         return dict(grids[method.name])
     grid = dict(method.grid)
-    if kernel == "linear" and "ranking" not in method.tasks:
+    if kernel == "linear":
         key = "estimator__C" if "estimator__C" in grid else "C"
         grid[key] = tuple(LINEAR_SCALE * value for value in grid[key])
     return grid
