@@ -123,6 +123,16 @@ def test_grids_have_the_same_number_of_candidates():
             assert (min(method.grid[key]), max(method.grid[key])) == pytest.approx((min(plain), max(plain)))
 
 
+def test_linear_kernels_get_smaller_constants():
+    rbf, linear = (candidates(METHODS["svm+"], kernel=kernel) for kernel in ("rbf", "linear"))
+    assert linear["C"] == pytest.approx([0.01 * c for c in rbf["C"]])
+    assert linear["lam"] == rbf["lam"]
+    ranker = candidates(METHODS["ranktransfer"], kernel="linear")
+    assert ranker["C"] == pytest.approx([1e-6, 1e-5, 1e-4, 1e-3])
+    assert ranker["C_privileged"] == METHODS["ranktransfer"].grid["C_privileged"]
+    assert candidates(METHODS["svm+"], {"svm+": {"C": (7.0,)}}, "linear") == {"C": (7.0,)}
+
+
 def test_choice_of_methods():
     assert "ranktransfer" in choose_methods(None, "ap", 2)
     assert "ranktransfer" not in choose_methods(None, "ap", 3)
@@ -429,6 +439,29 @@ def test_verdict_no_if_shuffled_rows_do_as_well():
     assert not found["helps"]
     assert found["text"] == "No method uses these columns; keep the plain SVM."
     assert any("shuffled columns do not do clearly worse" in note for note in found["notes"])
+
+
+def test_verdict_no_if_better_than_shuffled_by_luck_only():
+    """Far above the plain method and on average above the shuffled control, but that could be chance."""
+    protocol = Protocol(n_splits=12)
+    rest = {"params": {}, "warnings": {}, "seconds": 1.0, "error": None, "n_train": 100, "n_test": 100}
+    results = {}
+    for k in range(12):
+        real = 0.82 + 0.001 * k
+        luck = (0.01 + 0.0001 * k) * (-1) ** k + 0.001
+        for unit, score in (
+            (Unit(100, k, "svm"), 0.8),
+            (Unit(100, k, "svm+"), real),
+            (Unit(100, k, "svm+", "shuffled"), real - luck),
+        ):
+            results[unit.key] = {"score": score, **rest}
+    size = summarize(results, protocol, ["svm", "svm+"])[0]
+    row = size["methods"][1]
+    assert row["gain"]["wilcoxon_p"] < 0.01
+    assert row["over_shuffled"]["mean"] > 0
+    assert row["over_shuffled"]["wilcoxon_p"] > 0.1
+    assert row["outcome"] == "gains, but not clearly more than with shuffled rows"
+    assert not verdict(size, protocol)["helps"]
 
 
 def test_verdict_no_if_nothing_changes_or_it_hurts():

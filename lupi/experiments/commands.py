@@ -15,7 +15,7 @@ from lupi.experiments.protocol import Protocol
 from lupi.experiments.tables import read_table, split_table
 from lupi.persistence import load, save
 
-# Pictures of 4 pixels, and of 64 in training: an SVM errs on one digit in eight, so that there is something to gain.
+# Pictures of 4 pixels, and of 64 in training: with 16 pixels the plain SVM reached 99.6 points of AUC, nothing to gain.
 DIGITS = {"classes": (3, 8), "resolution": 2}
 
 

@@ -22,6 +22,7 @@ from lupi.experiments.metrics import METRICS
 # Twelve candidates for every method: a larger grid alone can look like a gain.
 COARSE = (0.1, 1.0, 10.0, 100.0)
 FINE = tuple(np.geomspace(0.1, 100.0, 12).tolist())
+LINEAR_SCALE = 0.01
 # A ranking SVM pays per pair, and there are about n/4 pairs for each example.
 COARSE_PAIRS = (1e-4, 1e-3, 1e-2, 1e-1)
 FINE_PAIRS = tuple(np.geomspace(1e-4, 1e-1, 12).tolist())
@@ -174,11 +175,20 @@ def choose_methods(names, metric, n_classes):
     return tuple(name for name in allowed if name in wanted)
 
 
-def candidates(method, grids=None):
+def candidates(method, grids=None, kernel="rbf"):
     """Grid of a method: the user's, or the built-in one.
+
+    The built-in constants are for kernels with values up to 1; the inner products of standardized columns are
+    as large as the number of columns, and call for smaller ones.
 
     Returns
     -------
     dict
     """
-    return dict((grids or {}).get(method.name, method.grid))
+    if method.name in (grids or {}):
+        return dict(grids[method.name])
+    grid = dict(method.grid)
+    if kernel == "linear":
+        key = "estimator__C" if "estimator__C" in grid else "C"
+        grid[key] = tuple(LINEAR_SCALE * value for value in grid[key])
+    return grid

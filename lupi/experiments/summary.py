@@ -64,7 +64,7 @@ def _row(method, units, protocol):
         for category, count in unit["warnings"].items():
             warned[category] = warned.get(category, 0) + count
     n_candidates = 1
-    for values in candidates(method, dict(protocol.grids)).values():
+    for values in candidates(method, dict(protocol.grids), protocol.kernel).values():
         n_candidates *= len(values)
     role = "reference" if method.reference else "privileged" if method.privileged else "plain"
     return {

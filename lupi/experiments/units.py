@@ -130,12 +130,14 @@ def fit_best(method, protocol, split, train, control=""):
         Z = take(Z, others_rows(len(train.y), derived_seed(protocol.seed, split, "shuffled")))
     estimator = method.build(protocol.kernel, seed, regression)
     # ParameterGrid sorts the names and keeps the order of the values: ties go to the first, the smaller C.
-    grid = list(ParameterGrid(candidates(method, dict(protocol.grids))))
+    grid = list(ParameterGrid(candidates(method, dict(protocol.grids), protocol.kernel)))
     best, score = grid[0], None
     if len(grid) > 1:
         folds = inner_folds(protocol, split, train.y, train.groups)
         if _whole_grid_at_once(method, protocol, X, Z):
-            search = method.search(protocol.kernel, seed, candidates(method, dict(protocol.grids)), folds)
+            search = method.search(
+                protocol.kernel, seed, candidates(method, dict(protocol.grids), protocol.kernel), folds
+            )
             search.fit(X, train.y, privileged=Z)
             best, score = search.best_params_, search.best_score_
         else:
@@ -154,7 +156,7 @@ def _whole_grid_at_once(method, protocol, X, Z):
     """Whether the method's own search sees what the folds would: nothing is learned from the rows by the encoders."""
     if method.search is None or protocol.metric != "ap" or protocol.standardize or is_frame(X) or is_frame(Z):
         return False
-    grid = candidates(method, dict(protocol.grids))
+    grid = candidates(method, dict(protocol.grids), protocol.kernel)
     return set(grid) == set(method.grid) and bool(np.isfinite(X).all() and np.isfinite(Z).all())
 
 
