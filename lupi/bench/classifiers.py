@@ -141,14 +141,15 @@ def svm2_plus_ovr(quick):
                 note="our time includes both kernel matrices and Q; theirs excludes the kernel matrix",
             )
         )
-        rows.append(_generic_ovr(what, X, Z, y, ours, PEERS))
+        rows.append(_generic_ovr(what, X, Z, y, PEERS))
     return rows
 
 
-def _generic_ovr(what, X, Z, y, ours, peers):
-    """A generic QP on the SVM+ dual of one class, times the number of classes."""
+def _generic_ovr(what, X, Z, y, peers):
+    """A generic QP on the SVM+ dual of one class, times the number of classes; both sides get the kernel matrices."""
     import numpy as np
 
+    from lupi.estimators.svm2_plus import SVM2Plus
     from lupi.problems import Space, svm_plus_dual
     from lupi.solvers.reference import dense_qp
 
@@ -159,6 +160,9 @@ def _generic_ovr(what, X, Z, y, ours, peers):
         Space(matrix=X @ X.T), Space(matrix=Z @ Z.T), signed, np.full(len(y), 10.0), np.inf, False, everything
     )
     qp = dense_qp(dual)
+    model = SVM2Plus(C=10.0, kernel="precomputed", privileged_kernel="precomputed", kappa=np.inf)
+    K, K_star = X @ X.T, Z @ Z.T
+    ours = cpu_time(lambda: model.fit(K, y, privileged=K_star))
     times = {
         name: peer_time(module, lambda solve=solve: solve(qp), repeats=1, warmup=False)
         for name, (module, solve) in peers.items()
@@ -174,7 +178,8 @@ def _generic_ovr(what, X, Z, y, ours, peers):
         f"{best[1]} on SVM+, one class x {n_classes}",
         best[0] * n_classes,
         target=">= 250x",
-        note="one class measured, the others taken as equal",
+        gap=ours.value.dual_gap_,
+        note="kernel matrices given to both; one class of the peer measured, the others taken as equal",
     )
 
 
