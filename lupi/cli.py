@@ -4,7 +4,6 @@ Only typer is imported here: numpy, scikit-learn and numba load inside the comma
 `lupi --help` answers at once.
 """
 
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -98,8 +97,21 @@ Kernel = Annotated[str, typer.Option(help="rbf or linear, for all methods.")]
 Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
 
 
+def _given(context):
+    """Name and arguments of the running command, as they were given: what is needed to run it again."""
+    words = [context.info_name]
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name)
+        if source is not None and source.name == "COMMANDLINE":
+            if parameter.param_type_name == "option":
+                words.append(parameter.opts[0])
+            words.append(str(context.params[parameter.name]))
+    return words
+
+
 @app.command()
 def compare(
+    context: typer.Context,
     table: Annotated[
         Path | None, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet; the bundled digits if none.")
     ] = None,
@@ -146,7 +158,7 @@ def compare(
             jobs=jobs,
             out=out,
             seed=seed,
-            command=command_line(sys.argv[1:]),
+            command=command_line(_given(context)),
         )
 
 

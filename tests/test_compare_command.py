@@ -245,7 +245,9 @@ def test_page_holds_everything_and_needs_no_network(page, report):
         assert text in page
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
-    assert summary["command"].startswith("lupi ")
+    assert summary["command"].startswith("lupi compare ")
+    for argument in report[2]:
+        assert str(argument) in summary["command"]
 
 
 def test_page_escapes_what_the_table_says(frame):
