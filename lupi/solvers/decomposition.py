@@ -27,14 +27,14 @@ def solve_decomposition(
     max_iter : int
         Largest number of SMO steps in all; -1 for none.
     working_set : int, optional
-        Examples in a sub-problem; by default as many as the row caches hold, between 256 and 2048. Larger sets need far
-        fewer rounds.
+        Examples in a sub-problem; by default four times as many as the row caches hold, between 256 and 2048. Larger sets
+        need far fewer rounds.
     """
     if not isinstance(problem, OneSpaceDual | TwoSpaceDual):
         raise ValueError(f"solver='decomposition' needs a one-space or two-space dual; got {type(problem).__name__}")
     if working_set is None:
         held = [space.source.capacity for space in problem.spaces if space.source is not None]
-        working_set = int(np.clip(min(held, default=LARGEST_SET), SMALLEST_SET, LARGEST_SET))
+        working_set = int(np.clip(4 * min(held, default=LARGEST_SET), SMALLEST_SET, LARGEST_SET))
     limit = UNLIMITED if max_iter < 0 else max_iter
     x = start_point(problem)
     fields = problem.fields(x) if x.any() else [np.zeros(problem.n_examples) for _ in problem.spaces]
