@@ -181,7 +181,6 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             self.__dict__.pop(name, None)
         betas = np.vstack([solution.certificate.expansions[0] for _, solution in solved])
         support = np.flatnonzero(np.any(betas != 0, axis=0))
-        self._fitted_on = X.shape[0]
         self.support_ = kept[support]
         self.dual_coef_ = betas[:, support]
         self.intercept_ = np.array([solution.certificate.biases[0] for _, solution in solved])

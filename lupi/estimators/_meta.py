@@ -3,6 +3,7 @@
 from copy import deepcopy
 
 from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 
 
 def has_method(method):
@@ -25,3 +26,72 @@ def delegated_tags(meta, tags):
     tags.target_tags.multi_output = False  # one target, whatever the wrapped estimator could do
     tags.input_tags.sparse = inner.input_tags.sparse
     return tags
+
+
+class StudentMethods:
+    """Prediction by a fitted ``estimator_`` that sees ``_features(X)``, what the meta-estimator makes of X."""
+
+    @property
+    def classes_(self):
+        """Labels of the fitted classifier."""
+        return self.estimator_.classes_
+
+    def predict(self, X):
+        """Predict with the student, from X alone.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        features = self._features(X)
+        return self.estimator_.predict(features)
+
+    @available_if(has_method("decision_function"))
+    def decision_function(self, X):
+        """Decision values of the student.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        features = self._features(X)
+        return self.estimator_.decision_function(features)
+
+    @available_if(has_method("predict_proba"))
+    def predict_proba(self, X):
+        """Class probabilities of the student.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        features = self._features(X)
+        return self.estimator_.predict_proba(features)
+
+    def score(self, X, y, sample_weight=None):
+        """Score of the student: accuracy or R2.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
+        features = self._features(X)
+        return self.estimator_.score(features, y, sample_weight=sample_weight)

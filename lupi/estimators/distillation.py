@@ -7,18 +7,17 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from lupi.estimators._meta import delegated_tags, has_method
+from lupi.estimators._meta import StudentMethods, delegated_tags
 from lupi.validation import check_privileged
 
 # Shares of a class below this change no fit, but would multiply the rows by the number of classes.
 NEGLIGIBLE = 1e-3
 
 
-class Distillation(MetaEstimatorMixin, BaseEstimator):
+class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     r"""Fit a teacher on the privileged features, then any estimator on X to imitate it [1]_.
 
     The teacher's log-probabilities, divided by the temperature, give each training example a soft label
@@ -156,71 +155,6 @@ class Distillation(MetaEstimatorMixin, BaseEstimator):
         mixed[rows] += self.imitation * (np.ravel(self.teacher_.predict(known.data[rows])) - mixed[rows])
         self.estimator_.fit(X, mixed)
 
-    def _checked(self, X):
+    def _features(self, X):
         check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
-
-    @property
-    def classes_(self):
-        """Labels of the fitted classifier."""
-        return self.estimator_.classes_
-
-    def predict(self, X):
-        """Predict with the student, from X alone.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        X = self._checked(X)
-        return self.estimator_.predict(X)
-
-    @available_if(has_method("decision_function"))
-    def decision_function(self, X):
-        """Decision values of the student.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        X = self._checked(X)
-        return self.estimator_.decision_function(X)
-
-    @available_if(has_method("predict_proba"))
-    def predict_proba(self, X):
-        """Class probabilities of the student.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        X = self._checked(X)
-        return self.estimator_.predict_proba(X)
-
-    def score(self, X, y, sample_weight=None):
-        """Score of the student: accuracy or R2.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-        """
-        X = self._checked(X)
-        return self.estimator_.score(X, y, sample_weight=sample_weight)

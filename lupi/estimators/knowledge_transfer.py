@@ -8,14 +8,13 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lupi.estimators._meta import delegated_tags, has_method
+from lupi.estimators._meta import StudentMethods, delegated_tags
 from lupi.validation import check_privileged
 
 
-class KnowledgeTransfer(MetaEstimatorMixin, BaseEstimator):
+class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     """Learn to predict the privileged features, append the predictions to X, and fit any estimator on both [1]_.
 
     The estimator is trained on out-of-fold predictions, so that it meets in training what it will meet later: guesses
@@ -140,68 +139,3 @@ class KnowledgeTransfer(MetaEstimatorMixin, BaseEstimator):
         if self.regressor_ is None:
             return X
         return self._extend(X, np.reshape(self.regressor_.predict(X), (X.shape[0], -1)))
-
-    @property
-    def classes_(self):
-        """Labels of the fitted classifier."""
-        return self.estimator_.classes_
-
-    def predict(self, X):
-        """Predict with the student, from X alone.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        features = self._features(X)
-        return self.estimator_.predict(features)
-
-    @available_if(has_method("decision_function"))
-    def decision_function(self, X):
-        """Decision values of the student.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        features = self._features(X)
-        return self.estimator_.decision_function(features)
-
-    @available_if(has_method("predict_proba"))
-    def predict_proba(self, X):
-        """Class probabilities of the student.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        features = self._features(X)
-        return self.estimator_.predict_proba(features)
-
-    def score(self, X, y, sample_weight=None):
-        """Score of the student: accuracy or R2.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-        """
-        features = self._features(X)
-        return self.estimator_.score(features, y, sample_weight=sample_weight)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
@@ -39,7 +41,6 @@ def polish(
     at_lower, at_upper = (x <= problem.lower, x >= problem.upper) if guess is None else guess
     E, total = problem.coef[problem.biased], problem.total[problem.biased]
     scale = float(np.max(np.abs(x), initial=0.0)) or 1.0
-    best = start
     done = 0
     for done in range(1, max_iter + 1):
         free = np.flatnonzero(~(at_lower | at_upper))
@@ -66,7 +67,7 @@ def polish(
             return polished.better(start)
         at_lower = (at_lower & ~release) | below
         at_upper = (at_upper & ~release) | above
-    return Solution(best.x, best.certificate, best.n_iter + done, best.converged, best.solver)
+    return replace(start, n_iter=start.n_iter + done)
 
 
 def _newton_on_free(problem: KernelQP, x: np.ndarray, free: np.ndarray, E: np.ndarray, total: np.ndarray) -> np.ndarray:
