@@ -224,7 +224,7 @@ def reproduce(
 ):
     """Run a table or figure of the papers again and print ours beside the printed numbers."""
     with _user_errors():
-        from lupi.experiments import commands
+        from lupi.reproduce import commands
 
         if list_entries or name is None:
             commands.list_entries()

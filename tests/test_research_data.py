@@ -12,7 +12,8 @@ from lupi.datasets import load_awa, load_mnist_plus, load_research_table, mnist_
 from lupi.datasets._files import checked_file, data_folder
 from lupi.experiments import compare
 from lupi.experiments.protocol import Protocol, split_rows
-from lupi.experiments.reproduce import ENTRIES, paper_table
+from lupi.reproduce._entry import paper_table
+from lupi.reproduce.commands import ENTRIES
 
 needs_data = [
     pytest.mark.data,

@@ -49,7 +49,7 @@ def run_compare(
         X, y, Z, group = split.X, split.y, split.privileged, split.groups
         for note in split.notes:
             errors.print(f"[yellow]note:[/yellow] {note}", highlight=False)
-    with _progress(errors) as progress:
+    with progress_bar(errors) as progress:
         task = progress.add_task("fitting", total=None)
         result = compare(
             X,
@@ -89,7 +89,8 @@ def run_compare(
     return result
 
 
-def _progress(console):
+def progress_bar(console):
+    """A bar with count, time and remaining time."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -133,42 +134,6 @@ def run_predict(model, table, output=None):
         print(text, end="")
     else:
         Path(output).write_text(text)
-
-
-def list_entries():
-    """Print the entries of `lupi reproduce`, and what they need."""
-    from lupi.experiments.reproduce import ENTRIES
-
-    for entry in ENTRIES.values():
-        state = f"needs {entry.data}" if entry.run else f"not possible: {entry.missing}"
-        print(f"{entry.name:18} {entry.title}; {state}")
-
-
-def run_reproduce(name, *, data, out, splits, tasks, jobs):
-    """Run one entry and print ours beside the paper's; each finished unit of work is kept in `out`."""
-    from lupi.experiments.reproduce import ENTRIES
-
-    if name not in ENTRIES:
-        raise ValueError(f"no entry is called {name!r}; the entries are {', '.join(ENTRIES)}.")
-    entry = ENTRIES[name]
-    if entry.run is None:
-        raise ValueError(f"{entry.title} cannot be run: {entry.missing}.")
-    folder = Path(out) / name
-    folder.mkdir(parents=True, exist_ok=True)
-    options = {} if splits is None else {"n_splits": splits}
-    with _progress(Console(stderr=True)) as progress:
-        task = progress.add_task("fitting", total=None)
-        lines = entry.run(
-            data,
-            folder,
-            tasks=tasks,
-            n_jobs=jobs,
-            on_progress=lambda done, total: progress.update(task, completed=done, total=total),
-            **options,
-        )
-    text = "\n".join([entry.title, *lines])
-    (folder / "result.txt").write_text(text + "\n")
-    print(text)
 
 
 def command_line(arguments):

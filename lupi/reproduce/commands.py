@@ -1,0 +1,46 @@
+"""What `lupi reproduce` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from lupi.experiments.commands import progress_bar
+from lupi.reproduce import celik, localization, mnist_plus, sharmanska, xu
+
+ENTRIES = {
+    entry.name: entry for module in (mnist_plus, sharmanska, xu, localization, celik) for entry in module.ENTRIES
+}
+
+
+def list_entries():
+    """Print the entries of `lupi reproduce`, and what they need."""
+    for entry in ENTRIES.values():
+        state = f"needs {entry.data}" if entry.run else f"not possible: {entry.missing}"
+        print(f"{entry.name:18} {entry.title}; {state}")
+
+
+def run_reproduce(name, *, data, out, splits, tasks, jobs):
+    """Run one entry and print ours beside the paper's; each finished unit of work is kept in `out`."""
+    if name not in ENTRIES:
+        raise ValueError(f"no entry is called {name!r}; the entries are {', '.join(ENTRIES)}.")
+    entry = ENTRIES[name]
+    if entry.run is None:
+        raise ValueError(f"{entry.title} cannot be run: {entry.missing}.")
+    folder = Path(out) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    options = {} if splits is None else {"n_splits": splits}
+    with progress_bar(Console(stderr=True)) as progress:
+        task = progress.add_task("fitting", total=None)
+        lines = entry.run(
+            data,
+            folder,
+            tasks=tasks,
+            n_jobs=jobs,
+            on_progress=lambda done, total: progress.update(task, completed=done, total=total),
+            **options,
+        )
+    text = "\n".join([entry.title, *lines])
+    (folder / "result.txt").write_text(text + "\n")
+    print(text)
