@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
+from sklearn.metrics.pairwise import rbf_kernel
 
 from lupi import SVM2K, SVM2Plus, SVMPlus
 from lupi.datasets import make_privileged
@@ -104,7 +105,7 @@ def test_a_neighbour_is_never_taken_on_trust():
     n, y = len(y), np.where(y == y[0], 1.0, -1.0)
 
     def problem(C, lam):
-        spaces = Space(matrix=X @ X.T), Space(matrix=Z @ Z.T, weight=1 / lam)
+        spaces = Space(matrix=rbf_kernel(X)), Space(matrix=rbf_kernel(Z), weight=1 / lam)
         return svm_plus_dual(*spaces, y, np.full(n, C), 3.0, False, np.ones(n, dtype=bool))
 
     near, far = problem(1e-3, 1e3), problem(10.0, 1.0)

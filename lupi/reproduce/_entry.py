@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 
 import numpy as np
+
+from lupi.experiments.comparison import environment
+from lupi.persistence import write_atomically
 
 
 @dataclass(frozen=True)
@@ -67,3 +71,29 @@ def beside(row, paper, name):
     theirs, their_error = float(paper[name]), float(paper[f"{name}_se"])
     agree = abs(ours - theirs) <= 2 * np.hypot(error, their_error)
     return f"{ours:.2f} ± {error:.2f} / {theirs:.2f}{'*' if agree else ' '}"
+
+
+def write_json(path, results):
+    """Write the results of an entry, with the versions they were made with.
+
+    Parameters
+    ----------
+    path : path-like
+    results : dict
+        Numbers that are not finite are written as words.
+    """
+    text = json.dumps(_plain({"environment": environment(), **results}), indent=1, allow_nan=False)
+    write_atomically(path, (text + "\n").encode())
+
+
+def _plain(value):
+    """The same with plain Python numbers, and words for those that JSON does not have."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    return value
