@@ -42,8 +42,14 @@ def fit_path(estimator, candidates, X, y, **extra):
     >>> [model.C for model in models]
     [1.0, 10.0]
     """
-    if isinstance(estimator, KernelClassifier) and all(PRICES.issuperset(params) for params in candidates):
-        return _warm_started(estimator, candidates, X, y, **extra)
+    if isinstance(estimator, KernelClassifier):
+        fitted = [None] * len(candidates)
+        for kernels, members in _same_kernels(candidates).items():
+            prices = [{k: v for k, v in candidates[j].items() if k in PRICES} for j in members]
+            models = _warm_started(clone(estimator).set_params(**dict(kernels)), prices, X, y, **extra)
+            for j, model in zip(members, models):
+                fitted[j] = model
+        return fitted
     fitted = []
     for params in candidates:
         try:
@@ -51,6 +57,15 @@ def fit_path(estimator, candidates, X, y, **extra):
         except ValueError as problem:
             fitted.append(problem)
     return fitted
+
+
+def _same_kernels(candidates):
+    """Positions of the candidates, by those of their parameters that kernels and data depend on."""
+    groups = {}
+    for k, params in enumerate(candidates):
+        key = tuple(sorted((name, value) for name, value in params.items() if name not in PRICES))
+        groups.setdefault(key, []).append(k)
+    return groups
 
 
 def _warm_started(estimator, candidates, X, y, privileged=None, sample_weight=None):

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, check_X_y
 
 from lupi import __version__
 from lupi.experiments.methods import METHODS, choose_methods
@@ -147,6 +147,7 @@ def compare(
     kernel="rbf",
     groups=None,
     test_only=None,
+    validation=None,
     standardize=True,
     balanced=False,
     max_test=2000,
@@ -189,6 +190,9 @@ def compare(
     test_only : array-like of bool, shape (n_samples,), optional
         Rows of an official test set: all splits are tested on these, and trained on rows drawn from the others. Their
         privileged features may be missing.
+    validation : tuple of two arrays, optional
+        X and y of an official validation set: parameters are chosen by the score on it, not by cross-validation. Its rows
+        have no privileged features. Arrays only.
     standardize : bool, default=True
         Whether numeric columns are standardized with what the training rows say.
     balanced : bool, default=False
@@ -239,6 +243,8 @@ def compare(
             raise ValueError("`test_only` fixes the test rows already; leave out `groups`.")
         data = replace(data, test_only=np.asarray(test_only, dtype=bool))
         n = int((~data.test_only).sum()) + 4  # four more than there are to train on: all of those may be used
+    if validation is not None:
+        data = replace(data, validation=_check_validation(*validation, data, classes))
     protocol = Protocol(
         metric=metric,
         n_splits=n_splits,
@@ -256,7 +262,7 @@ def compare(
         if name not in chosen:
             raise ValueError(f"`grids` names {name!r}, which is not among the methods {', '.join(chosen)}.")
     split_rows(protocol, 0, data.y, data.groups, data.test_only)  # an impossible split is better noticed at once
-    digest = data_digest(data.X, data.y, data.privileged, data.groups, data.test_only)
+    digest = data_digest(data.X, data.y, data.privileged, data.groups, data.test_only, *(data.validation or ()))
     units = plan(protocol, chosen)
     fingerprint = protocol.fingerprint(digest)
     if store is not None and Path(store).is_dir():
@@ -322,6 +328,21 @@ def check_data(X, y, privileged, groups, metric):
     if counts.min() < 4:
         raise ValueError(f"the class {classes[counts.argmin()]} has {counts.min()} rows only; 4 are needed.")
     return Data(X, encoded, privileged, _codes(groups)), classes, metric or ("auc" if len(classes) == 2 else "accuracy")
+
+
+def _check_validation(X, y, data, classes):
+    """Rows of a validation set, their labels encoded as those of the data."""
+    if is_frame(data.X) or is_frame(data.privileged) or is_frame(X):
+        raise ValueError("`validation` goes with arrays only; encode the columns of the frames first.")
+    X, y = check_X_y(X, y, dtype=np.float64, ensure_all_finite="allow-nan")
+    if X.shape[1] != data.X.shape[1]:
+        raise ValueError(f"`validation` has {X.shape[1]} columns, but `X` has {data.X.shape[1]}.")
+    if classes is None:
+        return X, y.astype(np.float64)
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(f"`validation` has labels that `y` does not have: {', '.join(map(str, unknown[:5]))}.")
+    return X, np.searchsorted(classes, y)
 
 
 def _frozen(grids):

@@ -38,18 +38,22 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class Data:
-    """The rows of a comparison: tables (arrays or frames), encoded target, groups, and rows that only serve as test."""
+    """The rows of a comparison: tables (arrays or frames), encoded target, groups, and rows that only serve as test.
+
+    `validation` is (X, y) of further rows on which parameters are chosen, in place of cross-validation.
+    """
 
     X: object
     y: np.ndarray
     privileged: object
     groups: np.ndarray | None = None
     test_only: np.ndarray | None = None
+    validation: tuple[np.ndarray, np.ndarray] | None = None
 
     def rows(self, rows):
         """The same for some rows."""
         groups = None if self.groups is None else self.groups[rows]
-        return Data(take(self.X, rows), self.y[rows], take(self.privileged, rows), groups)
+        return Data(take(self.X, rows), self.y[rows], take(self.privileged, rows), groups, None, self.validation)
 
 
 def plan(protocol, methods):
@@ -134,8 +138,8 @@ def fit_best(method, protocol, split, train, control=""):
     grid = list(ParameterGrid(candidates(method, dict(protocol.grids), protocol.kernel)))
     best, score = grid[0], None
     if len(grid) > 1:
-        folds = inner_folds(protocol, split, train.y, train.groups)
-        if _whole_grid_at_once(method, protocol, X, Z):
+        folds = [] if train.validation else inner_folds(protocol, split, train.y, train.groups)
+        if folds and _whole_grid_at_once(method, protocol, X, Z):
             search = method.search(
                 protocol.kernel, seed, candidates(method, dict(protocol.grids), protocol.kernel), folds
             )
@@ -144,7 +148,10 @@ def fit_best(method, protocol, split, train, control=""):
             best = {name: search.best_params_[name] for name in grid[0]}
             score = search.best_score_
         else:
-            scores = [_fold_scores(protocol, estimator, grid, X, train.y, Z, *fold) for fold in folds]
+            rows = (X, train.y, Z)
+            if train.validation:
+                rows, folds = _with_validation_rows(method, *rows, *train.validation)
+            scores = [_fold_scores(protocol, estimator, grid, *rows, *fold) for fold in folds]
             scores = np.array(scores).mean(axis=0)
             if np.isnan(scores).all():
                 raise ValueError("no candidate of the grid could be fitted on every inner fold.")
@@ -153,6 +160,16 @@ def fit_best(method, protocol, split, train, control=""):
     model = TabularModel(clone(estimator).set_params(**best), regression, protocol.standardize)
     model.fit(X, train.y, privileged=Z)
     return model, best, score
+
+
+def _with_validation_rows(method, X, y, Z, X_validation, y_validation):
+    """The training rows followed by the validation rows, and the one fold that trains on these and scores on those."""
+    if method.reference:
+        raise ValueError("validation rows have no privileged features, which the reference needs.")
+    n, m = len(y), len(y_validation)
+    if Z is not None:
+        Z = np.vstack([Z, np.full((m, Z.shape[1]), np.nan)])
+    return (np.vstack([X, X_validation]), np.concatenate([y, y_validation]), Z), [(np.arange(n), np.arange(n, n + m))]
 
 
 def _whole_grid_at_once(method, protocol, X, Z):
