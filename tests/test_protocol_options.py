@@ -11,10 +11,10 @@ from lupi.experiments.protocol import inner_folds, split_rows
 from lupi.experiments.units import Data, Unit, fit_best, run_unit
 
 
-def unbalanced(n_rare=20, n_common=70, seed=0):
+def unbalanced(n_rare=20, n_common=70, seed=0, shift=0.8):
     rng = np.random.default_rng(seed)
     y = np.repeat([0, 1], [n_common, n_rare])
-    X = rng.standard_normal((len(y), 3)) + 0.8 * y[:, None]
+    X = rng.standard_normal((len(y), 3)) + shift * y[:, None]
     return X, y, X[:, :2] + 0.3 * rng.standard_normal((len(y), 2))
 
 
@@ -50,8 +50,8 @@ def test_at_most_so_many_test_rows():
 
 
 def test_parameters_are_chosen_on_the_validation_rows():
-    X, y, Z = unbalanced(60, 60, seed=1)
-    X_valid, y_valid, _ = unbalanced(40, 40, seed=2)
+    X, y, Z = unbalanced(60, 60, 1, shift=1.5)
+    X_valid, y_valid, _ = unbalanced(40, 40, 2, shift=1.5)
     grid = {"C": [0.1, 0.3, 1.0, 3.0, 10.0], "lam": [0.1, 1.0, 10.0]}
     protocol = Protocol(metric="accuracy", train_sizes=(60,), kernel="linear", standardize=False, n_splits=2)
     protocol = Protocol(**vars(protocol) | {"grids": (("svm+", tuple((k, tuple(v)) for k, v in grid.items())),)})
