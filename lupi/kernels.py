@@ -67,7 +67,7 @@ class Kernel:
             A, B = (x.toarray() if sparse.issparse(x) else x for x in (A, A if B is None else B))
         if self.name == "linear" and B is None and not sparse.issparse(A):
             return _self_products(A)
-        if self.name == "rbf" and not sparse.issparse(A):
+        if self.name == "rbf" and not (sparse.issparse(A) or sparse.issparse(B)):
             return _rbf(A, B, self.gamma)
         used = {"rbf": ("gamma",), "laplacian": ("gamma",), "chi2": ("gamma",), "sigmoid": ("gamma", "coef0")}
         keys = ("gamma", "degree", "coef0") if self.name == "poly" else used.get(self.name, ())

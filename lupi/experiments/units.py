@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from lupi.experiments.methods import METHODS, candidates
 from lupi.experiments.metrics import METRICS, measure
+from lupi.experiments.paths import grid_scores
 from lupi.experiments.protocol import derived_seed, inner_folds, others_rows, split_rows
 from lupi.experiments.tabular import TableEncoder, TabularModel, empty_rows, encode_privileged, is_frame, take
 
@@ -176,17 +177,9 @@ def _fold_scores(protocol, estimator, grid, X, y, Z, train, test):
     if not METRICS[protocol.metric].classification:
         mean, scale = y_train.mean(), y_train.std() or 1.0
         y_train, y_test = (y_train - mean) / scale, (y_test - mean) / scale
-    extra = {}
+    Z_train = None
     if Z is not None:
         known = take(Z, train)
         rows = np.flatnonzero(~empty_rows(known))
-        extra["privileged"] = encode_privileged(TableEncoder(protocol.standardize).fit(take(known, rows)), known)
-    scores = []
-    for params in grid:
-        try:
-            model = clone(estimator).set_params(**params).fit(X_train, y_train, **extra)
-            classes = getattr(model, "classes_", np.array([0, 1]))
-            scores.append(measure(protocol.metric, model, X_test, y_test, classes))
-        except ValueError:  # e.g. no solution for these parameters
-            scores.append(np.nan)
-    return scores
+        Z_train = encode_privileged(TableEncoder(protocol.standardize).fit(take(known, rows)), known)
+    return grid_scores(protocol.metric, estimator, grid, (X_train, y_train, Z_train), (X_test, y_test))
