@@ -9,7 +9,9 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from lupi.experiments.comparison import check_data, compare, fit_final
+from lupi.experiments.checks import check_data
+from lupi.experiments.comparison import compare
+from lupi.experiments.final import fit_final
 from lupi.experiments.methods import METHODS, choose_methods
 from lupi.experiments.protocol import Protocol
 from lupi.experiments.tables import read_table, split_table
