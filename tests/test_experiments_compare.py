@@ -186,6 +186,32 @@ def test_three_classes(arrays):
     assert result.summary["sizes"][0]["methods"][0]["mean"] > 0.5
 
 
+def strictly(text):
+    """Parsed by a reader that knows no Infinity and no NaN, as the standard says."""
+
+    def refuse(word):
+        raise AssertionError(f"{word} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_infinite_parameters_give_valid_json(arrays, tmp_path):
+    grids = SMALL | {"svm+": {"C": [1.0], "kappa": [3.0, float("inf")], "lam": [np.float64(100.0)]}}
+    result = compare(*arrays, **QUICK | {"grids": grids, "n_splits": 2}, store=tmp_path / "units.sqlite")
+    result.to_json(tmp_path / "results.json")
+    summary = strictly((tmp_path / "results.json").read_text())
+    assert summary["protocol"]["grids"]["svm+"]["kappa"] == [3.0, "inf"]
+    assert all(params["kappa"] in (3.0, "inf") for params in summary["sizes"][0]["methods"][1]["params"])
+    with sqlite3.connect(tmp_path / "units.sqlite") as connection:
+        for (text,) in connection.execute("SELECT result FROM units"):
+            strictly(text)
+    alone = {"svm+": {"C": [1.0], "kappa": [float("inf")]}}
+    again = compare(*arrays, **QUICK | {"grids": SMALL | alone, "n_splits": 2})
+    again.to_json(tmp_path / "results.json")
+    chosen = strictly((tmp_path / "results.json").read_text())["sizes"][0]["methods"][1]["params"]
+    assert chosen == [{"C": 1.0, "kappa": "inf"}] * 2
+
+
 def test_json_is_the_summary(arrays, tmp_path):
     result = compare(*arrays, **QUICK)
     result.to_json(tmp_path / "deep" / "results.json")

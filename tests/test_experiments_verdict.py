@@ -6,8 +6,9 @@ from scipy import stats
 
 from lupi.experiments import Protocol
 from lupi.experiments.statistics import corrected_t_p, holm, paired, wilcoxon_p
-from lupi.experiments.summary import summarize, verdict
+from lupi.experiments.summary import summarize
 from lupi.experiments.units import Unit, plan
+from lupi.experiments.verdict import verdict
 
 # ---------------------------------------------------------------- statistics and verdict
 
@@ -31,83 +32,139 @@ def test_holm_by_hand():
     assert holm([0.9, 0.8]) == [1.0, 1.0]
 
 
-def judged(real, shuffled, plain=0.8, other_plain=None, n=12):
-    """Verdict on made-up scores: means plus the same noise, a little of it unpaired."""
+REST = {"params": {}, "warnings": {}, "seconds": 1.0, "error": None, "n_train": 100, "n_test": 100}
+NOTHING = 0.0
+
+
+def judged(real=NOTHING, shuffled=NOTHING, *, n=12, failed=(), **others):
+    """Verdict on made-up scores. `real` and `shuffled` are SVM+'s gains over SVM, a number or one for each split.
+
+    A plain SVM scores 0.8 with some noise that all methods share; a number gets a little noise of its own.
+    `others` are gains of further methods, `failed` names methods without scores.
+    """
     rng = np.random.default_rng(0)
-    common = 0.02 * rng.standard_normal(n)
-    methods = ["svm", "svm+"] + (["l2svm"] if other_plain else [])
-    means = {("svm", ""): plain, ("svm+", ""): real, ("svm+", "shuffled"): shuffled, ("l2svm", ""): other_plain}
+    base = 0.8 + 0.02 * rng.standard_normal(n)
+    gains = {("svm", ""): np.zeros(n)}
+    given = {("svm+", ""): real, ("svm+", "shuffled"): shuffled} | {(name, ""): gain for name, gain in others.items()}
+    for key, gain in given.items():
+        noise = 0.002 * rng.standard_normal(n)
+        gains[key] = np.asarray(gain) if np.ndim(gain) else gain + noise - noise.mean()
     protocol = Protocol(n_splits=n, metric="ap")
+    methods = ["svm", *others, "svm+"]
     results = {
-        unit.key: {
-            "score": means[unit.method, unit.control] + common[unit.split] + 0.002 * rng.standard_normal(),
-            **{"params": {}, "warnings": {}, "seconds": 1.0, "error": None, "n_train": 100, "n_test": 100},
-        }
+        unit.key: REST | {"score": float(base[unit.split] + gains[unit.method, unit.control][unit.split])}
         for unit in plan(protocol, methods)
     }
+    for key in results:
+        if key.split("/")[2] in failed:
+            results[key] |= {"score": None, "error": "ValueError: no solution"}
     return verdict(summarize(results, protocol, methods)[0], protocol)
 
 
-def test_verdict_yes():
-    found = judged(real=0.82, shuffled=0.8)
+def alternating(mean, swing, n=12):
+    """Differences of both signs: their mean is right, but it may be luck."""
+    return mean + swing * (-1.0) ** np.arange(n) * (1 + 0.01 * np.arange(n))
+
+
+def test_yes():
+    found = judged(0.02, 0.0)
     assert found["helps"]
     assert found["method"] == "svm+"
-    assert found["text"].startswith("SVM+ beats SVM by 2.")
-    assert "points of average precision (p < 0.001)" in found["text"] or "(p = 0.00" in found["text"]
-    assert found["text"].endswith("the columns help.")
+    assert found["text"] == (
+        "SVM+ beats SVM by 2.0 points of average precision (p < 0.001), and the shuffled control does not: the columns help."
+    )
+    assert found["notes"] == []
 
 
-def test_verdict_no_if_shuffled_rows_do_as_well():
-    found = judged(real=0.82, shuffled=0.82)
-    assert not found["helps"]
-    assert found["text"] == "No method uses these columns; keep the plain SVM."
-    assert any("shuffled columns do not do clearly worse" in note for note in found["notes"])
+def test_yes_names_what_the_shuffled_control_gains():
+    assert "and the shuffled control gains only 1.0 points: the columns help." in judged(0.02, 0.01)["text"]
 
 
-def test_verdict_no_if_better_than_shuffled_by_luck_only():
-    """Far above the plain method and on average above the shuffled control, but that could be chance."""
-    protocol = Protocol(n_splits=12)
-    rest = {"params": {}, "warnings": {}, "seconds": 1.0, "error": None, "n_train": 100, "n_test": 100}
-    results = {}
-    for k in range(12):
-        real = 0.82 + 0.001 * k
-        luck = (0.01 + 0.0001 * k) * (-1) ** k + 0.001
-        for unit, score in (
-            (Unit(100, k, "svm"), 0.8),
-            (Unit(100, k, "svm+"), real),
-            (Unit(100, k, "svm+", "shuffled"), real - luck),
-        ):
-            results[unit.key] = {"score": score, **rest}
-    size = summarize(results, protocol, ["svm", "svm+"])[0]
-    row = size["methods"][1]
-    assert row["gain"]["wilcoxon_p"] < 0.01
-    assert row["over_shuffled"]["mean"] > 0
-    assert row["over_shuffled"]["wilcoxon_p"] > 0.1
-    assert row["outcome"] == "gains, but not clearly more than with shuffled rows"
-    assert not verdict(size, protocol)["helps"]
+def test_yes_with_a_caution_from_the_strict_test():
+    found = judged(0.003, 0.0)
+    assert found["helps"]
+    assert len(found["notes"]) == 1
+    assert "take it as likely, not as certain" in found["notes"][0]
 
 
-def test_verdict_no_if_nothing_changes_or_it_hurts():
-    assert judged(real=0.8, shuffled=0.8)["method"] == "svm"
-    found = judged(real=0.77, shuffled=0.75)
-    assert not found["helps"]
-    assert any("Clearly worse with the columns" in note for note in found["notes"])
+def test_yes_compares_with_the_best_plain_method():
+    close = judged(0.02, 0.0, l2svm=0.02 - alternating(0.0005, 0.01))
+    assert close["helps"]
+    assert "Over the best plain method, L2-SVM, it gains" in close["notes"][-1]
+    assert close["notes"][-1].endswith("which may be luck.")
+    far = judged(0.02, 0.0, l2svm=0.01)
+    assert far["notes"] == ["Over the best plain method, L2-SVM, it gains 1.0 points (p < 0.001)."]
 
 
-def test_verdict_no_if_another_plain_method_is_better():
-    found = judged(real=0.82, shuffled=0.8, other_plain=0.85)
+def test_no_if_another_plain_method_is_better():
+    found = judged(0.02, 0.0, l2svm=0.05)
     assert not found["helps"]
     assert found["method"] == "l2svm"
-    assert "SVM+ gains from the columns, but the plain L2-SVM" in found["text"]
+    assert found["text"].startswith(
+        "SVM+ gains 2.0 points of average precision from the columns (p < 0.001), but the plain L2-SVM"
+    )
+    assert found["text"].endswith("with them: keep the plain L2-SVM.")
 
 
-def test_verdict_says_when_splits_are_too_few():
-    found = judged(real=0.9, shuffled=0.8, n=4)
+def test_no_if_shuffled_columns_gain_as_much():
+    found = judged(0.02, 0.021)
+    assert not found["helps"]
+    assert found["method"] == "svm"
+    assert "SVM+ beats SVM by 2.0 points of average precision (p < 0.001)" in found["text"]
+    assert "with shuffled columns it gains as much (2.1 points)" in found["text"]
+    assert "not shown to be the columns. Keep the plain SVM." in found["text"]
+
+
+def test_no_if_the_lead_over_shuffled_columns_may_be_luck():
+    real = 0.02 + 0.001 * np.arange(12)
+    found = judged(real, real - alternating(0.001, 0.01))
+    assert not found["helps"]
+    assert "with shuffled columns it gains 2.5 points as well, and the rest may be luck (p = 0." in found["text"]
+    real = alternating(0.008, 0.006)
+    assert (
+        "its lead of 0.9 points over shuffled columns may be luck"
+        in judged(real, real - alternating(0.009, 0.03))["text"]
+    )
+
+
+def test_no_if_the_gain_may_be_luck():
+    found = judged(alternating(0.003, 0.02), 0.001)
+    assert not found["helps"]
+    assert found["text"].startswith(
+        "No method is shown to use these columns; keep the plain SVM. The largest gain, of SVM+ over SVM, "
+    )
+    assert "is 0.3 points of average precision and may be luck (p = 0." in found["text"]
+    assert found["text"].endswith("with shuffled columns it is 0.1 points.")
+
+
+def test_no_if_there_is_no_gain():
+    found = judged(-np.full(12, 0.001), 0.0)
+    assert found["text"] == "No method uses these columns; keep the plain SVM."
+    assert judged(np.zeros(12), np.zeros(12))["text"] == found["text"]
+    worse = judged(-0.03, -0.05)
+    assert worse["text"] == found["text"]
+    assert worse["notes"] == ["Clearly worse with the columns than without: SVM+."]
+
+
+def test_failed_methods_are_left_out_and_named():
+    found = judged(0.02, failed=["svm+"])
+    assert found["text"] == "No method that uses the columns was fitted on every split; the best plain method is SVM."
+    assert found["notes"] == ["Left out, because some fits failed: SVM+."]
+    nothing = judged(0.02, failed=["svm", "svm+"])
+    assert (nothing["helps"], nothing["method"]) == (False, None)
+    assert nothing["text"] == "No plain method could be fitted: nothing to compare with."
+    protocol = Protocol(n_splits=2)
+    alone = {Unit(100, split, "svm").key: REST | {"score": 0.5} for split in range(2)}
+    assert "was among those compared" in verdict(summarize(alone, protocol, ["svm"])[0], protocol)["text"]
+
+
+def test_too_few_splits_are_mentioned():
+    found = judged(0.1, 0.0, n=4)
     assert not found["helps"]
     assert any("use more splits" in note for note in found["notes"])
 
 
-def test_strict_test_is_mentioned():
-    found = judged(real=0.803, shuffled=0.8)
-    assert found["helps"]
-    assert any("take it as likely, not as certain" in note for note in found["notes"])
+def test_reference_is_put_into_words():
+    above, below = judged(0.02, reference=0.1), judged(0.02, reference=-0.1)
+    assert "10.0 points above SVM. That is what they know" in above["notes"][-1]
+    assert "predict no better than the ordinary ones" in below["notes"][-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +14,10 @@ from lupi.experiments.final import hard_examples as name_hard_examples
 from lupi.experiments.methods import METHODS, choose_methods
 from lupi.experiments.protocol import Protocol, split_rows
 from lupi.experiments.store import RunStore, data_digest
-from lupi.experiments.summary import summarize, verdict
+from lupi.experiments.summary import summarize
 from lupi.experiments.units import plan, run_units
-from lupi.persistence import write_atomically
+from lupi.experiments.verdict import verdict
+from lupi.persistence import strict_json, write_atomically
 
 
 class Comparison:
@@ -54,13 +54,13 @@ class Comparison:
         return terminal_table(self.summary)
 
     def to_json(self, path):
-        """Write the summary as JSON.
+        """Write the summary as JSON; infinite parameters (``kappa=inf``) as the word "inf".
 
         Parameters
         ----------
         path : path-like
         """
-        write_atomically(path, (json.dumps(self.summary, indent=1) + "\n").encode())
+        write_atomically(path, (strict_json(self.summary, indent=1) + "\n").encode())
 
     def to_html(self, path):
         """Write the report: one page that needs no network.
@@ -85,8 +85,11 @@ class Comparison:
         -------
         TabularModel
         """
-        method = METHODS[method or self.summary["verdict"]["method"]]
-        return fit_final(method, self._protocol, self._data, self._classes)
+        name = method or self.summary["verdict"]["method"]
+        if name is None:
+            failures = sorted({e for row in self.summary["sizes"][-1]["methods"] for e in row["errors"]})
+            raise ValueError(f"there is no model to fit: {'; '.join(failures) or 'no method has a finite score'}")
+        return fit_final(METHODS[name], self._protocol, self._data, self._classes)
 
 
 def compare(
