@@ -70,6 +70,9 @@ def run_compare(
             command=command,
         )
     result.summary["notes"] = [] if table is None else split.notes
+    if table is not None and result.summary["hard_examples"]:
+        for row in result.summary["hard_examples"]["rows"]:
+            row["row"] = int(split.rows[row["row"]])  # positions in the file, rows without a target included
     result.summary["source"] = "bundled digits" if table is None else Path(table).name
     console.print(result.table())
     console.print(result.verdict, style="bold green" if result.summary["verdict"]["helps"] else "bold", highlight=False)

@@ -91,7 +91,24 @@ def hard_examples(methods, protocol, data, classes):
 
 
 def _cells(table, row, limit=6):
-    """The first cells of a row, as text."""
+    """The cells in which a row differs most from the others, as text; the first cells would say little in a wide table."""
     names = [str(c) for c in table.columns] if is_frame(table) else [f"column {k}" for k in range(table.shape[1])]
     values = table.iloc[row].tolist() if is_frame(table) else table[row].tolist()
-    return [[name, f"{v:.4g}" if isinstance(v, float) else str(v)] for name, v in list(zip(names, values))[:limit]]
+    unusual = sorted(
+        range(len(names)), key=lambda k: -_distance(table.iloc[:, k] if is_frame(table) else table[:, k], row)
+    )
+    kept = sorted(unusual[:limit])
+    return [[names[k], f"{values[k]:.4g}" if isinstance(values[k], float) else str(values[k])] for k in kept]
+
+
+def _distance(column, row):
+    """Standard deviations between a value and its column's mean; a word counts as a column of zeros and ones."""
+    values = np.asarray(column)
+    if values.dtype.kind in "biuf":
+        values = values.astype(np.float64)
+        spread = np.nanstd(values) if np.isfinite(values).any() else 0.0
+        distance = abs(values[row] - np.nanmean(values)) / spread if spread > 0 else 0.0
+        return distance if np.isfinite(distance) else 0.0
+    words = values.astype(str)
+    share = float(np.mean(words == words[row]))
+    return float(np.sqrt((1 - share) / share))

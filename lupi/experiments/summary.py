@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import mean, median
+
 from lupi.experiments.methods import METHODS, candidates
 from lupi.experiments.statistics import holm, mean_and_error, paired
 from lupi.experiments.units import Unit
@@ -34,7 +36,7 @@ def _summarize_size(results, protocol, methods, size):
         rows[name] = _row(METHODS[name], real, protocol)
         if METHODS[name].privileged:
             shuffled = [results[Unit(size, split, name, "shuffled").key] for split in range(protocol.n_splits)]
-            rows[name]["shuffled"] = _scores(shuffled)
+            rows[name]["shuffled"] = _scores(shuffled) | _times(shuffled)
     n_test = max(results[Unit(size, split, methods[0]).key]["n_test"] for split in range(protocol.n_splits))
     n_train = max(results[Unit(size, split, methods[0]).key]["n_train"] for split in range(protocol.n_splits))
     tested = []
@@ -52,9 +54,15 @@ def _summarize_size(results, protocol, methods, size):
 def _scores(units):
     scores = [unit["score"] for unit in units]
     failed = sum(score is None for score in scores)
-    mean, error = mean_and_error(scores) if not failed else (None, None)
+    average, error = mean_and_error(scores) if not failed else (None, None)
     errors = sorted({unit["error"] for unit in units if unit["error"]})
-    return {"scores": scores, "mean": mean, "error": error, "failed": failed, "errors": errors}
+    return {"scores": scores, "mean": average, "error": error, "failed": failed, "errors": errors}
+
+
+def _times(units):
+    """Processor seconds: the mean, and the median, which the compilation in a process's first units does not move."""
+    seconds = [unit["seconds"] for unit in units]
+    return {"seconds": mean(seconds), "median_seconds": median(seconds)}
 
 
 def _row(method, units, protocol):
@@ -74,7 +82,7 @@ def _row(method, units, protocol):
         "n_candidates": n_candidates,
         **_scores(units),
         "params": [unit["params"] for unit in units],
-        "seconds": sum(unit["seconds"] for unit in units) / len(units),
+        **_times(units),
         "warnings": warned,
     }
 
