@@ -246,9 +246,9 @@ def _user_errors():
 
 
 def _write_json(result, path):
-    from json import dumps
+    from lupi.persistence import strict_json
 
-    path.write_text(dumps(result, indent=2) + "\n")
+    path.write_text(strict_json(result, indent=2) + "\n")
 
 
 def main():

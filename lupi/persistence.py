@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import zipfile
@@ -120,6 +121,37 @@ def _without_privileged_rows(value):
     if isinstance(value, np.ndarray) and value.base is not None:
         return value.copy()  # a view would bring the rows of its base along
     return value
+
+
+def strict_json(value, indent=None):
+    """JSON that every reader accepts: infinite numbers become the words "inf" and "-inf", NaN "nan", numpy's plain.
+
+    Parameters
+    ----------
+    value : dict, list, number, str, bool or None
+    indent : int, optional
+        As in :func:`json.dumps`.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> strict_json({"kappa": [3.0, float("inf")], "n": np.int64(2)})
+    '{"kappa": [3.0, "inf"], "n": 2}'
+    """
+    return json.dumps(_strict(value), indent=indent, allow_nan=False)
+
+
+def _strict(value):
+    if isinstance(value, dict):
+        return {key: _strict(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(part) for part in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _strict(value.tolist())
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def write_atomically(path, content):

@@ -3,8 +3,6 @@
 import io
 import json
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -13,8 +11,6 @@ from typer.testing import CliRunner
 import lupi
 from lupi.cli import app
 from lupi.datasets import make_privileged
-from lupi.experiments import compare
-from lupi.experiments.html import render
 from lupi.experiments.render import terminal_table
 from lupi.experiments.tables import leakage, read_table, split_table
 
@@ -217,67 +213,3 @@ def test_leakage_is_noticed(frame):
     assert "'near' is almost a copy of the ordinary column 'x0'" in notes or "'near' repeats" in notes
     assert "ordinary column 'id' has almost as many words as rows" in notes
     assert "'z0'" not in notes
-
-
-# ---------------------------------------------------------------- the page
-
-
-@pytest.fixture(scope="module")
-def page(report):
-    return (report[1] / "report.html").read_text()
-
-
-def test_page_holds_everything_and_needs_no_network(page, report):
-    summary = json.loads((report[1] / "results.json").read_text())
-    assert summary["verdict"]["text"] in page
-    assert not re.search(r"(src|href)=\"(?!data:)|https?://|@import|url\(", page)
-    for name in ("gains", "splits", "curve", "times"):
-        figure = re.search(rf'<svg[^>]*id="{name}".*?</svg>', page, flags=re.DOTALL).group()
-        assert re.search(r"<title[^>]*>[^<]{10,}</title><desc[^>]*>[^<]{10,}</desc>", figure)
-        assert "nan" not in figure.lower()
-    for text in (
-        "Hard examples",
-        "L2-SVM",
-        "SVM2+",
-        summary["data"]["sha256"],
-        summary["environment"]["packages"]["numpy"],
-    ):
-        assert text in page
-    assert "prefers-color-scheme: dark" in page
-    assert "@media print" in page
-    assert summary["command"].startswith("lupi compare ")
-    for argument in report[2]:
-        assert str(argument) in summary["command"]
-
-
-def test_page_escapes_what_the_table_says(frame):
-    X, y, Z = frame[["x0", "x2"]], frame["ill"], frame[["z0"]].rename(columns={"z0": "<script>alert(1)</script>"})
-    grids = {"l2svm": {"C": [1.0]}, "svm2+": {"C": [1.0]}}
-    result = compare(X, y, Z, methods=["svm2+"], n_splits=2, train_size=40, inner_folds=2, grids=grids)
-    page = render(result.summary)
-    assert "<script" not in page
-    assert "&lt;script&gt;" in page
-
-
-def test_page_in_a_browser(report, tmp_path):
-    browser = next((b for b in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if b), None)
-    if browser is None:
-        pytest.skip("no Chromium is installed")
-    page = report[1] / "report.html"
-    log = tmp_path / "net.json"
-    done = subprocess.run(
-        [
-            *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"),
-            *(f"--user-data-dir={tmp_path / 'profile'}", f"--log-net-log={log}", "--window-size=400,2000"),
-            *("--dump-dom", page.as_uri()),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert 'id="verdict"' in done.stdout
-    assert done.stdout.count("<svg") == 4
-    assert "CONSOLE" not in done.stderr, done.stderr
-    # No request of the page itself: each would stand in the net log with its address as initiated by this file.
-    assert not re.findall(r'"initiator":"file:[^"]*"', log.read_text())

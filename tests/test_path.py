@@ -10,7 +10,7 @@ from lupi import SVM2K, SVM2Plus, SVMPlus
 from lupi.datasets import make_privileged
 from lupi.estimators import _path
 from lupi.estimators._path import fit_path
-from lupi.estimators.ranking_metrics import binary_average_precision
+from lupi.estimators.ranking_metrics import precision_of_ranking
 from lupi.problems import Space, svm_plus_dual
 from lupi.solvers import SOLVERS, solve_near
 
@@ -126,4 +126,4 @@ def test_average_precision_is_scikit_learns(seed):
     relevant = rng.random(30) < 0.4
     relevant[0] = True
     scores = rng.integers(0, 8, 30) / 4 if seed % 2 else rng.standard_normal(30)
-    assert binary_average_precision(relevant, scores) == pytest.approx(average_precision_score(relevant, scores))
+    assert precision_of_ranking(relevant, scores) == pytest.approx(average_precision_score(relevant, scores))

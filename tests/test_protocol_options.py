@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lupi import RankSVM, SVMPlus
-from lupi.estimators.ranking_metrics import binary_average_precision
+from lupi.estimators.ranking_metrics import precision_of_ranking
 from lupi.experiments import Protocol, compare
 from lupi.experiments.methods import METHODS, choose_methods
 from lupi.experiments.protocol import inner_folds, split_rows
@@ -92,7 +92,7 @@ def test_a_ranking_svm_searched_at_once_chooses_as_one_by_one():
     scores = [
         np.mean(
             [
-                binary_average_precision(y[test] == 1, RankSVM(C=C).fit(X[train], y[train]).decision_function(X[test]))
+                precision_of_ranking(y[test] == 1, RankSVM(C=C).fit(X[train], y[train]).decision_function(X[test]))
                 for train, test in folds
             ]
         )

@@ -1,7 +1,8 @@
 """What the meta-estimators around any scikit-learn estimator share."""
 
-from copy import deepcopy
+from copy import copy, deepcopy
 
+from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
@@ -26,6 +27,33 @@ def delegated_tags(meta, tags):
     tags.target_tags.multi_output = False  # one target, whatever the wrapped estimator could do
     tags.input_tags.sparse = inner.input_tags.sparse
     return tags
+
+
+def student_fitter(meta, X, y, privileged):
+    """Do once what does not depend on the student's parameters.
+
+    Parameters
+    ----------
+    meta : KnowledgeTransfer or Distillation
+        Unfitted.
+    X, y, privileged : array-like
+        As in ``fit``.
+
+    Returns
+    -------
+    callable
+        From parameters of the student to ``meta`` with that student, fitted.
+    """
+    meta = clone(meta)
+    features, target, weights = meta._lesson(X, y, privileged)
+
+    def fit(**params):
+        model = copy(meta)
+        model.estimator = clone(meta.estimator).set_params(**params)
+        model.estimator_ = clone(model.estimator).fit(features, target, **weights)
+        return model
+
+    return fit
 
 
 class StudentMethods:

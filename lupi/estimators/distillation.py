@@ -106,25 +106,25 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         Distillation
             This object.
         """
+        features, target, weights = self._lesson(X, y, privileged)
+        self.estimator_ = clone(self.estimator).fit(features, target, **weights)
+        return self
+
+    def _lesson(self, X, y, privileged):
+        """Fit the teacher; returns what the student is fitted on: features, target, keywords."""
         self._validate_params()
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype="numeric", multi_output=False)
         known = check_privileged(privileged, X.shape[0], estimator_name="Distillation")
         self.teacher_ = None
-        self.estimator_ = clone(self.estimator)
-        usable = known is not None and self._can_teach(y, known.available)
-        if not usable:
-            self.estimator_.fit(X, y)
-        elif is_classifier(self.estimator):
-            self._fit_classifier(X, y, known)
-        else:
-            self._fit_regressor(X, y, known)
-        return self
+        if known is None or not self._can_teach(y, known.available):
+            return X, y, {}
+        return (self._soft_labels if is_classifier(self.estimator) else self._mixed_targets)(X, y, known)
 
     def _can_teach(self, y, available):
         needed = 2 if is_classifier(self.estimator) else 1
         return len(np.unique(y[available])) >= needed
 
-    def _fit_classifier(self, X, y, known):
+    def _soft_labels(self, X, y, known):
         check_classification_targets(y)
         if not has_fit_parameter(self.estimator, "sample_weight"):
             raise TypeError(
@@ -141,19 +141,19 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         columns = np.searchsorted(classes, self.teacher_.classes_)
         shares[np.ix_(rows, columns)] += self.imitation * self._soften(self.teacher_.predict_proba(known.data[rows]))
         example, label = np.nonzero(shares > NEGLIGIBLE)
-        self.estimator_.fit(_safe_indexing(X, example), classes[label], sample_weight=shares[example, label])
+        return _safe_indexing(X, example), classes[label], {"sample_weight": shares[example, label]}
 
     def _soften(self, probabilities):
         logits = np.log(np.maximum(probabilities, np.finfo(float).tiny)) / self.temperature
         soft = np.exp(logits - logits.max(axis=1, keepdims=True))
         return soft / soft.sum(axis=1, keepdims=True)
 
-    def _fit_regressor(self, X, y, known):
+    def _mixed_targets(self, X, y, known):
         rows = np.flatnonzero(known.available)
         self.teacher_ = clone(Ridge() if self.teacher is None else self.teacher).fit(known.data[rows], y[rows])
         mixed = np.asarray(y, dtype=np.float64).copy()
         mixed[rows] += self.imitation * (np.ravel(self.teacher_.predict(known.data[rows])) - mixed[rows])
-        self.estimator_.fit(X, mixed)
+        return X, mixed, {}
 
     def _features(self, X):
         check_is_fitted(self)

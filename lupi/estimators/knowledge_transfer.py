@@ -103,6 +103,12 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         KnowledgeTransfer
             This object.
         """
+        features, y, _ = self._lesson(X, y, privileged)
+        self.estimator_ = clone(self.estimator).fit(features, y)
+        return self
+
+    def _lesson(self, X, y, privileged):
+        """Fit the regressor; returns what the student is fitted on: features, target, keywords."""
         self._validate_params()
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype="numeric", multi_output=False)
         known = check_privileged(privileged, X.shape[0], estimator_name="KnowledgeTransfer", accept_sparse=False)
@@ -111,8 +117,7 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         if known is not None and known.available.sum() > 1:
             predictions = self._cross_fit(X, known)
             features = self._extend(X, predictions)
-        self.estimator_ = clone(self.estimator).fit(features, y)
-        return self
+        return features, y, {}
 
     def _cross_fit(self, X, known):
         """Fit the regressor on all available rows; out-of-fold predictions for these, ordinary ones for the rest."""

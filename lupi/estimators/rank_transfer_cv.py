@@ -176,7 +176,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
             privileged, Cs_privileged = None, np.array([RankTransfer().C_privileged])
         params = [{"C": float(c), "C_privileged": float(p)} for p in Cs_privileged for c in Cs]
         folds = self._folds(X, y, group)
-        scores = np.array([self._score_fold(X, y, privileged, known, group, f, Cs, Cs_privileged) for f in folds])
+        scores = np.array([self.score_fold(X, y, privileged, known, group, f, Cs, Cs_privileged) for f in folds])
         self.n_splits_ = len(scores)
         self.cv_results_ = _results(params, scores)
         self.best_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
@@ -197,7 +197,25 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
             splitter = check_cv(self.cv, y, classifier=len(np.unique(y)) == 2)
         return splitter.split(X, y, group)
 
-    def _score_fold(self, X, y, privileged, known, group, fold, Cs, Cs_privileged):
+    def score_fold(self, X, y, privileged, known, group, fold, Cs, Cs_privileged):
+        """Scores of the whole grid on one fold: a teacher for each ``C_privileged``, a path over ``C`` for each teacher.
+
+        Parameters
+        ----------
+        X, y, privileged, group : ndarray or None
+            Checked data, as :meth:`fit` makes them.
+        known : ndarray of bool
+            Which rows of ``privileged`` are available.
+        fold : pair of ndarray
+            Training and test rows.
+        Cs, Cs_privileged : ndarray
+            The grid.
+
+        Returns
+        -------
+        list of float
+            For every ``C_privileged`` the scores of every ``C``.
+        """
         train, test = np.asarray(fold[0]), np.asarray(fold[1])
         metric = (
             self.scoring if callable(self.scoring) else METRICS.get(self.scoring, default_metric(len(np.unique(y))))

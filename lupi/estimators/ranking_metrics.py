@@ -1,7 +1,64 @@
 """Quality of a ranking, over all examples or averaged over queries; the figures are scikit-learn's."""
 
 import numpy as np
-from sklearn.metrics import ndcg_score, roc_auc_score
+from sklearn.metrics import ndcg_score
+
+
+def precision_of_ranking(relevant, scores):
+    """Average precision of one ranking: scikit-learn's figure without its checks, which cost more than a small fit.
+
+    Parameters
+    ----------
+    relevant : ndarray of bool, shape (n,)
+        Which examples should come first.
+    scores : ndarray of shape (n,)
+        Finite ranking scores; equal ones share a place.
+
+    Returns
+    -------
+    float
+        NaN if nothing is relevant.
+
+    Examples
+    --------
+    >>> precision_of_ranking(np.array([True, False, True]), np.array([3.0, 2.0, 1.0]))
+    0.8333333333333333
+    """
+    order = np.argsort(scores, kind="stable")[::-1]
+    found = np.cumsum(relevant[order])
+    if found[-1] == 0:
+        return float("nan")
+    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
+    recall = np.append(0.0, found[ends] / found[-1])
+    # From the last place to the first, as scikit-learn sums: the same to the last bit.
+    return -float(np.sum(np.diff(recall[::-1]) * (found[ends] / (ends + 1))[::-1]))
+
+
+def area_of_ranking(relevant, scores):
+    """Area under the ROC curve of one ranking: the share of pairs in the right order, ties counted half.
+
+    Parameters
+    ----------
+    relevant : ndarray of bool, shape (n,)
+        Which examples should come first.
+    scores : ndarray of shape (n,)
+        Finite ranking scores.
+
+    Returns
+    -------
+    float
+        NaN if all or none are relevant.
+
+    Examples
+    --------
+    >>> area_of_ranking(np.array([True, False, True]), np.array([3.0, 2.0, 2.0]))
+    0.75
+    """
+    others, wanted = np.sort(scores[~relevant]), scores[relevant]
+    if not (len(others) and len(wanted)):
+        return float("nan")
+    above = np.searchsorted(others, wanted, "left").sum() + np.searchsorted(others, wanted, "right").sum()
+    return float(above / (2 * len(others) * len(wanted)))
 
 
 def _queries(y, scores, group):
@@ -23,37 +80,6 @@ def _mean(metric, y, scores, group):
     return float(np.mean(values)) if values else float("nan")
 
 
-def binary_average_precision(relevant, scores):
-    """Average precision of one ranking: the precision at each distinct score, weighted by what it adds to the recall.
-
-    The same figure as scikit-learn's `average_precision_score` at a thirtieth of its time on a hundred examples, where
-    checks of the input are what takes long; a grid search asks for it thousands of times.
-
-    Parameters
-    ----------
-    relevant : ndarray of bool, shape (n,)
-    scores : ndarray of shape (n,)
-
-    Returns
-    -------
-    float
-        0 if nothing is relevant.
-
-    Examples
-    --------
-    >>> binary_average_precision(np.array([False, True, True]), np.array([0.1, 0.3, 0.2]))
-    1.0
-    """
-    order = np.argsort(-scores, kind="stable")
-    ranked = scores[order]
-    # Equal scores are one place in the ranking: only the last of them counts.
-    last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
-    hits = np.cumsum(relevant[order])[last]
-    if hits[-1] == 0:
-        return 0.0
-    return float(np.sum(np.diff(hits, prepend=0) * (hits / (last + 1))) / hits[-1])
-
-
 def average_precision(y, scores, group=None):
     """Average precision; with queries, its mean over them (MAP). Relevant means above the lowest grade.
 
@@ -72,7 +98,7 @@ def average_precision(y, scores, group=None):
         The mean.
     """
     lowest = np.min(y)
-    return _mean(lambda grades, s: binary_average_precision(grades > lowest, s), y, scores, group)
+    return _mean(lambda grades, s: precision_of_ranking(grades > lowest, s), y, scores, group)
 
 
 def roc_auc(y, scores, group=None):
@@ -93,7 +119,7 @@ def roc_auc(y, scores, group=None):
         The mean over queries in which both kinds occur.
     """
     y = np.asarray(y) > np.min(y)
-    return _mean(roc_auc_score, y, scores, group)
+    return _mean(lambda grades, s: area_of_ranking(grades > 0, s), y, scores, group)
 
 
 def ndcg(y, scores, group=None, k=None):

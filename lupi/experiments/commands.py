@@ -9,7 +9,9 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from lupi.experiments.comparison import check_data, compare, fit_final
+from lupi.experiments.checks import check_data
+from lupi.experiments.comparison import compare
+from lupi.experiments.final import fit_final
 from lupi.experiments.methods import METHODS, choose_methods
 from lupi.experiments.protocol import Protocol
 from lupi.experiments.tables import read_table, split_table
@@ -68,6 +70,9 @@ def run_compare(
             command=command,
         )
     result.summary["notes"] = [] if table is None else split.notes
+    if table is not None and result.summary["hard_examples"]:
+        for row in result.summary["hard_examples"]["rows"]:
+            row["row"] = int(split.rows[row["row"]])  # positions in the file, rows without a target included
     result.summary["source"] = "bundled digits" if table is None else Path(table).name
     console.print(result.table())
     console.print(result.verdict, style="bold green" if result.summary["verdict"]["helps"] else "bold", highlight=False)

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import warnings
 from dataclasses import replace
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length, check_X_y
 
-from lupi import __version__
+from lupi.experiments.checks import check_data, check_validation, frozen_grids, train_sizes
+from lupi.experiments.facts import data_facts, environment, protocol_facts
+from lupi.experiments.final import fit_final
+from lupi.experiments.final import hard_examples as name_hard_examples
 from lupi.experiments.methods import METHODS, choose_methods
-from lupi.experiments.metrics import METRICS
 from lupi.experiments.protocol import Protocol, split_rows
 from lupi.experiments.store import RunStore, data_digest
-from lupi.experiments.summary import summarize, verdict
-from lupi.experiments.tabular import empty_rows, is_frame, take
-from lupi.experiments.units import Data, fit_best, plan, run_units
-from lupi.persistence import write_atomically
-
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "pandas")
-# Parameters of the final model are chosen on at most so many rows, and it is fitted on at most so many.
-MAX_CHOICE, MAX_FIT = 1000, 5000
-N_HARD = 12
-# Number of the "split" whose seeds serve the final model: none that a comparison reaches.
-FINAL = 2**31
+from lupi.experiments.summary import summarize
+from lupi.experiments.units import plan, run_units
+from lupi.experiments.verdict import verdict
+from lupi.persistence import strict_json, write_atomically
 
 
 class Comparison:
@@ -66,13 +54,13 @@ class Comparison:
         return terminal_table(self.summary)
 
     def to_json(self, path):
-        """Write the summary as JSON.
+        """Write the summary as JSON; infinite parameters (``kappa=inf``) as the word "inf".
 
         Parameters
         ----------
         path : path-like
         """
-        write_atomically(path, (json.dumps(self.summary, indent=1) + "\n").encode())
+        write_atomically(path, (strict_json(self.summary, indent=1) + "\n").encode())
 
     def to_html(self, path):
         """Write the report: one page that needs no network.
@@ -97,41 +85,11 @@ class Comparison:
         -------
         TabularModel
         """
-        method = METHODS[method or self.summary["verdict"]["method"]]
-        return fit_final(method, self._protocol, self._data, self._classes)
-
-
-def fit_final(method, protocol, data, classes):
-    """Fit one method for use.
-
-    Parameters
-    ----------
-    method : Method
-    protocol : Protocol
-        Metric, kernel, folds, grids and seed of the choice of parameters.
-    data : Data
-        With encoded target.
-    classes : ndarray or None
-        Labels behind the encoded target; None in regression.
-
-    Returns
-    -------
-    TabularModel
-    """
-    if method.reference:
-        raise ValueError("the reference needs the privileged columns at prediction time: it is no model for use.")
-    order = _order(protocol, data)
-    model, params, _ = fit_best(method, protocol, FINAL, data.rows(np.sort(order[:MAX_CHOICE])))
-    everything = data.rows(np.sort(order[:MAX_FIT]))
-    target = everything.y if classes is None else classes[everything.y]
-    model.estimator.set_params(**params)
-    return model.fit(everything.X, target, privileged=everything.privileged if method.privileged else None)
-
-
-def _order(protocol, data):
-    """Rows that a final model may be fitted on, in random order."""
-    rows = np.random.default_rng(protocol.seed).permutation(len(data.y))
-    return rows if data.test_only is None else rows[~data.test_only[rows]]
+        name = method or self.summary["verdict"]["method"]
+        if name is None:
+            failures = sorted({e for row in self.summary["sizes"][-1]["methods"] for e in row["errors"]})
+            raise ValueError(f"there is no model to fit: {'; '.join(failures) or 'no method has a finite score'}")
+        return fit_final(METHODS[name], self._protocol, self._data, self._classes)
 
 
 def compare(
@@ -244,18 +202,18 @@ def compare(
         data = replace(data, test_only=np.asarray(test_only, dtype=bool))
         n = int((~data.test_only).sum()) + 4  # four more than there are to train on: all of those may be used
     if validation is not None:
-        data = replace(data, validation=_check_validation(*validation, data, classes))
+        data = replace(data, validation=check_validation(*validation, data, classes))
     protocol = Protocol(
         metric=metric,
         n_splits=n_splits,
-        train_sizes=_sizes(train_size, n),
+        train_sizes=train_sizes(train_size, n),
         inner_folds=inner_folds,
         kernel=kernel,
         seed=seed,
         standardize=standardize,
         balanced=balanced,
         max_test=max_test,
-        grids=_frozen(grids or {}),
+        grids=frozen_grids(grids or {}),
     )
     chosen = choose_methods(methods, metric, 0 if classes is None else len(classes))
     for name in grids or {}:
@@ -284,8 +242,8 @@ def compare(
             "format": 1,
             "verdict": verdict(sizes[-1], protocol),
             "sizes": sizes,
-            "protocol": _protocol_facts(protocol),
-            "data": _data_facts(X, privileged, data, classes, digest),
+            "protocol": protocol_facts(protocol),
+            "data": data_facts(X, privileged, data, classes, digest),
             "hard_examples": None,
             "environment": environment(),
             "command": command,
@@ -295,164 +253,5 @@ def compare(
         classes,
     )
     if hard_examples:
-        comparison.summary["hard_examples"] = _hard_examples(comparison, chosen)
+        comparison.summary["hard_examples"] = name_hard_examples(chosen, protocol, data, classes)
     return comparison
-
-
-def check_data(X, y, privileged, groups, metric):
-    """Check tables, target and groups; encode the target; choose the metric if there is none.
-
-    Returns
-    -------
-    Data, ndarray or None, str
-        The data, the classes (None in regression), the metric.
-    """
-    X, privileged = (t if is_frame(t) else np.asarray(t, dtype=np.float64) for t in (X, privileged))
-    for name, table in (("X", X), ("privileged", privileged)):
-        if len(table.shape) != 2 or table.shape[1] == 0:
-            raise ValueError(f"`{name}` must be a table with at least one column; its shape is {table.shape}.")
-    y = np.asarray(y)
-    check_consistent_length(X, y, privileged, groups)
-    if (y.dtype.kind == "f" and np.isnan(y).any()) or (y.dtype.kind == "O" and any(v is None or v != v for v in y)):
-        raise ValueError("`y` has gaps; leave those rows out.")
-    if empty_rows(privileged).all():
-        raise ValueError("`privileged` has no value at all.")
-    if metric == "r2":
-        return Data(X, y.astype(np.float64), privileged, _codes(groups)), None, metric
-    classes, encoded = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_inverse=True)
-    counts = np.bincount(encoded)
-    if len(classes) < 2:
-        raise ValueError(f"`y` has one value only ({classes[0]}); a comparison needs two classes.")
-    if y.dtype.kind == "f" and len(classes) > 20 and metric is None:
-        raise ValueError(f"`y` holds {len(classes)} different numbers; use metric='r2', or make classes of them.")
-    if counts.min() < 4:
-        raise ValueError(f"the class {classes[counts.argmin()]} has {counts.min()} rows only; 4 are needed.")
-    return Data(X, encoded, privileged, _codes(groups)), classes, metric or ("auc" if len(classes) == 2 else "accuracy")
-
-
-def _check_validation(X, y, data, classes):
-    """Rows of a validation set, their labels encoded as those of the data."""
-    if is_frame(data.X) or is_frame(data.privileged) or is_frame(X):
-        raise ValueError("`validation` goes with arrays only; encode the columns of the frames first.")
-    X, y = check_X_y(X, y, dtype=np.float64, ensure_all_finite="allow-nan")
-    if X.shape[1] != data.X.shape[1]:
-        raise ValueError(f"`validation` has {X.shape[1]} columns, but `X` has {data.X.shape[1]}.")
-    if classes is None:
-        return X, y.astype(np.float64)
-    unknown = np.setdiff1d(y, classes)
-    if len(unknown):
-        raise ValueError(f"`validation` has labels that `y` does not have: {', '.join(map(str, unknown[:5]))}.")
-    return X, np.searchsorted(classes, y)
-
-
-def _frozen(grids):
-    return tuple((name, tuple((k, tuple(v)) for k, v in sorted(grid.items()))) for name, grid in sorted(grids.items()))
-
-
-def _codes(groups):
-    return None if groups is None else np.unique(np.asarray(groups).astype(str), return_inverse=True)[1]
-
-
-def _sizes(train_size, n):
-    sizes = [min(200, n // 2)] if train_size is None else np.atleast_1d(np.asarray(train_size, dtype=object)).tolist()
-    numbers = sorted({round(s * n) if isinstance(s, float) and s < 1 else int(s) for s in sizes})
-    if numbers[0] < 8 or numbers[-1] > n - 4:
-        raise ValueError(
-            f"train_size is {train_size}, but must leave 8 rows or more for training and 4 for the test of {n}."
-        )
-    return tuple(numbers)
-
-
-def _protocol_facts(protocol):
-    return {
-        "metric": protocol.metric,
-        "metric_title": METRICS[protocol.metric].title,
-        "n_splits": protocol.n_splits,
-        "train_sizes": list(protocol.train_sizes),
-        "inner_folds": protocol.inner_folds,
-        "kernel": protocol.kernel,
-        "seed": protocol.seed,
-        "max_test": protocol.max_test,
-        "standardize": protocol.standardize,
-        "balanced": protocol.balanced,
-        "grids": {name: {key: list(values) for key, values in grid} for name, grid in protocol.grids},
-    }
-
-
-def _data_facts(X, privileged, data, classes, digest):
-    names = [[str(c) for c in table.columns] if is_frame(table) else None for table in (X, privileged)]
-    return {
-        "rows": len(data.y),
-        "features": data.X.shape[1],
-        "privileged": data.privileged.shape[1],
-        "feature_names": names[0],
-        "privileged_names": names[1],
-        "classes": None if classes is None else [str(c) for c in classes],
-        "class_counts": None if classes is None else np.bincount(data.y).tolist(),
-        "groups": None if data.groups is None else int(data.groups.max()) + 1,
-        "sha256": digest,
-    }
-
-
-def environment():
-    """Versions, for the report.
-
-    Returns
-    -------
-    dict
-    """
-    versions = {"lupi": __version__}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
-        "packages": versions,
-    }
-
-
-def _hard_examples(comparison, methods):
-    """Rows that the correcting function of SVM2+ or SVM+ calls hardest."""
-    name = next((name for name in ("svm2+", "svm+") if name in methods), None)
-    if name is None:
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the units have reported theirs
-        try:
-            model = comparison.fit_model(name)
-        except ValueError:
-            return None
-    data, classes = comparison._data, comparison._classes
-    rows = np.sort(_order(comparison._protocol, data)[:MAX_FIT])
-    values = np.asarray(model.correction(take(data.privileged, rows)))
-    # Of several classes, an example's own one counts.
-    values = values if values.ndim == 1 else values[np.arange(len(rows)), data.y[rows]]
-    known = np.flatnonzero(np.isfinite(values))
-    order = known[np.argsort(-values[known], kind="stable")][:N_HARD]
-    predicted = model.predict(take(data.X, rows[order]))
-    return {
-        "method": METHODS[name].title,
-        "median": float(np.median(values[known])),
-        "rows": [
-            {
-                "row": int(rows[k]),
-                "correction": float(values[k]),
-                "label": str(classes[data.y[rows[k]]]),
-                "predicted": str(guess),
-                "privileged": _cells(data.privileged, rows[k]),
-            }
-            for k, guess in zip(order, predicted)
-        ],
-    }
-
-
-def _cells(table, row, limit=6):
-    """The first cells of a row, as text."""
-    names = [str(c) for c in table.columns] if is_frame(table) else [f"column {k}" for k in range(table.shape[1])]
-    values = table.iloc[row].tolist() if is_frame(table) else table[row].tolist()
-    return [[name, f"{v:.4g}" if isinstance(v, float) else str(v)] for name, v in list(zip(names, values))[:limit]]

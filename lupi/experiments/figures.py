@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 
 WIDTH = 480
-LEFT, RIGHT = 150, 14
+LEFT, RIGHT = 164, 14
 SERIES = ("s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10")
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
 
@@ -226,26 +226,29 @@ def _find(size, name):
 
 
 def times(rows):
-    """Processor seconds per unit of work, one bar a method.
+    """Processor seconds per unit of work (the median over the splits), one bar a method.
 
     Returns
     -------
     str
         SVG.
     """
-    rows = sorted(rows, key=lambda row: row["seconds"])
-    longest = max(row["seconds"] for row in rows) or 1.0
+    rows = sorted(rows, key=lambda row: row["median_seconds"])
+    longest = max(row["median_seconds"] for row in rows) or 1.0
     bottom = 8 + 26 * len(rows)
+    left = LEFT
 
-    def scale(value):
-        return LEFT + 40 + value / longest * (WIDTH - LEFT - RIGHT - 100)
+    def width(seconds):
+        return max(seconds / longest * (WIDTH - left - RIGHT - 60), 0.5)
 
-    body = []
+    body, words = [], []
     for k, row in enumerate(rows):
-        y = 8 + 26 * k
-        body.append(_text(LEFT + 32, y + 15, row["title"], "end"))
-        width = max(scale(row["seconds"]) - scale(0), 0.5)
-        body.append(f'<rect x="{scale(0):.1f}" y="{y + 3}" width="{width:.1f}" height="15" class="shuffled"/>')
-        body.append(_text(scale(row["seconds"]) + 6, y + 15, f"{row['seconds']:.2g} s", css="small"))
-    words = "; ".join(f"{row['title']} {row['seconds']:.2g} s" for row in rows)
-    return _svg(bottom + 8, "Processor seconds of one split, choice of parameters included", words, body, "times")
+        y, seconds, title = 8 + 26 * k, row["median_seconds"], row["title"].removesuffix(" (reference)")
+        label = f"{seconds:.2g} s"
+        body.append(_text(left - 8, y + 15, title, "end"))
+        body.append(f'<rect x="{left}" y="{y + 3}" width="{width(seconds):.1f}" height="15" class="shuffled"/>')
+        body.append(_text(left + width(seconds) + 6, y + 15, label, css="small"))
+        words.append(f"{title} {label}")
+    return _svg(
+        bottom + 8, "Processor seconds of one split, choice of parameters included", "; ".join(words), body, "times"
+    )

@@ -13,7 +13,6 @@ from lupi.estimators.distillation import Distillation
 from lupi.estimators.knowledge_transfer import KnowledgeTransfer
 from lupi.estimators.rank_svm import RankSVM
 from lupi.estimators.rank_transfer import RankTransfer
-from lupi.estimators.rank_transfer_cv import RankTransferCV
 from lupi.estimators.svm2_plus import SVM2Plus
 from lupi.estimators.svm_2k import SVM2K
 from lupi.estimators.svm_plus import SVMPlus
@@ -45,9 +44,6 @@ class Method:
         The method it becomes without privileged features: its control "privileged off". Empty for a plain method.
     reference : bool
         Whether it is trained *and tested* on the privileged features: no method for use, but what they are worth.
-    search : callable or None
-        From (kernel, seed, grid, folds) to an estimator that searches the whole grid at less cost than one fit for each
-        candidate, with the attributes `best_params_` and `best_score_`. It measures average precision.
     tasks : tuple of str
         "classification", "regression", "ranking" (metrics of scores, two classes).
     by_name : bool
@@ -60,7 +56,6 @@ class Method:
     grid: dict
     plain: str = ""
     reference: bool = False
-    search: Callable | None = None
     tasks: tuple[str, ...] = ("classification",)
     by_name: bool = False
 
@@ -91,11 +86,6 @@ def _distillation(kernel, seed, regression):
     return Distillation(_svm(kernel, seed, regression), teacher)
 
 
-def _rank_search(kernel, seed, grid, folds):
-    privileged = grid.get("C_privileged", (1.0,))  # not used by the ranking SVM
-    return RankTransferCV(grid["C"], privileged, cv=folds, **_kernels(kernel), random_state=seed)
-
-
 BOTH = ("classification", "regression")
 METHODS = {
     method.name: method
@@ -107,7 +97,6 @@ METHODS = {
             "rank SVM",
             _rank_svm,
             {"C": FINE_PAIRS},
-            search=_rank_search,
             tasks=("ranking",),
         ),
         Method("svm+", "SVM+", lambda k, s, r: SVMPlus(**_kernels(k)), {"C": COARSE, "lam": THREE}, plain="svm"),
@@ -119,7 +108,6 @@ METHODS = {
             lambda k, s, r: RankTransfer(**_kernels(k), random_state=s),
             {"C": COARSE_PAIRS, "C_privileged": (1e-3, 1e-2, 1e-1)},
             plain="ranksvm",
-            search=_rank_search,
             tasks=("ranking",),
         ),
         Method(
@@ -145,7 +133,6 @@ METHODS = {
             _rank_svm,
             {"C": FINE_PAIRS},
             reference=True,
-            search=_rank_search,
             tasks=("ranking",),
             by_name=True,
         ),

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lupi.experiments.tabular import is_frame
+from lupi.persistence import strict_json
 
 
 class StoreMismatchError(ValueError):
@@ -73,7 +74,7 @@ class RunStore:
             What came out; has to fit into JSON.
         """
         # JSON writes the shortest text that reads back as the same float: no bit is lost.
-        self._connection.execute("INSERT OR IGNORE INTO units VALUES (?, ?)", (unit, json.dumps(result)))
+        self._connection.execute("INSERT OR IGNORE INTO units VALUES (?, ?)", (unit, strict_json(result)))
 
     def results(self):
         """All results.

@@ -15,11 +15,11 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from threadpoolctl import threadpool_limits
 
-from lupi.estimators._path import fit_path
 from lupi.experiments.methods import METHODS, candidates
 from lupi.experiments.metrics import METRICS, measure
+from lupi.experiments.paths import grid_scores
 from lupi.experiments.protocol import derived_seed, inner_folds, others_rows, split_rows
-from lupi.experiments.tabular import TableEncoder, TabularModel, empty_rows, encode_privileged, is_frame, take
+from lupi.experiments.tabular import TableEncoder, TabularModel, empty_rows, encode_privileged, take
 
 
 class Unit(NamedTuple):
@@ -138,25 +138,16 @@ def fit_best(method, protocol, split, train, control=""):
     grid = list(ParameterGrid(candidates(method, dict(protocol.grids), protocol.kernel)))
     best, score = grid[0], None
     if len(grid) > 1:
-        folds = [] if train.validation else inner_folds(protocol, split, train.y, train.groups)
-        if folds and _whole_grid_at_once(method, protocol, X, Z):
-            search = method.search(
-                protocol.kernel, seed, candidates(method, dict(protocol.grids), protocol.kernel), folds
-            )
-            search.fit(X, train.y, privileged=Z)
-            # The search of a plain ranking SVM also names a constant that there is no use for.
-            best = {name: search.best_params_[name] for name in grid[0]}
-            score = search.best_score_
-        else:
-            rows = (X, train.y, Z)
-            if train.validation:
-                rows, folds = _with_validation_rows(method, *rows, *train.validation)
-            scores = [_fold_scores(protocol, estimator, grid, *rows, *fold) for fold in folds]
-            scores = np.array(scores).mean(axis=0)
-            if np.isnan(scores).all():
-                raise ValueError("no candidate of the grid could be fitted on every inner fold.")
-            index = int(np.nanargmax(scores))
-            best, score = grid[index], float(scores[index])
+        folds = inner_folds(protocol, split, train.y, train.groups)
+        rows = (X, train.y, Z)
+        if train.validation:
+            rows, folds = _with_validation_rows(method, *rows, *train.validation)
+        scores = [_fold_scores(protocol, estimator, grid, *rows, *fold) for fold in folds]
+        scores = np.array(scores).mean(axis=0)
+        if np.isnan(scores).all():
+            raise ValueError("no candidate of the grid could be fitted on every inner fold.")
+        index = int(np.nanargmax(scores))
+        best, score = grid[index], float(scores[index])
     model = TabularModel(clone(estimator).set_params(**best), regression, protocol.standardize)
     model.fit(X, train.y, privileged=Z)
     return model, best, score
@@ -170,14 +161,6 @@ def _with_validation_rows(method, X, y, Z, X_validation, y_validation):
     if Z is not None:
         Z = np.vstack([Z, np.full((m, Z.shape[1]), np.nan)])
     return (np.vstack([X, X_validation]), np.concatenate([y, y_validation]), Z), [(np.arange(n), np.arange(n, n + m))]
-
-
-def _whole_grid_at_once(method, protocol, X, Z):
-    """Whether the method's own search sees what the folds would: nothing is learned from the rows by the encoders."""
-    if method.search is None or protocol.metric != "ap" or protocol.standardize or is_frame(X) or is_frame(Z):
-        return False
-    grid = candidates(method, dict(protocol.grids), protocol.kernel)
-    return set(grid) == set(method.grid) and all(np.isfinite(table).all() for table in (X, Z) if table is not None)
 
 
 def _rotated(protocol, train, test):
@@ -196,16 +179,9 @@ def _fold_scores(protocol, estimator, grid, X, y, Z, train, test):
     if not METRICS[protocol.metric].classification:
         mean, scale = y_train.mean(), y_train.std() or 1.0
         y_train, y_test = (y_train - mean) / scale, (y_test - mean) / scale
-    extra = {}
+    Z_train = None
     if Z is not None:
         known = take(Z, train)
         rows = np.flatnonzero(~empty_rows(known))
-        extra["privileged"] = encode_privileged(TableEncoder(protocol.standardize).fit(take(known, rows)), known)
-    scores = []
-    for model in fit_path(estimator, grid, X_train, y_train, **extra):
-        if isinstance(model, ValueError):  # e.g. no solution for these parameters
-            scores.append(np.nan)
-        else:
-            classes = getattr(model, "classes_", np.array([0, 1]))
-            scores.append(measure(protocol.metric, model, X_test, y_test, classes))
-    return scores
+        Z_train = encode_privileged(TableEncoder(protocol.standardize).fit(take(known, rows)), known)
+    return grid_scores(protocol.metric, estimator, grid, (X_train, y_train, Z_train), (X_test, y_test))
