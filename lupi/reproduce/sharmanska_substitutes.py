@@ -121,9 +121,9 @@ class Inside:
         from PIL import Image
 
         pixels = read_image(self.image)
-        edges = (self.box.left, self.box.top, self.box.right, self.box.bottom)
-        size = pixels.shape[1::-1]
-        return np.array(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC, box=edges))
+        # Cut before it is enlarged: Pillow's resize(box=...) also reads pixels beside the box.
+        part = pixels[self.box.top : self.box.bottom, self.box.left : self.box.right]
+        return np.array(Image.fromarray(part).resize(pixels.shape[1::-1], Image.Resampling.BICUBIC))
 
     def digest(self):
         """Name of the content."""
@@ -201,7 +201,7 @@ def one_against_the_rest(X, labels, Z, label, group, *, per_class=PER_CLASS, see
 
 def _sharmanska_table2(data, out, *, n_splits=10, tasks=None, n_jobs=1, on_progress=None):
     pictures = load_tiny_imagenet_boxes(None if data is None else Path(data) / "tiny_imagenet_boxes")
-    X, labels, Z = box_features(pictures, out / "features", n_jobs=n_jobs)
+    X, labels, Z = box_features(pictures, out / "features", n_mixture=N_MIXTURE, fisher=FISHER, n_jobs=n_jobs)
     names = pictures.label_names
     wanted = [(name, group, members) for group, members in GROUPS.items() for name in members][: tasks or None]
     lines = [
@@ -220,6 +220,7 @@ def _sharmanska_table2(data, out, *, n_splits=10, tasks=None, n_jobs=1, on_progr
             Z,
             names.index(name),
             [names.index(member) for member in members],
+            per_class=PER_CLASS,
             n_splits=n_splits,
             store=out / f"{name}.sqlite",
             n_jobs=n_jobs,
@@ -297,7 +298,7 @@ def rationales(reviews, *, sizes=SIZES, n_splits=100, **options):
     -------
     Comparison
     """
-    X, y, Z = review_features(reviews)
+    X, y, Z = review_features(reviews, n_vocabulary=N_VOCABULARY)
     return as_in_the_paper(X, y, Z, n_splits=n_splits, train_size=list(sizes), **options)
 
 
