@@ -371,7 +371,8 @@ def test_table2_entry(pictures, tmp_path, monkeypatch):
     facts = json.loads((tmp_path / "out" / "sharmanska-table2" / "result.json").read_text())
     assert list(facts["comparisons"]) == CLASSES[:4]
     boa = facts["comparisons"]["boa constrictor"]
-    assert boa["data"]["class_counts"] == [10, 10]  # as many of the others as of the class
+    assert boa["data"]["class_counts"] == [40, 10]
+    assert boa["sizes"][0]["n_test"] == 10  # as many of the others as of the class: 5 + 5
     assert boa["sizes"][0]["train_size"] == 10
 
 
@@ -379,14 +380,16 @@ def test_a_class_is_compared_with_its_own_group(monkeypatch):
     labels = np.repeat(np.arange(4), 10)
     X = np.eye(4)[labels]
     seen = {}
-    monkeypatch.setattr(substitutes, "as_in_the_paper", lambda *tables, **options: seen.update(tables=tables))
+    monkeypatch.setattr(substitutes, "as_in_the_paper", lambda *tables, **options: seen.update(options, tables=tables))
     substitutes.one_against_the_rest(X, labels, -X, 1, [0, 1, 2], per_class=3)
     X, y, Z = seen["tables"]
     assert y.sum() == 10
-    assert len(y) == 20
+    assert len(y) == 30
     assert (X[y == 1] == np.eye(4)[1]).all()
     assert not X[:, 3].any()
     np.testing.assert_array_equal(Z, -X)
+    assert seen["balanced"]
+    assert seen["train_size"] == 6
 
 
 @pytest.mark.parametrize("name", ["sharmanska-table2", "sharmanska-table4"])

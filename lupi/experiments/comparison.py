@@ -148,6 +148,8 @@ def compare(
     groups=None,
     test_only=None,
     standardize=True,
+    balanced=False,
+    max_test=2000,
     inner_folds=5,
     seed=0,
     n_jobs=1,
@@ -189,6 +191,10 @@ def compare(
         privileged features may be missing.
     standardize : bool, default=True
         Whether numeric columns are standardized with what the training rows say.
+    balanced : bool, default=False
+        Whether each split draws as many rows of every class as the rarest one has.
+    max_test : int, default=2000
+        At most so many of the other rows are used for the test.
     inner_folds : int, default=5
         Folds for the choice of parameters.
     seed : int, default=0
@@ -223,6 +229,11 @@ def compare(
     """
     data, classes, metric = check_data(X, y, privileged, groups, metric)
     n = len(data.y)
+    if balanced and (groups is not None or test_only is not None or metric == "r2"):
+        raise ValueError("`balanced` draws rows class by class; it needs classes, and no `groups` or `test_only`.")
+    if balanced:
+        counts = np.bincount(data.y)
+        n = len(counts) * int(counts.min())
     if test_only is not None:
         if groups is not None:
             raise ValueError("`test_only` fixes the test rows already; leave out `groups`.")
@@ -236,6 +247,8 @@ def compare(
         kernel=kernel,
         seed=seed,
         standardize=standardize,
+        balanced=balanced,
+        max_test=max_test,
         grids=_frozen(grids or {}),
     )
     chosen = choose_methods(methods, metric, 0 if classes is None else len(classes))
@@ -340,6 +353,7 @@ def _protocol_facts(protocol):
         "seed": protocol.seed,
         "max_test": protocol.max_test,
         "standardize": protocol.standardize,
+        "balanced": protocol.balanced,
         "grids": {name: {key: list(values) for key, values in grid} for name, grid in protocol.grids},
     }
 

@@ -50,6 +50,8 @@ class Method:
         candidate, with the attributes `best_params_` and `best_score_`. It measures average precision.
     tasks : tuple of str
         "classification", "regression", "ranking" (metrics of scores, two classes).
+    by_name : bool
+        Whether it takes part only if it is asked for.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Method:
     reference: bool = False
     search: Callable | None = None
     tasks: tuple[str, ...] = ("classification",)
+    by_name: bool = False
 
     @property
     def privileged(self):
@@ -69,6 +72,10 @@ class Method:
 
 def _svm(kernel, seed, regression):
     return SVR(kernel=kernel) if regression else SVMPlus(kernel=kernel)
+
+
+def _rank_svm(kernel, seed, regression):
+    return RankSVM(kernel=kernel, random_state=seed)
 
 
 def _kernels(kernel):
@@ -85,7 +92,8 @@ def _distillation(kernel, seed, regression):
 
 
 def _rank_search(kernel, seed, grid, folds):
-    return RankTransferCV(grid["C"], grid["C_privileged"], cv=folds, **_kernels(kernel), random_state=seed)
+    privileged = grid.get("C_privileged", (1.0,))  # not used by the ranking SVM
+    return RankTransferCV(grid["C"], privileged, cv=folds, **_kernels(kernel), random_state=seed)
 
 
 BOTH = ("classification", "regression")
@@ -97,8 +105,9 @@ METHODS = {
         Method(
             "ranksvm",
             "rank SVM",
-            lambda k, s, r: RankSVM(kernel=k, random_state=s),
+            _rank_svm,
             {"C": FINE_PAIRS},
+            search=_rank_search,
             tasks=("ranking",),
         ),
         Method("svm+", "SVM+", lambda k, s, r: SVMPlus(**_kernels(k)), {"C": COARSE, "lam": THREE}, plain="svm"),
@@ -130,6 +139,16 @@ METHODS = {
             tasks=BOTH,
         ),
         Method("reference", "privileged only (reference)", _svm, {"C": FINE}, reference=True, tasks=BOTH),
+        Method(
+            "rankreference",
+            "privileged only, rank SVM (reference)",
+            _rank_svm,
+            {"C": FINE_PAIRS},
+            reference=True,
+            search=_rank_search,
+            tasks=("ranking",),
+            by_name=True,
+        ),
     )
 }
 
@@ -162,7 +181,7 @@ def choose_methods(names, metric, n_classes):
         possible.add("ranking")
     allowed = [name for name, method in METHODS.items() if possible & set(method.tasks)]
     if names is None:
-        return tuple(allowed)
+        return tuple(name for name in allowed if not METHODS[name].by_name)
     for name in names:
         if name not in METHODS:
             raise ValueError(f"no method is called {name!r}; the methods are {', '.join(METHODS)}.")

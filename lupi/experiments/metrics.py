@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.metrics import accuracy_score, average_precision_score, balanced_accuracy_score, r2_score, roc_auc_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score, roc_auc_score
+
+from lupi.estimators.ranking_metrics import binary_average_precision
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ def _per_class(function):
 
 
 METRICS = {
-    "ap": Metric("average precision", _per_class(average_precision_score), uses="scores"),
+    "ap": Metric("average precision", _per_class(binary_average_precision), uses="scores"),
     "accuracy": Metric("accuracy", accuracy_score),
     "auc": Metric("area under the ROC curve", _per_class(roc_auc_score), uses="scores"),
     "balanced_accuracy": Metric("balanced accuracy", balanced_accuracy_score),

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from threadpoolctl import threadpool_limits
 
+from lupi.estimators._path import fit_path
 from lupi.experiments.methods import METHODS, candidates
 from lupi.experiments.metrics import METRICS, measure
 from lupi.experiments.protocol import derived_seed, inner_folds, others_rows, split_rows
@@ -139,7 +140,9 @@ def fit_best(method, protocol, split, train, control=""):
                 protocol.kernel, seed, candidates(method, dict(protocol.grids), protocol.kernel), folds
             )
             search.fit(X, train.y, privileged=Z)
-            best, score = search.best_params_, search.best_score_
+            # The search of a plain ranking SVM also names a constant that there is no use for.
+            best = {name: search.best_params_[name] for name in grid[0]}
+            score = search.best_score_
         else:
             scores = [_fold_scores(protocol, estimator, grid, X, train.y, Z, *fold) for fold in folds]
             scores = np.array(scores).mean(axis=0)
@@ -157,7 +160,7 @@ def _whole_grid_at_once(method, protocol, X, Z):
     if method.search is None or protocol.metric != "ap" or protocol.standardize or is_frame(X) or is_frame(Z):
         return False
     grid = candidates(method, dict(protocol.grids), protocol.kernel)
-    return set(grid) == set(method.grid) and bool(np.isfinite(X).all() and np.isfinite(Z).all())
+    return set(grid) == set(method.grid) and all(np.isfinite(table).all() for table in (X, Z) if table is not None)
 
 
 def _rotated(protocol, train, test):
@@ -182,11 +185,10 @@ def _fold_scores(protocol, estimator, grid, X, y, Z, train, test):
         rows = np.flatnonzero(~empty_rows(known))
         extra["privileged"] = encode_privileged(TableEncoder(protocol.standardize).fit(take(known, rows)), known)
     scores = []
-    for params in grid:
-        try:
-            model = clone(estimator).set_params(**params).fit(X_train, y_train, **extra)
+    for model in fit_path(estimator, grid, X_train, y_train, **extra):
+        if isinstance(model, ValueError):  # e.g. no solution for these parameters
+            scores.append(np.nan)
+        else:
             classes = getattr(model, "classes_", np.array([0, 1]))
             scores.append(measure(protocol.metric, model, X_test, y_test, classes))
-        except ValueError:  # e.g. no solution for these parameters
-            scores.append(np.nan)
     return scores

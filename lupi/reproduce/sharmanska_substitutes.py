@@ -93,16 +93,16 @@ def table_lines(title, size):
     lines = []
     for row in size["methods"]:
         if row["failed"]:
-            lines.append(f"{title:26} {row['title']:28} {row['failed']} fits failed: {'; '.join(row['errors'])}")
+            lines.append(f"{title:26} {row['title']:38} {row['failed']} fits failed: {'; '.join(row['errors'])}")
             continue
-        line = f"{title:26} {row['title']:28} {value(row):>14}"
+        line = f"{title:26} {row['title']:38} {value(row):>14}"
         if "gain" in row:
             line += f" {value(row['gain'], '+'):>14} {value(row['shuffled_gain'], '+'):>14} {row['p']:7.3f}  {row['outcome']}"
         lines.append(line)
     return lines
 
 
-HEAD = f"{'task':26} {'method':28} {'AP x 100':>14} {'gain':>14} {'shuffled gain':>14} {'p':>7}"
+HEAD = f"{'task':26} {'method':38} {'AP x 100':>14} {'gain':>14} {'shuffled gain':>14} {'p':>7}"
 LEGEND = (
     "Mean ± standard error. gain: over the plain counterpart (SVM+ over SVM, Rank Transfer over rank SVM); shuffled gain: the same "
     "with another example's privileged row. p: Wilcoxon, the larger of the tests against both, Holm-adjusted in each task."
@@ -170,10 +170,11 @@ def box_features(pictures, folder, *, n_mixture=N_MIXTURE, fisher=FISHER, seed=0
     return found["X"], pictures.labels[rows], found["Z"]
 
 
-def one_against_the_rest(X, labels, Z, label, group, *, per_class=PER_CLASS, seed=0, **options):
+def one_against_the_rest(X, labels, Z, label, group, *, per_class=PER_CLASS, **options):
     """One class against the others of its group.
 
-    As many pictures of the others as of the class, drawn once; `per_class` of both for training, the others for the test.
+    Each split draws anew, as many pictures of the others as of the class: `per_class` of both for training, the rest for
+    the test.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ def one_against_the_rest(X, labels, Z, label, group, *, per_class=PER_CLASS, see
         The class.
     group : sequence of int
         All classes of its group.
-    per_class, seed : int
+    per_class : int
     **options : object
         As of `compare`.
 
@@ -191,12 +192,9 @@ def one_against_the_rest(X, labels, Z, label, group, *, per_class=PER_CLASS, see
     -------
     Comparison
     """
-    positive = np.flatnonzero(labels == label)
-    rest = np.flatnonzero(np.isin(labels, [k for k in group if k != label]))
-    n = min(len(positive), len(rest))
-    rng = np.random.default_rng(seed)
-    rows = np.sort(np.concatenate([rng.permutation(positive)[:n], rng.permutation(rest)[:n]]))
-    return as_in_the_paper(X[rows], (labels[rows] == label).astype(int), Z[rows], train_size=2 * per_class, **options)
+    rows = np.flatnonzero(np.isin(labels, list(group)))
+    y = (labels[rows] == label).astype(int)
+    return as_in_the_paper(X[rows], y, Z[rows], train_size=2 * per_class, balanced=True, **options)
 
 
 def _sharmanska_table2(data, out, *, n_splits=10, tasks=None, n_jobs=1, on_progress=None):
