@@ -1,4 +1,4 @@
-"""Sharmanska et al. (2013): ranking and classification with attributes, boxes, texts and rationales as privileged features."""
+"""Sharmanska et al. (2013), Table 1: ranking and classification of animals with attributes as privileged features."""
 
 from __future__ import annotations
 
