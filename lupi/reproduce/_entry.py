@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 
@@ -97,3 +98,17 @@ def _plain(value):
     if isinstance(value, float) and not np.isfinite(value):
         return str(value)
     return value
+
+
+def write_result(folder, name, **facts):
+    """Write what an entry measured as `result.json`, with date and versions.
+
+    Parameters
+    ----------
+    folder : path-like
+    name : str
+        The entry.
+    **facts : object
+        As of :func:`write_json`.
+    """
+    write_json(Path(folder) / "result.json", {"entry": name, **facts})

@@ -1,4 +1,4 @@
-"""Sharmanska et al. (2013): ranking and classification with attributes, boxes, texts and rationales as privileged features."""
+"""Sharmanska et al. (2013), Table 1: ranking and classification of animals with attributes as privileged features."""
 
 from __future__ import annotations
 
@@ -235,22 +235,4 @@ def _sharmanska_table1(data, out, *, n_splits=20, tasks=None, n_jobs=1, on_progr
 
 ENTRIES = (
     Entry("sharmanska-table1", "Sharmanska et al. 2013, Table 1 and Figure 2 (AwA)", "awa_surf", _sharmanska_table1),
-    Entry(
-        "sharmanska-table2",
-        "Sharmanska et al. 2013, Table 2 (snakes, boxes)",
-        "tiny_imagenet_boxes",
-        missing="its pictures of 17 snakes are not at hand (the substitute has one)",
-    ),
-    Entry(
-        "sharmanska-table3",
-        "Sharmanska et al. 2013, Table 3 (Israeli images, text)",
-        "-",
-        missing="its data could not be found",
-    ),
-    Entry(
-        "sharmanska-table4",
-        "Sharmanska et al. 2013, Table 4 (HotOrNot, rationales)",
-        "movie_rationales",
-        missing="its data could not be found; film reviews with rationales, the nearest substitute, are not wired up",
-    ),
 )
