@@ -12,8 +12,17 @@ import pytest
 from PIL import Image
 from vision_data import picture, pictures
 
-from lupi.vision import BagOfVisualWords, Box, ImageReadError, Inpainted, WordImage, attribute_words, join_words
-from lupi.vision import bag_of_words as module
+from lupi.vision import (
+    BagOfVisualWords,
+    Box,
+    ImageReadError,
+    Inpainted,
+    WordImage,
+    attribute_words,
+    join_words,
+    parallel,
+)
+from lupi.vision import extraction as module
 
 IMAGES, BOXES, MASKS = pictures(4)
 
@@ -29,13 +38,13 @@ def test_words_are_the_nearest_centres(detector):
     words = bag.transform(IMAGES)
     how = bag._how()
     for image, found in zip(IMAGES, words):
-        _, points = module.cached_points(image, **how)
+        points = module.cached_points(image, **how)
         distances = ((points.descriptors[:, None, :] - bag.vocabulary_[None]) ** 2).sum(axis=2)
         np.testing.assert_array_equal(found.words, distances.argmin(axis=1))
         assert found.shape == image.shape[:2]
 
 
-def test_threads_and_cache_change_nothing(tmp_path):
+def test_workers_and_cache_change_nothing(tmp_path):
     plain = BagOfVisualWords(12, "dense", random_state=1).fit(IMAGES)
     cached = BagOfVisualWords(12, "dense", random_state=1, n_jobs=2, cache=tmp_path).fit(IMAGES)
     np.testing.assert_array_equal(plain.vocabulary_, cached.vocabulary_)
@@ -86,6 +95,34 @@ def test_unreadable_images_are_all_named_or_skipped(tmp_path):
     with pytest.warns(UserWarning, match=r"(?s)bad\.jpg.*skipped"):
         words = bag.transform(mixed)
     assert [w is None for w in words] == [False, True, False, True, True]
+
+
+def test_workers_start_only_for_what_is_missing(tmp_path, monkeypatch):
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"no picture")
+    options = {"n_words": 6, "detector": "dense", "on_error": "skip", "random_state": 0, "cache": tmp_path / "cache"}
+    bag = BagOfVisualWords(**options, n_jobs=2).fit(IMAGES[:3])
+    first = bag.transform(IMAGES[:3])
+    asked = []
+
+    class Counted(parallel.Parallel):
+        def __call__(self, jobs):
+            jobs = list(jobs)
+            asked.append((self.n_jobs, len(jobs)))
+            return super().__call__(jobs)
+
+    monkeypatch.setattr(parallel, "Parallel", Counted)
+    BagOfVisualWords(**options, n_jobs=2).fit(IMAGES[:3])
+    assert all(map(same, bag.transform(IMAGES[:3]), first))
+    assert asked == []
+    with pytest.warns(UserWarning, match=r"(?s)2 of 5 .*bad\.jpg.*gone\.jpg"):
+        mixed = bag.transform([IMAGES[2], bad, IMAGES[3], tmp_path / "gone.jpg", IMAGES[0]])
+    # The missing file is found out while looking; the damaged one and the new one are work for two workers.
+    assert asked == [(2, 2)]
+    assert [w is None for w in mixed] == [False, True, False, True, False]
+    assert same(mixed[0], first[2])
+    assert same(mixed[4], first[0])
+    assert same(mixed[2], BagOfVisualWords(**{**options, "cache": None}).fit(IMAGES[:3]).transform(IMAGES[3:])[0])
 
 
 def test_messages():
