@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 
@@ -81,7 +81,7 @@ def _end_workers():
 
 def _cpu_seconds():
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    return process_time() + times.children_user + times.children_system
 
 
 def _waiting_seconds():
