@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,57 @@ def test_unreadable_mask_leaves_the_image(tmp_path, own):
     if own is None:
         np.testing.assert_array_equal(words.Z[0].words, words.X[0].words)
         assert not np.array_equal(words.Z[1].words, words.X[1].words)
+
+
+def arrays_in(value, seen=None):
+    """All arrays that an object reaches."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from arrays_in(part, seen)
+    elif hasattr(value, "__dict__"):
+        yield from arrays_in(vars(value), seen)
+
+
+@pytest.mark.parametrize("method", ["ssvm", "ssvm+", "jkse", "jkse+"])
+def test_files_hold_what_prediction_needs_and_nothing_privileged(method, tmp_path):
+    localizer = Localizer(method, **{**OPTIONS, "grid_step": 12, "privileged_words": 12}, cache=tmp_path / "cache")
+    attributes = np.random.RandomState(1).randint(0, 2, (6, 40))  # so many that no row can be there by chance
+    privileged = {"masks": MASKS[:6], "attributes": attributes} if method.endswith("+") else None
+    words = localizer.training_words(IMAGES[:6], BOXES[:6], privileged)
+    lupi.save(localizer.fit_words(words), tmp_path / "model.lupi")
+    again = lupi.load(tmp_path / "model.lupi")
+    assert again.predict(IMAGES[10:12]) == localizer.predict(IMAGES[10:12])
+    assert again.get_params() == {**localizer.get_params(), "cache": None}
+    assert localizer.cache == localizer.bag_.cache == tmp_path / "cache"
+    with zipfile.ZipFile(tmp_path / "model.lupi") as archive:
+        content = b"".join(archive.read(part) for part in archive.namelist())
+    assert str(tmp_path).encode() not in content
+    for found in (localizer.bag_.vocabulary_, getattr(localizer.model_, "coef_", None)):
+        assert found is None or found.tobytes() in content  # what is there would be found
+    forbidden = [] if words.Z is None else [part for z in words.Z for part in (z.rows, z.cols, z.words)]
+    if words.Z is not None:
+        forbidden += [z.histogram(y, words.n_privileged_words) for z, y in zip(words.Z, words.Y)]
+        forbidden += [*attributes, *MASKS[:6]]
+    for row in forbidden:
+        assert not any(np.array_equal(row, found) for found in arrays_in(again))
+        # Nor as part of a longer row.
+        assert not any(
+            np.asarray(row, dtype=kind).tobytes() in content for kind in (float, np.float32, np.int64, np.int32)
+        )
+
+
+def test_failed_save_leaves_no_file(tmp_path):
+    localizer = Localizer("ssvm", **OPTIONS).fit(IMAGES[:4], BOXES[:4])
+    localizer.model_.callback = lambda state: False
+    with pytest.raises(TypeError, match=r"which lupi\.load would refuse"):
+        lupi.save(localizer, tmp_path / "model.lupi")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_evaluation():

@@ -77,6 +77,11 @@ class Localizer(BaseEstimator):
     model_ : estimator
         Fitted learner; ``model_.dual_gap_`` certifies it.
 
+    Notes
+    -----
+    :func:`lupi.save` and :func:`lupi.load` keep a fitted localizer in a file without pickle; the file holds no masks, attributes,
+    privileged words or folders of the machine.
+
     Examples
     --------
     >>> import numpy as np
@@ -93,6 +98,7 @@ class Localizer(BaseEstimator):
     """
 
     __metadata_request__fit = {"privileged": True}
+    _places_in = ("cache",)
 
     _parameter_constraints = {
         "method": [StrOptions(set(METHODS))],

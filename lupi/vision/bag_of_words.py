@@ -72,6 +72,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
     WordImage(70 points, shape=(60, 80))
     """
 
+    _places_in = ("cache",)
+
     _parameter_constraints = {
         "n_words": [Interval(Integral, 1, None, closed="left")],
         "detector": [StrOptions(set(DETECTORS))],
