@@ -1,16 +1,9 @@
 """Localizer, parameter search and evaluation on generated pictures."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 from sklearn.base import clone
 from vision_data import pictures
 
@@ -215,43 +208,3 @@ def test_search_takes_the_best_and_keeps_cells(tmp_path, monkeypatch):
     assert len(fitted) == 4
     with pytest.raises(ValueError, match=r"parameters of 'ssvm\+'"):
         search_parameters(localizer, **{**data, "grid": {"nu": [0.5]}})
-
-
-SCRIPT = """
-import json, sys
-from pathlib import Path
-from lupi.datasets import load_localization
-from lupi.localize import Localizer, search_parameters
-data = load_localization(sys.argv[1])
-localizer = Localizer("ssvm", n_words=30, detector="dense", spacing=4, grid_step=2, random_state=0, tol=1e-4)
-grid = {"C": [2.0**k for k in range(-4, 8)]}
-images, boxes = data.images, data.boxes
-best, table = search_parameters(
-    localizer, images[:8], boxes[:8], validation=(images[8:], boxes[8:]), grid=grid, store=sys.argv[3]
-)
-Path(sys.argv[2]).write_text(json.dumps([table, best.model_.coef_.tolist()]))
-"""
-
-
-def test_killed_search_resumes_bit_for_bit(tmp_path):
-    rows = ["image,top,left,bottom,right"]
-    for k, (image, box) in enumerate(zip(IMAGES[:12], BOXES)):
-        Image.fromarray(image).save(tmp_path / f"{k}.png")
-        rows.append(",".join(map(str, [f"{k}.png", *box])))
-    (tmp_path / "boxes.csv").write_text("\n".join(rows))
-
-    def start(out, store):
-        paths = [str(tmp_path / name) for name in ("boxes.csv", out, store)]
-        env = {**os.environ, "PYTHONPATH": str(Path(lupi.__file__).parents[1])}
-        return subprocess.Popen([sys.executable, "-c", SCRIPT, *paths], env=env)
-
-    process = start("killed.json", "store")
-    deadline = time.monotonic() + 90
-    while not list((tmp_path / "store").rglob("*.json")) and time.monotonic() < deadline:
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert 1 <= len(list((tmp_path / "store").rglob("*.json"))) < 12
-    assert start("killed.json", "store").wait() == 0
-    assert start("whole.json", "fresh").wait() == 0
-    assert (tmp_path / "killed.json").read_text() == (tmp_path / "whole.json").read_text()

@@ -1,16 +1,9 @@
 """Bags of visual words: vocabulary, cache, failures, resuming, privileged words."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
-
 import numpy as np
 import pytest
 from PIL import Image
-from vision_data import picture, pictures
+from vision_data import pictures
 
 from lupi.vision import (
     BagOfVisualWords,
@@ -170,44 +163,3 @@ def test_attributes_lie_in_the_box_and_join_with_words():
         join_words([image, words], [312, 3])
     with pytest.raises(ValueError, match="0 and 1"):
         attribute_words([2], box, (96, 128))
-
-
-SCRIPT = """
-import sys
-import numpy as np
-from pathlib import Path
-from lupi.vision import BagOfVisualWords
-folder, out = Path(sys.argv[1]), Path(sys.argv[2])
-paths = sorted(folder.glob("*.png"))
-bag = BagOfVisualWords(30, "surf", random_state=0, cache=sys.argv[3]).fit(paths)
-words = bag.transform(paths)
-np.savez(out, vocabulary=bag.vocabulary_, words=np.concatenate([w.words for w in words]))
-"""
-
-
-def test_killed_extraction_resumes_bit_for_bit(tmp_path):
-    folder = tmp_path / "images"
-    folder.mkdir()
-    for seed in range(24):
-        Image.fromarray(picture(seed, (240, 320))[0]).save(folder / f"{seed:02}.png")
-    root = str(Path(module.__file__).parents[2])
-    env = {**os.environ, "PYTHONPATH": root}
-
-    def start(name, cache):
-        command = [sys.executable, "-c", SCRIPT, str(folder), str(tmp_path / name), str(tmp_path / cache)]
-        return subprocess.Popen(command, env=env)
-
-    process = start("killed.npz", "cache")
-    deadline = time.monotonic() + 60
-    while len(list((tmp_path / "cache").rglob("*.npz"))) < 3 and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    done = len(list((tmp_path / "cache").rglob("*.npz")))
-    assert 3 <= done < 24
-    assert not (tmp_path / "killed.npz").exists()
-    assert start("killed.npz", "cache").wait() == 0
-    assert start("whole.npz", "fresh").wait() == 0
-    with np.load(tmp_path / "killed.npz") as a, np.load(tmp_path / "whole.npz") as b:
-        for key in ("vocabulary", "words"):
-            np.testing.assert_array_equal(a[key], b[key])

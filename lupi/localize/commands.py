@@ -34,6 +34,9 @@ def guarded(command, **options):
         except (ValueError, OSError, ImportError) as error:
             typer.echo(f"Error: {error}", err=True)
             raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            typer.echo("\nStopped; what was finished is kept, the same command goes on from there.", err=True)
+            raise typer.Exit(130) from None
 
 
 def fit_command(data, layout, output, privileged, search, validation, parameters):
