@@ -3,11 +3,10 @@
 import io
 import json
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
+from browser import look_at
 from typer.testing import CliRunner
 
 import lupi
@@ -259,25 +258,17 @@ def test_page_escapes_what_the_table_says(frame):
     assert "&lt;script&gt;" in page
 
 
-def test_page_in_a_browser(report, tmp_path):
-    browser = next((b for b in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if b), None)
-    if browser is None:
-        pytest.skip("no Chromium is installed")
-    page = report[1] / "report.html"
-    log = tmp_path / "net.json"
-    done = subprocess.run(
-        [
-            *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"),
-            *(f"--user-data-dir={tmp_path / 'profile'}", f"--log-net-log={log}", "--window-size=400,2000"),
-            *("--dump-dom", page.as_uri()),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert 'id="verdict"' in done.stdout
-    assert done.stdout.count("<svg") == 4
-    assert "CONSOLE" not in done.stderr, done.stderr
-    # No request of the page itself: each would stand in the net log with its address as initiated by this file.
-    assert not re.findall(r'"initiator":"file:[^"]*"', log.read_text())
+@pytest.mark.parametrize("width", [1280, 400])
+def test_page_in_a_browser(page, width, tmp_path):
+    probe = """
+    return { verdict: doc.getElementById("verdict") !== null,
+      figures: [...doc.querySelectorAll("svg")].map(figure => figure.getBoundingClientRect().right) };
+    """
+    seen = look_at(page, width, tmp_path, probe)
+    assert seen.console == []
+    assert seen.requests == []
+    assert seen.width == width
+    assert seen.scroll_width <= width
+    assert seen.probe["verdict"]
+    assert len(seen.probe["figures"]) == 4
+    assert max(seen.probe["figures"]) <= width
