@@ -37,7 +37,9 @@ OPTIONS = ("--words", 30, "--detector", "dense", "--grid-step", 8, "--tol", 0.05
 
 
 def run(*arguments, code=0):
-    result = CliRunner().invoke(app, ["localize", *map(str, arguments)], catch_exceptions=False)
+    # So wide that no message is broken into lines.
+    wide = {"COLUMNS": "500"}
+    result = CliRunner().invoke(app, ["localize", *map(str, arguments)], catch_exceptions=False, env=wide)
     assert result.exit_code == code, result.output
     return result
 
@@ -129,8 +131,12 @@ def test_errors_are_one_message(folder, tmp_path):
         result = run(*arguments, code=1)
         assert re.search(message, result.stderr)
         assert result.stderr.startswith("Error: ")
-    assert "must end in" in run("predict", folder / "model.lupi", bad, "-o", "boxes.txt", code=2).output
-    assert "exist" in run("fit", bad, "-o", tmp_path / "no" / "m", code=2).output
+    for arguments, message in (
+        (("predict", folder / "model.lupi", bad, "-o", "boxes.txt"), "--output: must end in .json or .csv"),
+        (("fit", bad, "-o", tmp_path / "no" / "m"), f"--output: the folder of {tmp_path / 'no' / 'm'} does not exist"),
+        (("fit", bad, "--privileged", "parts"), "--privileged: must be masks, attributes, both or none"),
+    ):
+        assert f"Invalid value for {message}" in run(*arguments, code=2).stderr
     skipped = run("predict", folder / "model.lupi", bad, folder / "00.png", "--skip-errors", "--cache", tmp_path)
     assert skipped.stdout.splitlines()[1].endswith(",,,,")
 

@@ -19,12 +19,17 @@ OPTIONS = {"n_words": 30, "detector": "dense", "spacing": 6, "C": 1.0, "grid_ste
 @pytest.mark.parametrize("method", ["ssvm", "ssvm+", "jkse", "jkse+"])
 def test_methods_find_the_object(method):
     # The kernel search of JKSE is slow on fine grids.
-    localizer = Localizer(method, **{**OPTIONS, "grid_step": 12 if "jkse" in method else 4})
+    step = 12 if "jkse" in method else 4
+    localizer = Localizer(method, **{**OPTIONS, "grid_step": step})
     privileged = {"masks": MASKS[:10], "attributes": ATTRIBUTES[:10]} if method.endswith("+") else None
     assert localizer.fit(IMAGES[:10], BOXES[:10], privileged=privileged) is localizer
     assert localizer.model_.dual_gap_ <= 0.05
-    whole = evaluate_boxes(BOXES[10:], [Box(0, 0, 96, 128)] * 6)["mean_overlap"]
-    assert localizer.score(IMAGES[10:], BOXES[10:]) > 2.5 * whole
+    # The stripes are easy to tell from the background, so every object is found; words see some pixels beyond an edge, so the
+    # boxes stay a little behind the true ones on the same grid.
+    on_grid = [Box(*(step * round(edge / step) for edge in box)) for box in BOXES[10:]]
+    result = localizer.evaluate(IMAGES[10:], BOXES[10:])
+    assert result["detection_rate"] == 1.0
+    assert result["mean_overlap"] > 0.85 * evaluate_boxes(BOXES[10:], on_grid)["mean_overlap"]
     again = clone(localizer).fit(IMAGES[:10], BOXES[:10], privileged=privileged)
     assert again.predict(IMAGES[10:]) == localizer.predict(IMAGES[10:])
 

@@ -16,6 +16,7 @@ from lupi.vision import (
     parallel,
 )
 from lupi.vision import extraction as module
+from lupi.vision.descriptors import dense_scale, describe
 
 IMAGES, BOXES, MASKS = pictures(4)
 
@@ -128,18 +129,33 @@ def test_messages():
 
 
 def test_words_of_the_painted_object_differ_inside_only():
-    bag = BagOfVisualWords(20, "dense", random_state=0, spacing=6).fit(IMAGES)
-    plain = bag.transform(IMAGES)
-    painted = bag.transform([Inpainted(image, mask) for image, mask in zip(IMAGES, MASKS)])
-    for a, b, box in zip(plain, painted, BOXES):
+    images, boxes, masks = pictures(3, shape=(288, 384))
+    sources = [Inpainted(image, mask) for image, mask in zip(images, masks)]
+    bag = BagOfVisualWords(20, "dense", random_state=0, spacing=6).fit(images)
+    # Samples lie up to 10 scales from a point along each axis of a square that is turned, wavelets reach one scale further.
+    reach = int(np.ceil((10 * np.sqrt(2) + 1) * dense_scale(6))) + 1
+    for source, a, b, box in zip(sources, bag.transform(images), bag.transform(sources), boxes):
         np.testing.assert_array_equal(a.rows, b.rows)
-        # A descriptor sees about 16 scales around its point.
-        reach = int(16 * np.sqrt(6)) + 2
-        near = (a.rows >= box.top - reach) & (a.rows < box.bottom + reach)
-        near &= (a.cols >= box.left - reach) & (a.cols < box.right + reach)
-        np.testing.assert_array_equal(a.words[~near], b.words[~near])
-        inside = (a.rows >= box.top) & (a.rows < box.bottom) & (a.cols >= box.left) & (a.cols < box.right)
-        assert (a.words[inside] != b.words[inside]).mean() > 0.2
+        depth = np.min([a.rows - box.top, box.bottom - 1 - a.rows, a.cols - box.left, box.right - 1 - a.cols], axis=0)
+        np.testing.assert_array_equal(a.words[depth < -reach], b.words[depth < -reach])
+        descriptors = [module.cached_points(x, **bag._how()).descriptors for x in (source.image, source)]
+        assert (descriptors[0] != descriptors[1])[depth >= 0].any(axis=1).all()
+        # Where a descriptor sees nothing but paint it is zero: one word, and not the word of the stripes that were there.
+        paint = depth >= reach
+        assert paint.sum() >= 5
+        assert not descriptors[1][paint].any()
+        assert len(set(b.words[paint])) == 1
+        assert (a.words[paint] != b.words[paint]).all()
+        # Near the edge the outline of the object stays what it was, so the words there are often the same.
+        assert (a.words[depth >= 0] != b.words[depth >= 0]).mean() > 0.5
+
+
+@pytest.mark.parametrize("spacing", range(2, 17))
+def test_dense_descriptors_do_not_see_brightness(spacing):
+    grey = np.random.RandomState(0).randint(20, 90, (120, 150), dtype=np.uint8)
+    dark, bright = (describe(image, "dense", spacing=spacing).descriptors for image in (grey, grey + np.uint8(120)))
+    np.testing.assert_allclose(bright, dark, atol=1e-5)
+    assert np.linalg.norm(dark, axis=1).min() > 0.99
 
 
 def test_attributes_lie_in_the_box_and_join_with_words():

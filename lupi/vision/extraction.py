@@ -13,8 +13,8 @@ from lupi.vision.images import read_image, source_digest
 from lupi.vision.store import Store, digest_of
 
 # Part of every key: results of an older way of computing must not be taken for new ones.
-_POINTS_FORMAT = "points 1"
-_WORDS_FORMAT = "words 1"
+_POINTS_FORMAT = "points 2"
+_WORDS_FORMAT = "words 2"
 
 # Rows that are compared with all words at once: their distances stay in the processor's cache.
 _BLOCK = 256
