@@ -14,6 +14,7 @@ from lupi.vision import (
     attribute_words,
     join_words,
     parallel,
+    word_histograms,
 )
 from lupi.vision import extraction as module
 from lupi.vision.descriptors import dense_scale, describe
@@ -156,6 +157,34 @@ def test_dense_descriptors_do_not_see_brightness(spacing):
     dark, bright = (describe(image, "dense", spacing=spacing).descriptors for image in (grey, grey + np.uint8(120)))
     np.testing.assert_allclose(bright, dark, atol=1e-5)
     assert np.linalg.norm(dark, axis=1).min() > 0.99
+
+
+def test_histograms_count_and_normalize():
+    bag = BagOfVisualWords(12, "dense", random_state=0).fit(IMAGES)
+    words = bag.transform(IMAGES)
+    counts = word_histograms(words, 12)
+    for row, image in zip(counts, words):
+        np.testing.assert_array_equal(row, np.bincount(image.words, minlength=12))
+    np.testing.assert_allclose(word_histograms(words, 12, norm="l1"), counts / counts.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(word_histograms(words, 12, norm="l2"), counts / np.linalg.norm(counts, axis=1)[:, None])
+    inside = word_histograms(words, 12, boxes=BOXES)
+    for row, image, box in zip(inside, words, BOXES):
+        np.testing.assert_array_equal(row, image.histogram(box, 12))
+    assert (inside < counts).any(axis=1).all()
+    # What is missing says so; an empty box is a row of zeros, not of NaN.
+    missing = word_histograms(
+        [words[0], None, words[2], words[3]], 12, boxes=[*BOXES[:2], None, (0, 0, 1, 1)], norm="l1"
+    )
+    assert np.isnan(missing).all(axis=1).tolist() == [False, True, True, False]
+    assert not missing[3].any()
+    for options, message in (
+        ({"norm": "max"}, r"norm must be None or one of l1, l2, got 'max'"),
+        ({"boxes": BOXES[:2]}, "one box for each of the 4 images, got 2"),
+        ({"boxes": [*BOXES[:3], (5, 0, 2, 9)]}, r"boxes\[3\] must satisfy top < bottom"),
+        ({"n_words": 3}, "n_words=3 is too small: the images use 12 words"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            word_histograms(words, **{"n_words": 12, **options})
 
 
 def test_attributes_lie_in_the_box_and_join_with_words():
