@@ -34,7 +34,7 @@ def start(table, model, cache):
     options += ["--search", str(N_CELLS), "--seed", "3", "--jobs", "2", "-o", model, "--cache", cache]
     command = [sys.executable, "-m", "lupi.cli", "localize", "fit", table, *options]
     env = {**os.environ, "PYTHONPATH": str(Path(lupi.__file__).parents[1])}
-    # Workers outlive a killed command for a moment; they must not hold a pipe that somebody waits for.
+    # Workers outlive a killed command for a second; they must not hold a pipe that somebody waits for.
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     return subprocess.Popen([str(part) for part in command], env=env, **quiet)
 
@@ -46,9 +46,29 @@ def kill_when_one_exists(process, folder, pattern):
         assert process.poll() is None, "the command ended before it stored anything"
         assert time.monotonic() < deadline, "the command stored nothing"
         time.sleep(0.002)
+    workers = children(process.pid)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    return len(list(folder.rglob(pattern)))
+    found = len(list(folder.rglob(pattern)))
+    # Nobody is left behind to wait for work that never comes.
+    while any(map(is_alive, workers)):
+        assert time.monotonic() < deadline, f"orphaned workers: {workers}"
+        time.sleep(0.1)
+    return found
+
+
+def children(pid):
+    """Processes that a process has started; empty where the system does not tell."""
+    lists = Path("/proc", str(pid), "task").glob("*/children")
+    return [int(child) for path in lists for child in path.read_text().split()]
+
+
+def is_alive(pid):
+    try:
+        # A process that has ended but that nobody asked about yet is a zombie, Z.
+        return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_killed_in_extraction_and_in_search(table, tmp_path):

@@ -76,6 +76,8 @@ class Localizer(BaseEstimator):
         Fitted vocabulary.
     model_ : estimator
         Fitted learner; ``model_.dual_gap_`` certifies it.
+    search_ : list of dict or None
+        In models of ``lupi localize fit``: the combinations that ``--search`` tried, with their results.
 
     Notes
     -----
