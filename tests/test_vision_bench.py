@@ -1,18 +1,40 @@
 """Benchmarks of images: they run, and their bookkeeping is right."""
 
+import re
+from time import process_time
+
 import numpy as np
 import pytest
 
+from lupi.bench._cores import core_use
 from lupi.bench.vision import cub, extraction, vocabulary
 from lupi.bench.vision_cub import privileged_of, split, stretched, summary
 from lupi.datasets._localization import localization_bunch
+from lupi.vision.parallel import run_all
 
 
 def test_quick_cases_run():
-    first, second = extraction(quick=True)
-    assert first.peer == "mahotas SURF alone"
-    assert 0 < second.ours_seconds < first.ours_seconds
+    cpu, clock, pair, cached = extraction(quick=True)
+    assert cpu.peer == "mahotas SURF alone"
+    assert 0 < cached.ours_seconds < cpu.ours_seconds
+    assert clock.ours_seconds == pair.ours_seconds > 0
+    assert re.search(r"[\d.]+ CPU s in [\d.]+ s: [\d.]+% of two cores busy", clock.note)
     assert vocabulary(quick=True)[0].ours_seconds > 0
+
+
+def test_time_of_workers_counts():
+    def spin(seconds):
+        start = process_time()
+        while process_time() - start < seconds:
+            pass
+
+    start = process_time()
+    use = core_use(lambda: run_all(spin, [0.4, 0.4], n_jobs=2))
+    # The system counts the time of ended processes in steps of 0.01 s.
+    assert use.cpu_seconds >= 0.78
+    # It was not this process that spun.
+    assert process_time() - start < use.cpu_seconds - 0.7
+    assert core_use(lambda: spin(0.2)).cpu_seconds >= 0.2
 
 
 def test_cub_without_data_says_what_to_set(monkeypatch):

@@ -15,6 +15,7 @@ from lupi.experiments.final import fit_final
 from lupi.experiments.methods import METHODS, choose_methods
 from lupi.experiments.protocol import Protocol
 from lupi.experiments.tables import read_table, split_table
+from lupi.experiments.tabular import TabularModel
 from lupi.persistence import load, save
 
 # Pictures of 4 pixels, and of 64 in training: with 16 pixels the plain SVM reached 99.6 points of AUC, nothing to gain.
@@ -128,6 +129,8 @@ def run_fit(table, *, target, privileged, drop, method, metric, kernel, seed, ou
 def run_predict(model, table, output=None):
     """Predict the rows of a table; CSV with the columns `prediction` and, for two classes, `score`."""
     fitted = load(model)
+    if not isinstance(fitted, TabularModel):
+        raise ValueError(f"{model} holds a {type(fitted).__name__}; expected a model of `lupi fit` or `lupi compare`.")
     rows = read_table(table)
     columns = {"prediction": fitted.predict(rows)}
     if not fitted.regression:

@@ -76,6 +76,13 @@ class Localizer(BaseEstimator):
         Fitted vocabulary.
     model_ : estimator
         Fitted learner; ``model_.dual_gap_`` certifies it.
+    search_ : list of dict or None
+        In models of ``lupi localize fit``: the combinations that ``--search`` tried, with their results.
+
+    Notes
+    -----
+    :func:`lupi.save` and :func:`lupi.load` keep a fitted localizer in a file without pickle; the file holds no masks, attributes,
+    privileged words or folders of the machine.
 
     Examples
     --------
@@ -93,6 +100,7 @@ class Localizer(BaseEstimator):
     """
 
     __metadata_request__fit = {"privileged": True}
+    _places_in = ("cache",)
 
     _parameter_constraints = {
         "method": [StrOptions(set(METHODS))],
