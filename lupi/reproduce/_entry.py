@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
+
+from lupi.experiments.comparison import environment
+from lupi.persistence import write_atomically
 
 
 @dataclass(frozen=True)
@@ -67,3 +72,18 @@ def beside(row, paper, name):
     theirs, their_error = float(paper[name]), float(paper[f"{name}_se"])
     agree = abs(ours - theirs) <= 2 * np.hypot(error, their_error)
     return f"{ours:.2f} ± {error:.2f} / {theirs:.2f}{'*' if agree else ' '}"
+
+
+def write_result(folder, name, **facts):
+    """Write what an entry measured as `result.json`, with date and versions.
+
+    Parameters
+    ----------
+    folder : Path
+    name : str
+        The entry.
+    **facts : object
+        Anything that JSON can hold.
+    """
+    content = {"entry": name, "environment": environment(), **facts}
+    write_atomically(Path(folder) / "result.json", (json.dumps(content, indent=1) + "\n").encode())
