@@ -170,7 +170,13 @@ def localization_table(
         partial(_localizer, settings, cache),
         run_arm,
         store=None if out is None else out / "units.sqlite",
-        identity=fingerprint(entry="feyereisl", settings=settings, groups=GROUPS, data=birds_digest(birds)),
+        identity=fingerprint(
+            entry="feyereisl",
+            settings=settings,
+            groups=GROUPS,
+            arms=[arm._asdict() for arm in arms],
+            data=birds_digest(birds),
+        ),
         n_jobs=n_jobs,
         on_progress=on_progress,
     )

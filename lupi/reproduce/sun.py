@@ -165,7 +165,9 @@ def species_table(
         partial(_localizer, settings, cache),
         run_arm,
         store=None if out is None else out / "units.sqlite",
-        identity=fingerprint(entry="sun", settings=settings, data=birds_digest(birds)),
+        identity=fingerprint(
+            entry="sun", settings=settings, arms=[arm._asdict() for arm in arms], data=birds_digest(birds)
+        ),
         n_jobs=n_jobs,
         on_progress=on_progress,
     )
