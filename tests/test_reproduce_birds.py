@@ -1,5 +1,6 @@
 """`lupi reproduce` on boxes around birds: draws, controls, resumption and tables, with generated pictures in CUB's layout."""
 
+import json
 import os
 import shutil
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -98,6 +100,9 @@ def test_draws_of_the_two_papers(birds):
         feyereisl.draw_birds(birds, 40, 0, n_validation=8)
     with pytest.raises(ValueError, match="too few for 16 to learn from and 30"):
         sun.draw_species(birds, 16, 0, n_validation=30)
+    fewer = type(birds)(**{**birds, "labels": np.where(birds.labels == 4, 15, birds.labels)})
+    with pytest.raises(ValueError, match=r"no image to test 005\.Crested_Auklet"):
+        sun.draw_species(fewer, 16, 0, n_validation=6)
 
 
 def test_official_test_images_are_the_test(birds):
@@ -266,3 +271,30 @@ def test_folder_without_masks_is_refused(folder, tmp_path):
     shutil.rmtree(tmp_path / "data" / "cub_200_2011" / "segmentations")
     with pytest.raises(ValueError, match="has no segmentations"):
         feyereisl.localization_table(tmp_path / "data")
+
+
+def test_one_draw_is_refused(folder):
+    with pytest.raises(ValueError, match="--splits must be at least 2"):
+        sun.species_table(folder, n_splits=1, draw=partial(sun.draw_species, n_validation=4), n_train=14)
+
+
+def test_written_files(folder, tmp_path, monkeypatch):
+    """The command: table on the terminal and in result.txt, all figures in result.json, Figure 2 as a picture."""
+    monkeypatch.setattr(feyereisl, "SIZES", (4,))
+    monkeypatch.setattr(feyereisl, "MOST_VALIDATION", 6)
+    options = {"arms": ARMS, "settings": SETTINGS}
+    monkeypatch.setattr(feyereisl, "localization_table", partial(feyereisl.localization_table, **options))
+    monkeypatch.setattr(feyereisl, "table_lines", partial(feyereisl.table_lines, arms=ARMS))
+    command = ["reproduce", "feyereisl-table1", "--out", tmp_path, "--data", folder, "--splits", "2", "--tasks", "1"]
+    result = CliRunner().invoke(app, [*map(str, command), "--jobs", "1"])
+    assert result.exit_code == 0, result.output
+    out = tmp_path / "feyereisl-table1"
+    text = (out / "result.txt").read_text()
+    assert "What differs from the paper" in text
+    assert str(folder) in text
+    content = json.loads((out / "result.json").read_text())
+    assert content["sizes"][0]["rows"][1]["arm"] == "SSVM"
+    assert "overlaps" not in content["units"]["4/0/SSVM"]
+    svg = ElementTree.fromstring((out / "figure2-n4.svg").read_text())
+    bars = svg.findall("{http://www.w3.org/2000/svg}rect")
+    assert len(bars) == len(content["sizes"][0]["classes"])

@@ -223,6 +223,8 @@ def run_units(birds, draws, arms, localizer, run_arm, *, store, identity, n_jobs
         return None if on_progress is None else lambda done, _: on_progress(start + done, total)
 
     # Several workers would describe the same images at the start; the first draw is described alone, on all cores.
+    if len({seed for _, seed in draws}) < 2:
+        raise ValueError("--splits must be at least 2: one draw has no standard error.")
     first, *rest = draws
     finish(words([first], n_jobs), store, identity, on_progress=shifted(0))
     finish(words(rest, None), store, identity, n_jobs=n_jobs, on_progress=shifted(1))
@@ -265,6 +267,15 @@ def arm_summary(results, n, arms, baseline, threshold=0.5):
             row[f"{key}_gain"] = paired(values, others, own[0]["n_train"], own[0]["n_test"])
         rows.append(row)
     return rows
+
+
+def without_overlaps(result):
+    """A table's dict without the overlaps of single images, which stay in the run store."""
+    units = {
+        name: {k: v for k, v in unit.items() if k != "overlaps"} | {"mean_overlap": float(np.mean(unit["overlaps"]))}
+        for name, unit in result["units"].items()
+    }
+    return {**result, "units": units}
 
 
 def class_differences(results, draws, labels, n, arm, other):

@@ -31,6 +31,7 @@ from lupi.reproduce._birds import (
     training_data,
     training_pool,
     vocabulary_images,
+    without_overlaps,
 )
 from lupi.reproduce._entry import Entry, paper_table, write_result
 from lupi.reproduce._units import fingerprint
@@ -302,7 +303,7 @@ def _feyereisl_table1(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progres
             )
         )
         lines.append(f"figure: {page}")
-    write_result(out, "feyereisl-table1", **result)
+    write_result(out, "feyereisl-table1", **without_overlaps(result))
     return lines
 
 

@@ -32,6 +32,7 @@ from lupi.reproduce._birds import (
     training_data,
     training_pool,
     vocabulary_images,
+    without_overlaps,
 )
 from lupi.reproduce._entry import Entry, paper_table, write_result
 from lupi.reproduce._units import fingerprint
@@ -89,7 +90,13 @@ def draw_species(birds, n_train, seed, n_validation=N_VALIDATION):
             "species for the validation; give a fuller folder."
         )
     validation = to_validate[:n_validation]
-    return Draw(train, validation, rows_to_test(birds, train, validation))
+    test = rows_to_test(birds, train, validation)
+    untested = [birds.label_names[k] for k in ten if k not in birds.labels[test]]
+    if untested:
+        raise ValueError(
+            f"the folder has no image to test {untested[0]} on, one of the ten species of the paper's table."
+        )
+    return Draw(train, validation, test)
 
 
 def run_arm(birds, draw, arm, seed, localizer):
@@ -201,8 +208,8 @@ def _species(printed, results, draws, labels, arms):
         values = []
         for (n, seed), draw in draws.items():
             of_species = np.array(results[n, seed, arm.name]["overlaps"])[labels[draw.test] == printed["label"]]
-            values += [100 * float(of_species.mean())] if len(of_species) else []
-        mean, error = mean_and_error(values) if values else (float("nan"), float("nan"))
+            values.append(100 * float(of_species.mean()))
+        mean, error = mean_and_error(values)
         found[arm.name] = {"mean": mean, "error": error}
     return found
 
@@ -261,7 +268,7 @@ def _sun_table2(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progress=None
     if tasks is not None and tasks != 1:
         raise ValueError(f"--tasks is {tasks}, but this table has one training size; leave it out.")
     result = species_table(data, out, n_splits=n_splits, n_jobs=n_jobs, on_progress=on_progress)
-    write_result(out, "sun-table2", **result)
+    write_result(out, "sun-table2", **without_overlaps(result))
     return table_lines(result) + _differs(result)
 
 
