@@ -322,6 +322,7 @@ def test_written_files(folder, tmp_path, monkeypatch):
     content = json.loads((out / "result.json").read_text())
     assert content["sizes"][0]["rows"][1]["arm"] == "SSVM"
     assert "overlaps" not in content["units"]["4/0/SSVM"]
-    svg = ElementTree.fromstring((out / "figure2-n4.svg").read_text())
-    bars = svg.findall("{http://www.w3.org/2000/svg}rect")
-    assert len(bars) == len(content["sizes"][0]["classes"])
+    for part in ("overlap", "detection"):
+        svg = ElementTree.fromstring((out / f"figure2-n4-{part}.svg").read_text())
+        bars = svg.findall("{http://www.w3.org/2000/svg}rect")
+        assert len(bars) == len(content["sizes"][0]["classes"])
