@@ -112,26 +112,3 @@ def vocabulary(quick):
     bag = BagOfVisualWords(words)
     timing = cpu_time(lambda: bag._cluster(descriptors, np.random.RandomState(0)), repeats=1, warmup=False)
     return [Row(f"{words} words, {n} descriptors of 64 numbers, {bag.max_epochs} passes", timing.seconds)]
-
-
-@case("vision-cub", "SSVM, SSVM+ and controls on CUB-200-2011 (set LUPI_DATA), 14 training images, 5 seeds")
-def cub(quick):
-    """Mean overlap and detection rate in percent, with standard errors; the paper's Table 1: 38.2 (SSVM) and 41.3 (SSVM+)."""
-    import os
-    from contextlib import redirect_stdout
-    from io import StringIO
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-    from time import process_time
-
-    from lupi.bench.vision_cub import run, summary
-
-    root = Path(os.environ.get("LUPI_DATA", ""), "cub_200_2011")
-    if "LUPI_DATA" not in os.environ or not root.is_dir():
-        return [Row("CUB-200-2011: set LUPI_DATA to the folder that contains cub_200_2011", None, note="no data")]
-    with TemporaryDirectory() as cache, redirect_stdout(StringIO()):
-        start = process_time()
-        found = summary(run(root, cache, 1, range(1 if quick else 5)))
-        seconds = process_time() - start
-    text = "{arm}: overlap {overlap[0]} +- {overlap[1]}, detection {detection[0]} +- {detection[1]}"
-    return [Row(text.format(**entry), seconds / len(found), gap=entry["largest_gap"]) for entry in found]
