@@ -103,6 +103,27 @@ def test_fit_and_predict(table, tmp_path):
     assert lupi.load(model).info_ == {"method": "distillation", "target": "ill", "privileged": ["z0", "z1"]}
 
 
+def test_a_ranker_gives_scores_and_says_so(table, tmp_path):
+    model, predictions = tmp_path / "m.lupi", tmp_path / "p.csv"
+    arguments = ("--target", "ill", "--privileged", "z*", "--drop", "id", "--kernel", "linear", "-o", model)
+    assert invoke("fit", table, *arguments, "--method", "ranksvm").exit_code == 0
+    result = invoke("predict", model, table, "-o", predictions)
+    assert result.exit_code == 0, result.output
+    assert "this model ranks: the higher the score, the more a row looks like 'yes'" in flat(result.stderr)
+    found = pd.read_csv(predictions)
+    assert list(found.columns) == ["score"]
+    ill = pd.read_csv(table)["ill"] == "yes"
+    assert found["score"][ill].mean() > found["score"][~ill].mean()
+    assert "ranks" not in invoke("predict", model, table).stdout  # the note does not get into the CSV
+
+
+def test_a_bare_estimator_is_no_model_for_tables(table, tmp_path):
+    lupi.save(lupi.SVM2Plus().fit([[0.0], [1.0]], [0, 1]), tmp_path / "m.lupi")
+    result = invoke("predict", tmp_path / "m.lupi", table)
+    assert result.exit_code == 1
+    assert "holds a SVM2Plus, not a model of `lupi fit` or `lupi compare`" in flat(result.output)
+
+
 def test_fit_a_regression(table, tmp_path):
     model = tmp_path / "m.lupi"
     arguments = (
