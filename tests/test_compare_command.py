@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 import lupi
 from lupi.cli import app
 from lupi.datasets import make_privileged
+from lupi.experiments.leakage import leakage
 from lupi.experiments.render import terminal_table
-from lupi.experiments.tables import leakage, read_table, split_table
+from lupi.experiments.tables import read_table, split_table
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("jinja2")
@@ -170,15 +171,6 @@ def test_errors_are_one_line(arguments, message, table, tmp_path):
     assert result.exit_code == 1
     assert message in flat(result.output)
     assert "Traceback" not in result.output
-
-
-def test_leakage_check_of_a_wide_table_is_quick_enough_to_run():
-    rng = np.random.default_rng(0)
-    X, Z = (pd.DataFrame(rng.integers(0, 9, (300, 120)), columns=[f"{n}{k}" for k in range(120)]) for n in "xz")
-    Z["z7"] = 5 - X["x3"]
-    assert leakage(X, rng.integers(0, 2, 300), Z) == [
-        "The privileged column 'z7' repeats the ordinary column 'x3': it tells nothing new."
-    ]
 
 
 def test_table_fits_into_80_columns(report):
