@@ -94,6 +94,10 @@ MetricOption = Annotated[
     typer.Option(help="ap, accuracy, auc, balanced_accuracy or r2; auc, or accuracy for more than two classes."),
 ]
 Kernel = Annotated[str, typer.Option(help="rbf or linear, for all methods.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.5:8786."),
+]
 Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
 
 
@@ -107,6 +111,16 @@ def _given(context):
                 words.append(parameter.opts[0])
             words.append(str(context.params[parameter.name]))
     return words
+
+
+def _numbers(sizes):
+    """Training sizes from "50,100" or "0.1,0.5"; None stays None."""
+    try:
+        return sizes and [float(n) if "." in n else int(n) for n in sizes.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"--train-size is {sizes!r}, but must be numbers such as 50,100 or shares such as 0.5."
+        ) from None
 
 
 @app.command()
@@ -135,6 +149,7 @@ def compare(
         Path, typer.Option(metavar="DIR", help="Folder of report.html, results.json and model.lupi.")
     ] = Path("lupi-report"),
     seed: Seed = 0,
+    scheduler: Scheduler = None,
 ):
     """Do these training-only columns help? Compare methods with and without them.
 
@@ -143,23 +158,25 @@ def compare(
     """
     with _user_errors():
         from lupi.experiments.commands import command_line, run_compare
+        from lupi.experiments.workers import cluster
 
-        run_compare(
-            table,
-            target=target,
-            privileged=privileged,
-            drop=drop,
-            groups=groups,
-            methods=methods.replace(" ", "").split(",") if methods else None,
-            metric=metric,
-            splits=splits,
-            train_size=[float(n) if "." in n else int(n) for n in train_size.split(",")] if train_size else None,
-            kernel=kernel,
-            jobs=jobs,
-            out=out,
-            seed=seed,
-            command=command_line(_given(context)),
-        )
+        with cluster(scheduler):
+            run_compare(
+                table,
+                target=target,
+                privileged=privileged,
+                drop=drop,
+                groups=groups,
+                methods=methods.replace(" ", "").split(",") if methods else None,
+                metric=metric,
+                splits=splits,
+                train_size=_numbers(train_size),
+                kernel=kernel,
+                jobs=jobs,
+                out=out,
+                seed=seed,
+                command=command_line(_given(context)),
+            )
 
 
 @app.command()
@@ -221,14 +238,17 @@ def reproduce(
     splits: Annotated[int | None, typer.Option(help="Random draws; the paper's number if not given.")] = None,
     tasks: Annotated[int | None, typer.Option(help="Only the first so many pairs or training sizes.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; -1: one for each core.")] = -1,
+    scheduler: Scheduler = None,
 ):
     """Run a table or figure of the papers again and print ours beside the printed numbers."""
     with _user_errors():
+        from lupi.experiments.workers import cluster
         from lupi.reproduce import commands
 
         if list_entries or name is None:
             commands.list_entries()
-        else:
+            return
+        with cluster(scheduler):
             commands.run_reproduce(name, data=data, out=out, splits=splits, tasks=tasks, jobs=jobs)
 
 

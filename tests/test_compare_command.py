@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 import lupi
 from lupi.cli import app
 from lupi.datasets import make_privileged
+from lupi.experiments.leakage import leakage
 from lupi.experiments.render import terminal_table
-from lupi.experiments.tables import leakage, read_table, split_table
+from lupi.experiments.tables import read_table, split_table
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("jinja2")
@@ -103,6 +104,27 @@ def test_fit_and_predict(table, tmp_path):
     assert lupi.load(model).info_ == {"method": "distillation", "target": "ill", "privileged": ["z0", "z1"]}
 
 
+def test_a_ranker_gives_scores_and_says_so(table, tmp_path):
+    model, predictions = tmp_path / "m.lupi", tmp_path / "p.csv"
+    arguments = ("--target", "ill", "--privileged", "z*", "--drop", "id", "--kernel", "linear", "-o", model)
+    assert invoke("fit", table, *arguments, "--method", "ranksvm").exit_code == 0
+    result = invoke("predict", model, table, "-o", predictions)
+    assert result.exit_code == 0, result.output
+    assert "this model ranks: the higher the score, the more a row looks like 'yes'" in flat(result.stderr)
+    found = pd.read_csv(predictions)
+    assert list(found.columns) == ["score"]
+    ill = pd.read_csv(table)["ill"] == "yes"
+    assert found["score"][ill].mean() > found["score"][~ill].mean()
+    assert "ranks" not in invoke("predict", model, table).stdout  # the note does not get into the CSV
+
+
+def test_a_bare_estimator_is_no_model_for_tables(table, tmp_path):
+    lupi.save(lupi.SVM2Plus().fit([[0.0], [1.0]], [0, 1]), tmp_path / "m.lupi")
+    result = invoke("predict", tmp_path / "m.lupi", table)
+    assert result.exit_code == 1
+    assert "holds a SVM2Plus, not a model of `lupi fit` or `lupi compare`" in flat(result.output)
+
+
 def test_fit_a_regression(table, tmp_path):
     model = tmp_path / "m.lupi"
     arguments = (
@@ -149,15 +171,6 @@ def test_errors_are_one_line(arguments, message, table, tmp_path):
     assert result.exit_code == 1
     assert message in flat(result.output)
     assert "Traceback" not in result.output
-
-
-def test_leakage_check_of_a_wide_table_is_quick_enough_to_run():
-    rng = np.random.default_rng(0)
-    X, Z = (pd.DataFrame(rng.integers(0, 9, (300, 120)), columns=[f"{n}{k}" for k in range(120)]) for n in "xz")
-    Z["z7"] = 5 - X["x3"]
-    assert leakage(X, rng.integers(0, 2, 300), Z) == [
-        "The privileged column 'z7' repeats the ordinary column 'x3': it tells nothing new."
-    ]
 
 
 def test_table_fits_into_80_columns(report):

@@ -1,17 +1,13 @@
 """lupi.experiments.compare: workers, interruptions, the run store, tables of all kinds."""
 
 import json
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from lupi.bench.interruptions import interrupted_run
 from lupi.datasets import make_privileged
 from lupi.experiments import compare
 from lupi.experiments.store import RunStore, StoreMismatchError, data_digest
@@ -64,41 +60,15 @@ def test_results_do_not_depend_on_workers_or_interruptions(arrays, tmp_path):
     assert scores(more)[0][0]["scores"][:4] == scores(alone)[0][0]["scores"]
 
 
-KILLED = """
-import sys
-from lupi.datasets import make_privileged
-from lupi.experiments import compare
-print("ready", flush=True)
-compare(*make_privileged(90, 4, 2, random_state=1, return_X_y_privileged=True), store=sys.argv[1], n_jobs=1,
-        on_progress=lambda done, total: print(done, flush=True), **{quick!r})
-"""
-
-
-def test_kill_9_loses_units_in_flight_only(arrays, tmp_path):
-    quick = QUICK | {"n_splits": 6}
-    whole = compare(*arrays, **quick)
-    store, before = tmp_path / "units.sqlite", 0
-    for moment in (2, 4, 3):
-        with subprocess.Popen(
-            [sys.executable, "-c", KILLED.format(quick=quick), str(store)], stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout.readline() == "ready\n"
-            first = int(process.stdout.readline())
-            assert first >= before  # nothing that was reported is lost
-            reported = first
-            while reported < first + moment:
-                reported = int(process.stdout.readline())
-            time.sleep(0.01 * moment)
-            os.kill(process.pid, signal.SIGKILL)
-            process.communicate()
-        before = reported
-    with sqlite3.connect(store) as connection:
-        (kept,) = connection.execute("SELECT count(*) FROM units").fetchone()
-    assert before <= kept <= 18
-    ran = []
-    again = compare(*arrays, **quick, store=store, on_progress=lambda done, total: ran.append(done))
-    assert ran == list(range(kept, 19))
-    assert scores(again) == scores(whole)
+def test_kill_9_loses_units_in_flight_only(tmp_path):
+    """The real command with two workers; `lupi bench compare-kill` does the same with ten kills."""
+    pytest.importorskip("pandas")
+    pytest.importorskip("jinja2")
+    found = interrupted_run(tmp_path, 2, splits=4)
+    assert (found["lost"], found["twice"], found["damaged"]) == (0, 0, 0)
+    assert found["equal"]
+    first, second = found["killed_at"]
+    assert 0 < first <= second < found["units"] == 24
 
 
 def test_store_of_other_data_or_protocol_is_refused(arrays, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lupi.reproduce import mnist_plus, sharmanska
-from lupi.reproduce._entry import beside, write_json
+from lupi.reproduce._entry import beside, write_result
 from lupi.reproduce._figures import difference_bars
 
 
@@ -40,8 +40,8 @@ def test_agreement_is_marked():
 
 
 def test_result_files_are_strict_json(tmp_path):
-    write_json(tmp_path / "r.json", {"kappa": np.inf, "scores": np.array([1.0, np.nan]), "n": np.int64(3)})
-    found = json.loads((tmp_path / "r.json").read_text(), parse_constant=lambda word: pytest.fail(word))
+    write_result(tmp_path, "some-table", kappa=np.inf, scores=np.array([1.0, np.nan]), n=np.int64(3))
+    found = json.loads((tmp_path / "result.json").read_text(), parse_constant=lambda word: pytest.fail(word))
     assert found["kappa"] == "inf"
     assert found["scores"] == [1.0, "nan"]
     assert found["n"] == 3
@@ -90,8 +90,8 @@ def test_table1_from_data_to_lines(awa, tmp_path):
     assert "Rank Transfer above SVM rank in" in text
     assert progress[-1] == (28, 28)  # two sizes, two splits, five methods and two controls
     found = json.loads((tmp_path / "result.json").read_text())
-    assert found["N=100"]["pairs"][0]["n_train"] == 200
-    assert found["N=50"]["pairs"][0]["n_train"] == 100
+    assert found["N_100"]["pairs"][0]["n_train"] == 200
+    assert found["N_50"]["pairs"][0]["n_train"] == 100
 
 
 def test_mnist_plus_from_data_to_lines(monkeypatch, tmp_path):

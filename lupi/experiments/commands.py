@@ -16,7 +16,7 @@ from lupi.experiments.methods import METHODS, choose_methods
 from lupi.experiments.protocol import Protocol
 from lupi.experiments.tables import read_table, split_table
 from lupi.experiments.tabular import TabularModel
-from lupi.persistence import load, save
+from lupi.persistence import load, save, write_atomically
 
 # Pictures of 4 pixels, and of 64 in training: with 16 pixels the plain SVM reached 99.6 points of AUC, nothing to gain.
 DIGITS = {"classes": (3, 8), "resolution": 2}
@@ -127,21 +127,32 @@ def run_fit(table, *, target, privileged, drop, method, metric, kernel, seed, ou
 
 
 def run_predict(model, table, output=None):
-    """Predict the rows of a table; CSV with the columns `prediction` and, for two classes, `score`."""
+    """Predict the rows of a table, as CSV.
+
+    The columns are `prediction` and, for two classes, `score` (above 0: the second class). A ranker was trained to order
+    rows and draws no line between classes: its only column is `score`, and a note on the error stream says so.
+    """
     fitted = load(model)
     if not isinstance(fitted, TabularModel):
-        raise ValueError(f"{model} holds a {type(fitted).__name__}; expected a model of `lupi fit` or `lupi compare`.")
+        raise ValueError(f"{model} holds a {type(fitted).__name__}, not a model of `lupi fit` or `lupi compare`.")
     rows = read_table(table)
-    columns = {"prediction": fitted.predict(rows)}
+    columns = {} if fitted.ranks else {"prediction": fitted.predict(rows)}
     if not fitted.regression:
         scores = np.asarray(fitted.decision_function(rows))
         if scores.ndim == 1:
             columns["score"] = scores
+    if fitted.ranks:
+        Console(stderr=True).print(
+            f"[yellow]note:[/yellow] this model ranks: the higher the score, the more a row looks like "
+            f"{str(fitted.classes_[1])!r}. It draws no line between classes; for one, train a classifier (lupi fit --method "
+            "svm2+).",
+            highlight=False,
+        )
     text = rows[[]].assign(**columns).to_csv(index=False)
     if output is None:
         print(text, end="")
     else:
-        Path(output).write_text(text)
+        write_atomically(output, text.encode())
 
 
 def command_line(arguments):

@@ -242,6 +242,12 @@ class TabularModel(BaseEstimator):
         self.estimator_ = clone(self.estimator).fit(self.encoder_.transform(X), target, **extra)
         return self
 
+    @property
+    def ranks(self):
+        """Whether the fitted estimator orders rows, without a line between classes."""
+        check_is_fitted(self)
+        return not self.regression and not hasattr(self.estimator_, "classes_")
+
     def decision_function(self, X):
         """Scores of the rows, from the decision columns alone.
 
@@ -273,7 +279,7 @@ class TabularModel(BaseEstimator):
         raw = self.estimator_.predict(self.encoder_.transform(X))
         if self.regression:
             return raw * self.target_scale_ + self.target_mean_
-        return self.classes_[raw] if hasattr(self.estimator_, "classes_") else raw
+        return raw if self.ranks else self.classes_[raw]
 
     def correction(self, privileged):
         """How hard the correcting function calls each row; see :meth:`lupi.SVMPlus.correction`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
@@ -11,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lupi.experiments.comparison import environment
-from lupi.persistence import write_atomically
+from lupi.experiments.facts import environment
+from lupi.persistence import strict_json, write_atomically
 
 
 @dataclass(frozen=True)
@@ -74,32 +73,6 @@ def beside(row, paper, name):
     return f"{ours:.2f} ± {error:.2f} / {theirs:.2f}{'*' if agree else ' '}"
 
 
-def write_json(path, results):
-    """Write the results of an entry, with the versions they were made with.
-
-    Parameters
-    ----------
-    path : path-like
-    results : dict
-        Numbers that are not finite are written as words.
-    """
-    text = json.dumps(_plain({"environment": environment(), **results}), indent=1, allow_nan=False)
-    write_atomically(path, (text + "\n").encode())
-
-
-def _plain(value):
-    """The same with plain Python numbers, and words for those that JSON does not have."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)
-    return value
-
-
 def write_result(folder, name, **facts):
     """Write what an entry measured as `result.json`, with date and versions.
 
@@ -109,6 +82,7 @@ def write_result(folder, name, **facts):
     name : str
         The entry.
     **facts : object
-        As of :func:`write_json`.
+        Numbers that are not finite are written as words.
     """
-    write_json(Path(folder) / "result.json", {"entry": name, **facts})
+    content = {"entry": name, "environment": environment(), **facts}
+    write_atomically(Path(folder) / "result.json", (strict_json(content, indent=1) + "\n").encode())

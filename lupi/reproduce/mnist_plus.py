@@ -8,7 +8,7 @@ import numpy as np
 
 from lupi.datasets import load_mnist_plus
 from lupi.experiments.comparison import compare
-from lupi.reproduce._entry import Entry, write_json
+from lupi.reproduce._entry import Entry, write_result
 
 SIZES = (40, 50, 60, 70, 80, 90)
 GAMMAS = (0.03, 0.1, 0.3)
@@ -110,7 +110,7 @@ def _mnist_plus(data, out, *, n_splits=20, tasks=None, n_jobs=1, on_progress=Non
     result = mnist_plus(root, store=out / "mnist_plus.sqlite", on_progress=on_progress, **options)
     known = reference(root, store=out / "reference.sqlite", **options)
     result.to_html(out / "mnist_plus.html")
-    write_json(out / "result.json", {"curves": result.summary, "reference": known.summary})
+    write_result(out, "mnist-plus", curves=result.summary, reference=known.summary)
     lines = [
         f"accuracy x 100, {n_splits} draws, mean ± standard error (of the draws: all are tested on the same digits)",
         f"{'tuned on 4002, tested on 1866 digits':44}" + "".join(f"{f'n = {size}':>15}" for size in sizes),

@@ -10,7 +10,7 @@ from lupi.datasets import load_awa
 from lupi.experiments.comparison import compare
 from lupi.experiments.statistics import holm, mean_and_error
 from lupi.experiments.summary import LEVEL
-from lupi.reproduce._entry import Entry, beside, paper_table, write_json
+from lupi.reproduce._entry import Entry, beside, paper_table, write_result
 from lupi.reproduce._figures import difference_bars
 
 # Section 4: the ranges of C, for L1-normalized data and for the privileged space.
@@ -206,7 +206,7 @@ def _sharmanska_table1(data, out, *, n_splits=20, tasks=None, n_jobs=1, on_progr
                 on_progress=report,
             )
             results.append(pair_results(comparison, paper))
-        kept[f"N={per_class}"] = {
+        kept[f"N_{per_class}"] = {
             "pairs": [{"first": first, "second": second, **result} for (first, second), result in zip(pairs, results)],
             "summary": over_all_pairs(results),
         }
@@ -229,7 +229,7 @@ def _sharmanska_table1(data, out, *, n_splits=20, tasks=None, n_jobs=1, on_progr
     lines.append(
         "Attributes: a reconstruction of the DAP probabilities, not the paper's own file. Pictures and SURF words: the paper's."
     )
-    write_json(out / "result.json", kept)
+    write_result(out, "sharmanska-table1", **kept)
     return lines
 
 
