@@ -29,4 +29,8 @@ def test_time_of_workers_counts():
     assert use.cpu_seconds >= 0.78
     # It was not this process that spun.
     assert process_time() - start < use.cpu_seconds - 0.7
-    assert core_use(lambda: spin(0.2)).cpu_seconds >= 0.2
+    alone = core_use(lambda: spin(0.2))
+    assert alone.cpu_seconds >= 0.2
+    for run, most in ((use, 4), (alone, 1)):  # two workers, and two processes that clean up after them
+        # Nobody waits longer than the run takes.
+        assert run.waiting_seconds is None or 0 <= run.waiting_seconds <= most * run.wall_seconds + 0.1

@@ -19,7 +19,8 @@ class CoreUse:
     cpu_seconds : float
         Of this process and of its workers.
     waiting_seconds : float or None
-        How long they were ready to run while other programs had the cores; None where the system does not tell.
+        How long the workers (without any: this process) were ready to run while other programs had the cores; None where the
+        system does not tell.
     value : object
         What the function returned.
     """
@@ -62,15 +63,16 @@ def core_use(function: Callable) -> CoreUse:
     CoreUse
     """
     _end_workers()
-    cpu, clock, waited = _cpu_seconds(), perf_counter(), _waiting_seconds()
+    before, cpu, clock = _queues(), _cpu_seconds(), perf_counter()
     value = function()
     wall = perf_counter() - clock
     # Before the workers end, after which the system forgets this figure ...
-    after = _waiting_seconds()
+    after = _queues()
     # ... and after they ended, when their processor time is added to that of this process.
     _end_workers()
-    waiting = None if waited is None or after is None else max(0.0, after - waited)
-    return CoreUse(wall, _cpu_seconds() - cpu, waiting, value)
+    own = str(os.getpid())
+    waiting = sum(time - before.get(pid, 0.0) for pid, time in after.items() if pid != own or len(after) == 1)
+    return CoreUse(wall, _cpu_seconds() - cpu, waiting if after else None, value)
 
 
 def _end_workers():
@@ -84,12 +86,12 @@ def _cpu_seconds():
     return process_time() + times.children_user + times.children_system
 
 
-def _waiting_seconds():
-    """Seconds in the queue for a core, of this process' threads and of its children; None if the system does not tell."""
+def _queues():
+    """Seconds in the queue for a core, of this process and of its children, by their number; empty if the system is silent."""
+    own = Path("/proc") / str(os.getpid())
     try:
-        threads = list(Path("/proc/self/task").iterdir())
-        children = [pid for thread in threads for pid in (thread / "children").read_text().split()]
-        queues = [*threads, *(Path("/proc") / pid for pid in children)]
-        return sum(int((queue / "schedstat").read_text().split()[1]) for queue in queues) / 1e9
+        children = [pid for thread in (own / "task").iterdir() for pid in (thread / "children").read_text().split()]
+        queues = [own, *(own.parent / pid for pid in children)]
+        return {queue.name: int((queue / "schedstat").read_text().split()[1]) / 1e9 for queue in queues}
     except (OSError, IndexError, ValueError):
-        return None
+        return {}

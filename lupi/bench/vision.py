@@ -70,14 +70,14 @@ def extraction(quick):
             peer="half of mahotas SURF alone in one process",
             peer_seconds=alone.wall_seconds / 2,
             target="95% of two cores busy",
-            note=_busy(first),
+            note=f"lupi took {_busy(first)}",
         ),
         Row(
             clock,
             first.wall_seconds,
             peer="reading and mahotas SURF in two processes",
             peer_seconds=pair.wall_seconds,
-            note=_busy(pair),
+            note=f"took {_busy(pair)}",
         ),
         Row(
             "the same from the cache; CPU time",

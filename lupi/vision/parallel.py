@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, NamedTuple
 
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
@@ -95,25 +94,24 @@ def run_all(function, items, *, n_jobs=None, description="", verbose=False, catc
                     advance()
         missing = [k for k, outcome in enumerate(outcomes) if outcome is None]
         if missing:
-            jobs = (delayed(_in_worker)(os.getpid(), function, items[k], catch) for k in missing)
+            jobs = (delayed(_guarded)(function, items[k], catch) for k in missing)
             workers = min(effective_n_jobs(n_jobs), len(missing))
+            # Without memory maps: they would keep a copy of every large image in shared memory until the end.
+            options = {
+                "return_as": "generator",
+                "max_nbytes": None,
+                "initializer": _end_with,
+                "initargs": (os.getpid(),),
+            }
             # The first limit is that of the workers, the second that of this process, where one worker is enough.
             with parallel_config("loky", inner_max_num_threads=1), threadpool_limits(1, user_api="blas"):
-                # Without memory maps: they would keep a copy of every large image in shared memory until the end.
-                found = Parallel(n_jobs=workers, return_as="generator", max_nbytes=None)(jobs)
+                found = Parallel(n_jobs=workers, **options)(jobs)
                 for outcome, k in zip(found, missing):
                     outcomes[k] = outcome
                     advance()
     return outcomes
 
 
-def _in_worker(starter, function, item, catch):
-    if os.getpid() != starter:
-        _end_with(starter)
-    return _guarded(function, item, catch)
-
-
-@cache
 def _end_with(starter):
     """Let this worker end soon after the process that started it: orphaned by `kill -9`, it would wait for work forever."""
 
@@ -123,8 +121,7 @@ def _end_with(starter):
             time.sleep(1.0)
         os._exit(1)
 
-    if os.getppid() == starter:
-        threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _guarded(function, item, catch):
