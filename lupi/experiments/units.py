@@ -143,7 +143,8 @@ def fit_best(method, protocol, split, train, control=""):
             best, score = search.best_params_, search.best_score_
         else:
             scores = [_fold_scores(protocol, estimator, grid, X, train.y, Z, *fold) for fold in folds]
-            scores = np.array(scores).mean(axis=0)
+            # A fold on which nothing could be measured, e.g. one of groups of a single class, chooses nothing.
+            scores = np.array([fold for fold in scores if not np.isnan(fold).all()] or scores[:1]).mean(axis=0)
             if np.isnan(scores).all():
                 raise ValueError("no candidate of the grid could be fitted on every inner fold.")
             index = int(np.nanargmax(scores))
