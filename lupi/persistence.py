@@ -16,17 +16,28 @@ from sklearn.base import BaseEstimator
 # scipy). None of them runs code when it is made from a file.
 TRUSTED = (
     "lupi.estimators.distillation.Distillation",
+    "lupi.estimators.jkse.JKSE",
+    "lupi.estimators.jkse.JKSEPlus",
     "lupi.estimators.knowledge_transfer.KnowledgeTransfer",
+    "lupi.estimators.one_class_svm_plus.OneClassSVMPlus",
     "lupi.estimators.privileged_columns.PrivilegedColumns",
     "lupi.estimators.rank_svm.RankSVM",
     "lupi.estimators.rank_transfer.RankTransfer",
     "lupi.estimators.rank_transfer_cv.RankTransferCV",
+    "lupi.estimators.structural_svm.StructuralSVM",
+    "lupi.estimators.structural_svm_plus.StructuralSVMPlus",
     "lupi.estimators.svm2_plus.SVM2Plus",
     "lupi.estimators.svm_2k.SVM2K",
     "lupi.estimators.svm_plus.SVMPlus",
     "lupi.experiments.tabular.TableEncoder",
     "lupi.experiments.tabular.TabularModel",
     "lupi.kernels.Kernel",
+    "lupi.localize.localizer.Localizer",
+    "lupi.tasks.boxes.BoxLocalization",
+    "lupi.tasks.chain.Chain",
+    "lupi.tasks.multiclass.Multiclass",
+    "lupi.vision.bag_of_words.BagOfVisualWords",
+    "lupi.vision.fisher.FisherVectors",
 )
 
 
@@ -35,7 +46,7 @@ def save(model, path):
 
     The file (skops format, no pickle) appears as a whole or not at all. Privileged training rows are left out: what only
     the correcting function or a teacher needs is removed from the saved copy, prediction is not affected. (The support
-    vectors of a kernel method are rows of X, and stay.)
+    vectors of a kernel method are rows of X, and stay.) So are folders of this machine, such as the cache of a localizer.
 
     Parameters
     ----------
@@ -63,7 +74,7 @@ def save(model, path):
     """
     import skops.io
 
-    content = skops.io.dumps(_without_privileged_rows(model))
+    content = skops.io.dumps(_for_file(model))
     unknown = [name for name in skops.io.get_untrusted_types(data=content) if name not in TRUSTED]
     if unknown:
         raise TypeError(
@@ -104,20 +115,26 @@ def load(path):
         ) from None
 
 
-def _without_privileged_rows(value):
-    """Copy without the attributes that a class lists in ``_privileged_rows_in``, at any depth."""
+def _for_file(value):
+    """Copy without what a file must not hold, at any depth.
+
+    A class lists attributes with privileged rows in ``_privileged_rows_in`` (removed) and parameters that name places on this
+    machine in ``_places_in`` (set to None, since a parameter has to exist).
+    """
     if isinstance(value, BaseEstimator):
         stripped = copy(value)
         for name, part in vars(value).items():
             if name in getattr(value, "_privileged_rows_in", ()):
                 delattr(stripped, name)
+            elif name in getattr(value, "_places_in", ()):
+                setattr(stripped, name, None)
             else:
-                setattr(stripped, name, _without_privileged_rows(part))
+                setattr(stripped, name, _for_file(part))
         return stripped
     if isinstance(value, list | tuple) and type(value) in (list, tuple):
-        return type(value)(_without_privileged_rows(part) for part in value)
+        return type(value)(_for_file(part) for part in value)
     if type(value) is dict:
-        return {key: _without_privileged_rows(part) for key, part in value.items()}
+        return {key: _for_file(part) for key, part in value.items()}
     if isinstance(value, np.ndarray) and value.base is not None:
         return value.copy()  # a view would bring the rows of its base along
     return value

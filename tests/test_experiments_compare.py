@@ -23,8 +23,11 @@ def arrays():
 
 def scores(comparison):
     """What must not depend on workers, time or interruptions."""
-    kept = ("name", "scores", "params", "shuffled")
-    return [[{k: row[k] for k in kept if k in row} for row in size["methods"]] for size in comparison.summary["sizes"]]
+    kept = ("name", "scores", "params")
+    return [
+        [{k: row[k] for k in kept} | {"shuffled": row.get("shuffled", {}).get("scores")} for row in size["methods"]]
+        for size in comparison.summary["sizes"]
+    ]
 
 
 # ---------------------------------------------------------------- compare and store

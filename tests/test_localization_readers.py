@@ -133,12 +133,40 @@ def test_voc(tmp_path):
     data = load_localization(tmp_path)
     assert data.boxes == [Box(0, 0, 90, 90)]
     assert data.label_names == ["cat"]
-    (folder / "y.xml").write_text(VOC.format(name="y", xmax="wide"))
-    with pytest.raises(DataFormatError, match=r"y\.xml: expected object 1 with bndbox"):
-        load_voc(tmp_path)
     (folder / "y.xml").write_text("<annotation>\n<object>\n</annotation>")
     with pytest.raises(DataFormatError, match=r"y\.xml, line 3: expected XML"):
         load_voc(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("<xmax>50</xmax>", "\n<xmax>wide</xmax>", "line 3, object[1]/bndbox/xmax: expected a number, got 'wide'"),
+        ("<xmax>50</xmax>", "<xmax/>", "line 2, object[1]/bndbox/xmax: expected a number, got ''"),
+        ("<xmax>50</xmax>", "", "line 2, object[1]/bndbox: expected an element xmax, got 'xmin, ymin, ymax'"),
+        (
+            "<ymax>90</ymax>",
+            "<ymax>0</ymax>",
+            "line 3, object[2]/bndbox: expected finite numbers with xmin <= xmax and ymin <= ymax, "
+            "got 'xmin 1, ymin 1, xmax 90, ymax 0'",
+        ),
+        ("<ymax>90</ymax>", "<ymax>nan</ymax>", "line 3, object[2]/bndbox: expected finite numbers"),
+        (
+            "</annotation>",
+            "<object>\n<name>owl</name></object></annotation>",
+            "line 4, object[3]: expected an element bndbox, got 'name'",
+        ),
+    ],
+)
+def test_malformed_voc(tmp_path, old, new, message):
+    folder = tmp_path / "Annotations"
+    folder.mkdir()
+    text = VOC.format(name="x", xmax=50)
+    assert old in text
+    (folder / "x.xml").write_text(text.replace(old, new))
+    with pytest.raises(DataFormatError) as error:
+        load_voc(tmp_path)
+    assert f"x.xml, {message}" in str(error.value)
 
 
 def pack_counts(counts):
@@ -191,16 +219,66 @@ def test_coco(tmp_path):
     assert load_coco(file, label="dog").boxes[0] == Box(0, 0, 3, 3)
     painted = inpaint(np.zeros((40, 50), dtype=np.uint8), data.masks[1])
     assert (painted[2:6, 1:4] == 255).all()
-    content["annotations"][1]["image_id"] = 99
-    file.write_text(json.dumps(content))
-    with pytest.raises(DataFormatError, match=r"expected annotations\[1\] with known image_id"):
-        load_coco(file)
     file.write_text('{"images": [],\n oops}')
     with pytest.raises(DataFormatError, match=r"instances\.json, line 2: expected JSON"):
         load_coco(file)
     file.write_text("[]")
-    with pytest.raises(DataFormatError, match="the lists images, annotations and categories"):
+    with pytest.raises(DataFormatError, match="the lists images, annotations, categories"):
         load_coco(file)
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataFormatError, match=r"instances\.json: expected a JSON file in UTF-8"):
+        load_coco(file)
+
+
+def coco_file(folder, part, k, field, value):
+    """A file with one wrong field; None leaves the field out."""
+    content = {
+        "images": [{"id": i, "file_name": f"{i}.png", "height": 40, "width": 50} for i in (7, 8)],
+        "categories": [{"id": 3, "name": "cat"}],
+        "annotations": [{"image_id": i, "category_id": 3, "bbox": [1, 2, 3, 4], "segmentation": []} for i in (7, 8)],
+    }
+    if field is None:
+        content[part][k] = value
+    elif value is None:
+        del content[part][k][field]
+    else:
+        content[part][k][field] = value
+    path = folder / "instances.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+RUNS = {"size": [40, 50], "counts": [2000]}
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value", "message"),
+    [
+        ("images", None, 5, "images[1]: expected an object, got '5'"),
+        ("images", "id", None, "images[1].id: expected an id, got 'nothing'"),
+        ("images", "id", 7, "images[1].id: expected an id that no other record has, got '7'"),
+        ("images", "file_name", 3, "images[1].file_name: expected the name of a file, got '3'"),
+        ("images", "height", 0, "images[1].height: expected a positive whole number, got '0'"),
+        ("images", "width", "50", "images[1].width: expected a positive whole number, got '\"50\"'"),
+        ("annotations", "image_id", 99, "annotations[1].image_id: expected one of the 2 ids of the file's images, got '99'"),
+        ("annotations", "image_id", [1], "annotations[1].image_id: expected an id, got '[1]'"),
+        ("annotations", "category_id", None, "annotations[1].category_id: expected an id, got 'nothing'"),
+        ("annotations", "category_id", 4, "annotations[1].category_id: expected one of the 1 ids of the file's categories"),
+        ("annotations", "bbox", [1, 2, 3], "annotations[1].bbox: expected [x, y, width, height], numbers"),
+        ("annotations", "bbox", [1, 2, 0, 4], "annotations[1].bbox: expected [x, y, width, height], numbers"),
+        ("annotations", "bbox", [1, 2, float("nan"), 4], "annotations[1].bbox: expected [x, y, width, height], numbers"),
+        ("annotations", "segmentation", [[1, 2, 3, 4]], "annotations[1].segmentation: expected polygons"),
+        ("annotations", "segmentation", 7, "annotations[1].segmentation: expected polygons"),
+        ("annotations", "segmentation", {**RUNS, "size": [50, 40]}, "annotations[1].segmentation.size: expected [40, 50]"),
+        ("annotations", "segmentation", {**RUNS, "counts": [-1]}, "annotations[1].segmentation.counts: expected a list of run"),
+        ("annotations", "segmentation", {"size": [40, 50]}, "annotations[1].segmentation.counts: expected a list of run"),
+    ],
+)  # fmt: skip
+def test_malformed_coco(tmp_path, part, field, value, message):
+    path = coco_file(tmp_path, part, 1, field, value)
+    with pytest.raises(DataFormatError) as error:
+        load_coco(path)
+    assert f"instances.json, {message}" in str(error.value)
 
 
 def test_pets(tmp_path):

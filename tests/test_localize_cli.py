@@ -12,7 +12,9 @@ from PIL import Image
 from typer.testing import CliRunner
 from vision_data import pictures
 
+import lupi
 from lupi.cli import app
+from lupi.localize import paper_grid
 from lupi.localize.pictures import PREDICTED, TRUE, overlay
 from lupi.vision import Box
 
@@ -35,7 +37,9 @@ OPTIONS = ("--words", 30, "--detector", "dense", "--grid-step", 8, "--tol", 0.05
 
 
 def run(*arguments, code=0):
-    result = CliRunner().invoke(app, ["localize", *map(str, arguments)], catch_exceptions=False)
+    # So wide that no message is broken into lines.
+    wide = {"COLUMNS": "500"}
+    result = CliRunner().invoke(app, ["localize", *map(str, arguments)], catch_exceptions=False, env=wide)
     assert result.exit_code == code, result.output
     return result
 
@@ -97,6 +101,7 @@ def test_same_seed_same_model(folder, tmp_path):
 def test_search_reports_the_best(folder, tmp_path):
     options = (*OPTIONS, "--method", "ssvm", "--search", 2, "-o", tmp_path / "m", "--cache", folder / "cache")
     first = run("fit", folder / "boxes.csv", *options).stdout
+    assert [row["params"]["C"] for row in lupi.load(tmp_path / "m").search_] == paper_grid("ssvm", 2)["C"]
     assert re.search(r"Best of 2: C=[\d.e-]+; mean overlap \d+\.\d% on validation", first)
     assert run("fit", folder / "boxes.csv", *options).stdout == first
 
@@ -109,19 +114,37 @@ def test_plus_without_privileged_information_says_so(folder, tmp_path):
 def test_errors_are_one_message(folder, tmp_path):
     bad = tmp_path / "bad.csv"
     bad.write_text("image,top,left,bottom,right\na.png,1,2,3\n")
+    cut, other = tmp_path / "cut.lupi", tmp_path / "other.lupi"
+    cut.write_bytes((folder / "model.lupi").read_bytes()[:-200])
+    lupi.save(lupi.SVM2Plus().fit([[0.0], [1.0]], [0, 1]), other)
     for arguments, message in (
         (("fit", bad), r"bad\.csv, line 2: expected 5 values"),
         (("predict", tmp_path / "none", folder / "00.png"), "no such model file"),
-        (("predict", bad, folder / "00.png"), "not a model of"),
+        (("predict", bad, folder / "00.png"), r"bad\.csv is damaged or is no model of lupi"),
+        (("predict", cut, folder / "00.png"), r"cut\.lupi is damaged or is no model of lupi"),
+        (
+            ("evaluate", other, folder / "boxes.csv"),
+            r"other\.lupi holds a SVM2Plus; expected a model of `lupi localize fit`",
+        ),
         (("predict", folder / "model.lupi", tmp_path / "gone.png", "--cache", tmp_path), r"gone\.png"),
     ):
         result = run(*arguments, code=1)
         assert re.search(message, result.stderr)
         assert result.stderr.startswith("Error: ")
-    assert "must end in" in run("predict", folder / "model.lupi", bad, "-o", "boxes.txt", code=2).output
-    assert "exist" in run("fit", bad, "-o", tmp_path / "no" / "m", code=2).output
+    for arguments, message in (
+        (("predict", folder / "model.lupi", bad, "-o", "boxes.txt"), "--output: must end in .json or .csv"),
+        (("fit", bad, "-o", tmp_path / "no" / "m"), f"--output: the folder of {tmp_path / 'no' / 'm'} does not exist"),
+        (("fit", bad, "--privileged", "parts"), "--privileged: must be masks, attributes, both or none"),
+    ):
+        assert f"Invalid value for {message}" in run(*arguments, code=2).stderr
     skipped = run("predict", folder / "model.lupi", bad, folder / "00.png", "--skip-errors", "--cache", tmp_path)
     assert skipped.stdout.splitlines()[1].endswith(",,,,")
+
+
+def test_predict_for_tables_refuses_a_localizer(folder):
+    result = CliRunner().invoke(app, ["predict", str(folder / "model.lupi"), str(folder / "boxes.csv")])
+    assert result.exit_code == 1
+    assert "model.lupi holds a Localizer; expected a model of `lupi fit`" in " ".join(result.stderr.split())
 
 
 def test_overlay_draws_both_boxes():

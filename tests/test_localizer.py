@@ -1,15 +1,9 @@
 """Localizer, parameter search and evaluation on generated pictures."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
+import zipfile
 
 import numpy as np
 import pytest
-from PIL import Image
 from sklearn.base import clone
 from vision_data import pictures
 
@@ -25,12 +19,17 @@ OPTIONS = {"n_words": 30, "detector": "dense", "spacing": 6, "C": 1.0, "grid_ste
 @pytest.mark.parametrize("method", ["ssvm", "ssvm+", "jkse", "jkse+"])
 def test_methods_find_the_object(method):
     # The kernel search of JKSE is slow on fine grids.
-    localizer = Localizer(method, **{**OPTIONS, "grid_step": 12 if "jkse" in method else 4})
+    step = 12 if "jkse" in method else 4
+    localizer = Localizer(method, **{**OPTIONS, "grid_step": step})
     privileged = {"masks": MASKS[:10], "attributes": ATTRIBUTES[:10]} if method.endswith("+") else None
     assert localizer.fit(IMAGES[:10], BOXES[:10], privileged=privileged) is localizer
     assert localizer.model_.dual_gap_ <= 0.05
-    whole = evaluate_boxes(BOXES[10:], [Box(0, 0, 96, 128)] * 6)["mean_overlap"]
-    assert localizer.score(IMAGES[10:], BOXES[10:]) > 2.5 * whole
+    # The stripes are easy to tell from the background, so every object is found; words see some pixels beyond an edge, so the
+    # boxes stay a little behind the true ones on the same grid.
+    on_grid = [Box(*(step * round(edge / step) for edge in box)) for box in BOXES[10:]]
+    result = localizer.evaluate(IMAGES[10:], BOXES[10:])
+    assert result["detection_rate"] == 1.0
+    assert result["mean_overlap"] > 0.85 * evaluate_boxes(BOXES[10:], on_grid)["mean_overlap"]
     again = clone(localizer).fit(IMAGES[:10], BOXES[:10], privileged=privileged)
     assert again.predict(IMAGES[10:]) == localizer.predict(IMAGES[10:])
 
@@ -112,6 +111,57 @@ def test_unreadable_mask_leaves_the_image(tmp_path, own):
         assert not np.array_equal(words.Z[1].words, words.X[1].words)
 
 
+def arrays_in(value, seen=None):
+    """All arrays that an object reaches."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from arrays_in(part, seen)
+    elif hasattr(value, "__dict__"):
+        yield from arrays_in(vars(value), seen)
+
+
+@pytest.mark.parametrize("method", ["ssvm", "ssvm+", "jkse", "jkse+"])
+def test_files_hold_what_prediction_needs_and_nothing_privileged(method, tmp_path):
+    localizer = Localizer(method, **{**OPTIONS, "grid_step": 12, "privileged_words": 12}, cache=tmp_path / "cache")
+    attributes = np.random.RandomState(1).randint(0, 2, (6, 40))  # so many that no row can be there by chance
+    privileged = {"masks": MASKS[:6], "attributes": attributes} if method.endswith("+") else None
+    words = localizer.training_words(IMAGES[:6], BOXES[:6], privileged)
+    lupi.save(localizer.fit_words(words), tmp_path / "model.lupi")
+    again = lupi.load(tmp_path / "model.lupi")
+    assert again.predict(IMAGES[10:12]) == localizer.predict(IMAGES[10:12])
+    assert again.get_params() == {**localizer.get_params(), "cache": None}
+    assert localizer.cache == localizer.bag_.cache == tmp_path / "cache"
+    with zipfile.ZipFile(tmp_path / "model.lupi") as archive:
+        content = b"".join(archive.read(part) for part in archive.namelist())
+    assert str(tmp_path).encode() not in content
+    for found in (localizer.bag_.vocabulary_, getattr(localizer.model_, "coef_", None)):
+        assert found is None or found.tobytes() in content  # what is there would be found
+    forbidden = [] if words.Z is None else [part for z in words.Z for part in (z.rows, z.cols, z.words)]
+    if words.Z is not None:
+        forbidden += [z.histogram(y, words.n_privileged_words) for z, y in zip(words.Z, words.Y)]
+        forbidden += [*attributes, *MASKS[:6]]
+    for row in forbidden:
+        assert not any(np.array_equal(row, found) for found in arrays_in(again))
+        # Nor as part of a longer row.
+        assert not any(
+            np.asarray(row, dtype=kind).tobytes() in content for kind in (float, np.float32, np.int64, np.int32)
+        )
+
+
+def test_failed_save_leaves_no_file(tmp_path):
+    localizer = Localizer("ssvm", **OPTIONS).fit(IMAGES[:4], BOXES[:4])
+    localizer.model_.callback = lambda state: False
+    with pytest.raises(TypeError, match=r"which lupi\.load would refuse"):
+        lupi.save(localizer, tmp_path / "model.lupi")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_evaluation():
     true = [Box(0, 0, 10, 10), Box(0, 0, 10, 10), None, None]
     predicted = [Box(0, 0, 10, 5), Box(0, 0, 10, 6), None, Box(0, 0, 1, 1)]
@@ -163,43 +213,3 @@ def test_search_takes_the_best_and_keeps_cells(tmp_path, monkeypatch):
     assert len(fitted) == 4
     with pytest.raises(ValueError, match=r"parameters of 'ssvm\+'"):
         search_parameters(localizer, **{**data, "grid": {"nu": [0.5]}})
-
-
-SCRIPT = """
-import json, sys
-from pathlib import Path
-from lupi.datasets import load_localization
-from lupi.localize import Localizer, search_parameters
-data = load_localization(sys.argv[1])
-localizer = Localizer("ssvm", n_words=30, detector="dense", spacing=4, grid_step=2, random_state=0, tol=1e-4)
-grid = {"C": [2.0**k for k in range(-4, 8)]}
-images, boxes = data.images, data.boxes
-best, table = search_parameters(
-    localizer, images[:8], boxes[:8], validation=(images[8:], boxes[8:]), grid=grid, store=sys.argv[3]
-)
-Path(sys.argv[2]).write_text(json.dumps([table, best.model_.coef_.tolist()]))
-"""
-
-
-def test_killed_search_resumes_bit_for_bit(tmp_path):
-    rows = ["image,top,left,bottom,right"]
-    for k, (image, box) in enumerate(zip(IMAGES[:12], BOXES)):
-        Image.fromarray(image).save(tmp_path / f"{k}.png")
-        rows.append(",".join(map(str, [f"{k}.png", *box])))
-    (tmp_path / "boxes.csv").write_text("\n".join(rows))
-
-    def start(out, store):
-        paths = [str(tmp_path / name) for name in ("boxes.csv", out, store)]
-        env = {**os.environ, "PYTHONPATH": str(Path(lupi.__file__).parents[1])}
-        return subprocess.Popen([sys.executable, "-c", SCRIPT, *paths], env=env)
-
-    process = start("killed.json", "store")
-    deadline = time.monotonic() + 90
-    while not list((tmp_path / "store").rglob("*.json")) and time.monotonic() < deadline:
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert 1 <= len(list((tmp_path / "store").rglob("*.json"))) < 12
-    assert start("killed.json", "store").wait() == 0
-    assert start("whole.json", "fresh").wait() == 0
-    assert (tmp_path / "killed.json").read_text() == (tmp_path / "whole.json").read_text()

@@ -14,6 +14,8 @@ from sklearn.svm import SVC
 import lupi
 from lupi.datasets import make_privileged
 from lupi.experiments.tabular import TabularModel
+from lupi.tasks import Multiclass
+from lupi.vision import FisherVectors
 
 X, Y, Z = make_privileged(60, 4, 3, random_state=0, return_X_y_privileged=True)
 # A mark that no other number of a model can have: if its bytes are in the file, a privileged row is.
@@ -80,6 +82,25 @@ def test_pipelines_and_columns(tmp_path):
     columns = lupi.PrivilegedColumns(lupi.SVM2Plus(), columns=[4, 5, 6]).fit(table, Y)
     lupi.save(columns, tmp_path / "columns")
     assert_array_equal(lupi.load(tmp_path / "columns").predict(X), columns.predict(X))
+
+
+def test_structured_and_one_class_models(tmp_path):
+    task, star = Multiclass(2, 4), Multiclass(2, 3)
+    models = {
+        "ssvm+": lupi.StructuralSVMPlus(task, star, random_state=0, tol=0.05).fit(X, Y, privileged=Z),
+        "jkse+": lupi.JKSEPlus(task, kernel="rbf", privileged_kernel="rbf").fit(X, Y, privileged=Z),
+        "one class": lupi.OneClassSVMPlus().fit(X, privileged=Z),
+    }
+    for name, model in models.items():
+        lupi.save(model, tmp_path / name)
+        assert_array_equal(lupi.load(tmp_path / name).predict(X), model.predict(X))
+        with zipfile.ZipFile(tmp_path / name) as archive:
+            content = b"".join(archive.read(part) for part in archive.namelist())
+        assert not any(np.float64(value).tobytes() in content for value in Z.ravel())
+    images = [np.random.RandomState(k).randint(0, 255, (60, 80), dtype=np.uint8) for k in range(3)]
+    vectors = FisherVectors(2, "dense", n_components=3, random_state=0, cache=tmp_path / "cache").fit(images)
+    lupi.save(vectors, tmp_path / "fisher")
+    assert_array_equal(lupi.load(tmp_path / "fisher").transform(images), vectors.transform(images))
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "text", "flipped", "foreign"])

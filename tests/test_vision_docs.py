@@ -11,11 +11,14 @@ PAGE = (Path(__file__).resolve().parents[1] / "docs" / "vision.md").read_text()
 
 
 def test_code_of_the_page_runs(capsys):
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    exec(block, {"__name__": "page"})
-    overlap, search = capsys.readouterr().out.splitlines()
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, {"__name__": "page"})
+    overlap, search, *scores = capsys.readouterr().out.splitlines()
     assert float(overlap) > 0.5
     assert search.endswith(" 4")
+    assert [float(score) for score in scores] == [1.0, 1.0]
 
 
 def test_options_exist():

@@ -32,7 +32,15 @@ def test_modes(tmp_path, name, mode, expected):
     # A palette of 256 colours and JPEG change values a little; the picture stays the same.
     assert np.abs(to_grey(image).astype(int) - to_grey(RGB)).mean() < 12
     if mode in ("L", "RGB", "RGBA"):
-        np.testing.assert_allclose(to_grey(image), np.asarray(Image.fromarray(RGB).convert("L")), atol=1)
+        np.testing.assert_array_equal(to_grey(image), to_grey(RGB))
+
+
+def test_grey_is_the_rounded_luma():
+    rgb = np.random.RandomState(0).randint(0, 256, (50, 60, 3), dtype=np.uint8)
+    exact = rgb @ np.array([0.299, 0.587, 0.114])
+    # Weights in units of 2**-16 sum to 1; a value within their error of one half may be rounded either way.
+    assert np.abs(to_grey(rgb) - exact).max() <= 0.5 + 256 * 3 * 2.0**-17
+    assert to_grey(np.full((1, 1, 3), 255, dtype=np.uint8))[0, 0] == 255
 
 
 def test_sixteen_bits_and_transparency(tmp_path):

@@ -1,19 +1,23 @@
 """Bags of visual words: vocabulary, cache, failures, resuming, privileged words."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
-
 import numpy as np
 import pytest
 from PIL import Image
-from vision_data import picture, pictures
+from vision_data import pictures
 
-from lupi.vision import BagOfVisualWords, Box, ImageReadError, Inpainted, WordImage, attribute_words, join_words
-from lupi.vision import bag_of_words as module
+from lupi.vision import (
+    BagOfVisualWords,
+    Box,
+    ImageReadError,
+    Inpainted,
+    WordImage,
+    attribute_words,
+    join_words,
+    parallel,
+    word_histograms,
+)
+from lupi.vision import extraction as module
+from lupi.vision.descriptors import dense_scale, describe
 
 IMAGES, BOXES, MASKS = pictures(4)
 
@@ -29,13 +33,13 @@ def test_words_are_the_nearest_centres(detector):
     words = bag.transform(IMAGES)
     how = bag._how()
     for image, found in zip(IMAGES, words):
-        _, points = module.cached_points(image, **how)
+        points = module.cached_points(image, **how)
         distances = ((points.descriptors[:, None, :] - bag.vocabulary_[None]) ** 2).sum(axis=2)
         np.testing.assert_array_equal(found.words, distances.argmin(axis=1))
         assert found.shape == image.shape[:2]
 
 
-def test_threads_and_cache_change_nothing(tmp_path):
+def test_workers_and_cache_change_nothing(tmp_path):
     plain = BagOfVisualWords(12, "dense", random_state=1).fit(IMAGES)
     cached = BagOfVisualWords(12, "dense", random_state=1, n_jobs=2, cache=tmp_path).fit(IMAGES)
     np.testing.assert_array_equal(plain.vocabulary_, cached.vocabulary_)
@@ -88,6 +92,34 @@ def test_unreadable_images_are_all_named_or_skipped(tmp_path):
     assert [w is None for w in words] == [False, True, False, True, True]
 
 
+def test_workers_start_only_for_what_is_missing(tmp_path, monkeypatch):
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"no picture")
+    options = {"n_words": 6, "detector": "dense", "on_error": "skip", "random_state": 0, "cache": tmp_path / "cache"}
+    bag = BagOfVisualWords(**options, n_jobs=2).fit(IMAGES[:3])
+    first = bag.transform(IMAGES[:3])
+    asked = []
+
+    class Counted(parallel.Parallel):
+        def __call__(self, jobs):
+            jobs = list(jobs)
+            asked.append((self.n_jobs, len(jobs)))
+            return super().__call__(jobs)
+
+    monkeypatch.setattr(parallel, "Parallel", Counted)
+    BagOfVisualWords(**options, n_jobs=2).fit(IMAGES[:3])
+    assert all(map(same, bag.transform(IMAGES[:3]), first))
+    assert asked == []
+    with pytest.warns(UserWarning, match=r"(?s)2 of 5 .*bad\.jpg.*gone\.jpg"):
+        mixed = bag.transform([IMAGES[2], bad, IMAGES[3], tmp_path / "gone.jpg", IMAGES[0]])
+    # The missing file is found out while looking; the damaged one and the new one are work for two workers.
+    assert asked == [(2, 2)]
+    assert [w is None for w in mixed] == [False, True, False, True, False]
+    assert same(mixed[0], first[2])
+    assert same(mixed[4], first[0])
+    assert same(mixed[2], BagOfVisualWords(**{**options, "cache": None}).fit(IMAGES[:3]).transform(IMAGES[3:])[0])
+
+
 def test_messages():
     with pytest.raises(ValueError, match="images is empty"):
         BagOfVisualWords().fit([])
@@ -98,18 +130,61 @@ def test_messages():
 
 
 def test_words_of_the_painted_object_differ_inside_only():
-    bag = BagOfVisualWords(20, "dense", random_state=0, spacing=6).fit(IMAGES)
-    plain = bag.transform(IMAGES)
-    painted = bag.transform([Inpainted(image, mask) for image, mask in zip(IMAGES, MASKS)])
-    for a, b, box in zip(plain, painted, BOXES):
+    images, boxes, masks = pictures(3, shape=(288, 384))
+    sources = [Inpainted(image, mask) for image, mask in zip(images, masks)]
+    bag = BagOfVisualWords(20, "dense", random_state=0, spacing=6).fit(images)
+    # Samples lie up to 10 scales from a point along each axis of a square that is turned, wavelets reach one scale further.
+    reach = int(np.ceil((10 * np.sqrt(2) + 1) * dense_scale(6))) + 1
+    for source, a, b, box in zip(sources, bag.transform(images), bag.transform(sources), boxes):
         np.testing.assert_array_equal(a.rows, b.rows)
-        # A descriptor sees about 16 scales around its point.
-        reach = int(16 * np.sqrt(6)) + 2
-        near = (a.rows >= box.top - reach) & (a.rows < box.bottom + reach)
-        near &= (a.cols >= box.left - reach) & (a.cols < box.right + reach)
-        np.testing.assert_array_equal(a.words[~near], b.words[~near])
-        inside = (a.rows >= box.top) & (a.rows < box.bottom) & (a.cols >= box.left) & (a.cols < box.right)
-        assert (a.words[inside] != b.words[inside]).mean() > 0.2
+        depth = np.min([a.rows - box.top, box.bottom - 1 - a.rows, a.cols - box.left, box.right - 1 - a.cols], axis=0)
+        np.testing.assert_array_equal(a.words[depth < -reach], b.words[depth < -reach])
+        descriptors = [module.cached_points(x, **bag._how()).descriptors for x in (source.image, source)]
+        assert (descriptors[0] != descriptors[1])[depth >= 0].any(axis=1).all()
+        # Where a descriptor sees nothing but paint it is zero: one word, and not the word of the stripes that were there.
+        paint = depth >= reach
+        assert paint.sum() >= 5
+        assert not descriptors[1][paint].any()
+        assert len(set(b.words[paint])) == 1
+        assert (a.words[paint] != b.words[paint]).all()
+        # Near the edge the outline of the object stays what it was, so the words there are often the same.
+        assert (a.words[depth >= 0] != b.words[depth >= 0]).mean() > 0.5
+
+
+@pytest.mark.parametrize("spacing", range(2, 17))
+def test_dense_descriptors_do_not_see_brightness(spacing):
+    grey = np.random.RandomState(0).randint(20, 90, (120, 150), dtype=np.uint8)
+    dark, bright = (describe(image, "dense", spacing=spacing).descriptors for image in (grey, grey + np.uint8(120)))
+    np.testing.assert_allclose(bright, dark, atol=1e-5)
+    assert np.linalg.norm(dark, axis=1).min() > 0.99
+
+
+def test_histograms_count_and_normalize():
+    bag = BagOfVisualWords(12, "dense", random_state=0).fit(IMAGES)
+    words = bag.transform(IMAGES)
+    counts = word_histograms(words, 12)
+    for row, image in zip(counts, words):
+        np.testing.assert_array_equal(row, np.bincount(image.words, minlength=12))
+    np.testing.assert_allclose(word_histograms(words, 12, norm="l1"), counts / counts.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(word_histograms(words, 12, norm="l2"), counts / np.linalg.norm(counts, axis=1)[:, None])
+    inside = word_histograms(words, 12, boxes=BOXES)
+    for row, image, box in zip(inside, words, BOXES):
+        np.testing.assert_array_equal(row, image.histogram(box, 12))
+    assert (inside < counts).any(axis=1).all()
+    # What is missing says so; an empty box is a row of zeros, not of NaN.
+    missing = word_histograms(
+        [words[0], None, words[2], words[3]], 12, boxes=[*BOXES[:2], None, (0, 0, 1, 1)], norm="l1"
+    )
+    assert np.isnan(missing).all(axis=1).tolist() == [False, True, True, False]
+    assert not missing[3].any()
+    for options, message in (
+        ({"norm": "max"}, r"norm must be None or one of l1, l2, got 'max'"),
+        ({"boxes": BOXES[:2]}, "one box for each of the 4 images, got 2"),
+        ({"boxes": [*BOXES[:3], (5, 0, 2, 9)]}, r"boxes\[3\] must satisfy top < bottom"),
+        ({"n_words": 3}, "n_words=3 is too small: the images use 12 words"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            word_histograms(words, **{"n_words": 12, **options})
 
 
 def test_attributes_lie_in_the_box_and_join_with_words():
@@ -133,44 +208,3 @@ def test_attributes_lie_in_the_box_and_join_with_words():
         join_words([image, words], [312, 3])
     with pytest.raises(ValueError, match="0 and 1"):
         attribute_words([2], box, (96, 128))
-
-
-SCRIPT = """
-import sys
-import numpy as np
-from pathlib import Path
-from lupi.vision import BagOfVisualWords
-folder, out = Path(sys.argv[1]), Path(sys.argv[2])
-paths = sorted(folder.glob("*.png"))
-bag = BagOfVisualWords(30, "surf", random_state=0, cache=sys.argv[3]).fit(paths)
-words = bag.transform(paths)
-np.savez(out, vocabulary=bag.vocabulary_, words=np.concatenate([w.words for w in words]))
-"""
-
-
-def test_killed_extraction_resumes_bit_for_bit(tmp_path):
-    folder = tmp_path / "images"
-    folder.mkdir()
-    for seed in range(24):
-        Image.fromarray(picture(seed, (240, 320))[0]).save(folder / f"{seed:02}.png")
-    root = str(Path(module.__file__).parents[2])
-    env = {**os.environ, "PYTHONPATH": root}
-
-    def start(name, cache):
-        command = [sys.executable, "-c", SCRIPT, str(folder), str(tmp_path / name), str(tmp_path / cache)]
-        return subprocess.Popen(command, env=env)
-
-    process = start("killed.npz", "cache")
-    deadline = time.monotonic() + 60
-    while len(list((tmp_path / "cache").rglob("*.npz"))) < 3 and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    done = len(list((tmp_path / "cache").rglob("*.npz")))
-    assert 3 <= done < 24
-    assert not (tmp_path / "killed.npz").exists()
-    assert start("killed.npz", "cache").wait() == 0
-    assert start("whole.npz", "fresh").wait() == 0
-    with np.load(tmp_path / "killed.npz") as a, np.load(tmp_path / "whole.npz") as b:
-        for key in ("vocabulary", "words"):
-            np.testing.assert_array_equal(a[key], b[key])

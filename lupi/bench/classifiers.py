@@ -101,6 +101,54 @@ def svm_plus_certified(quick):
     return _against(f"slack linear/rbf lam=0.01 n={n}", problem, ALL, ">= 3x HiGHS, gap <= 1e-6", tol=1e-7)
 
 
+def wide_classes(n_classes, per_class, d, s, spread=1.5, privileged_spread=1.5):
+    """Rows of length 1 around class centres, like normalized network features and text.
+
+    Parameters
+    ----------
+    n_classes, per_class, d, s : int
+        Classes, rows of each, decision features, privileged features.
+    spread, privileged_spread : float
+        Standard deviation around the centre, whose own is 1; 0: one row for the whole class.
+
+    Returns
+    -------
+    X, y, Z : ndarray
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(n_classes), per_class)
+    X = rng.standard_normal((n_classes, d))[y] + spread * rng.standard_normal((len(y), d))
+    Z = rng.standard_normal((n_classes, s))[y] + privileged_spread * rng.standard_normal((len(y), s))
+    return X / np.linalg.norm(X, axis=1, keepdims=True), y, Z / np.linalg.norm(Z, axis=1, keepdims=True)
+
+
+def one_class_dual(K, K_star, y, label, C):
+    """The SVM+ dual (slack, kappa = inf, lam = 1: Xu et al., eq. 2) of one class against the others.
+
+    Parameters
+    ----------
+    K, K_star : ndarray of shape (n, n)
+        Kernel matrices.
+    y : ndarray of shape (n,)
+    label : object
+        The class.
+    C : float
+
+    Returns
+    -------
+    KernelQP
+    """
+    import numpy as np
+
+    from lupi.problems import Space, svm_plus_dual
+
+    signed = np.where(y == label, 1.0, -1.0)
+    every, costs = np.ones(len(y), dtype=bool), np.full(len(y), C)
+    return svm_plus_dual(Space(matrix=K), Space(matrix=K_star), signed, costs, np.inf, False, every)
+
+
 @case("svm2-plus-ovr", "SVM2+ one-vs-rest, 76 and 102 classes, wide features, vs one-vs-rest SVC on X alone")
 def svm2_plus_ovr(quick):
     """<= 1.0x the time of one-vs-rest SVC; >= 250x a generic QP on SVM+."""
@@ -113,14 +161,9 @@ def svm2_plus_ovr(quick):
 
     shapes = [(6, 10, 200, 100)] if quick else [(76, 10, 4096, 2000), (102, 10, 4096, 29535)]
     rows = []
-    for n_classes, per_class, d, s in shapes:
-        rng = np.random.default_rng(0)
-        y = np.repeat(np.arange(n_classes), per_class)
-        # Unit rows around class centres, like normalized network features and text.
-        X = rng.standard_normal((n_classes, d))[y] + 1.5 * rng.standard_normal((len(y), d))
-        Z = rng.standard_normal((n_classes, s))[y] + 1.5 * rng.standard_normal((len(y), s))
-        X /= np.linalg.norm(X, axis=1, keepdims=True)
-        Z /= np.linalg.norm(Z, axis=1, keepdims=True)
+    for shape in shapes:
+        n_classes, _, d, s = shape
+        X, y, Z = wide_classes(*shape)
         model = SVM2Plus(C=10.0, kernel="linear", privileged_kernel="linear", kappa=np.inf)
         ours = cpu_time(lambda: model.fit(X, y, privileged=Z), repeats=1 if quick else 2)
         svc = cpu_time(lambda: OneVsRestClassifier(SVC(C=10.0, kernel="linear")).fit(X, y), repeats=1, warmup=False)
@@ -150,18 +193,12 @@ def _generic_ovr(what, X, Z, y, peers):
     import numpy as np
 
     from lupi.estimators.svm2_plus import SVM2Plus
-    from lupi.problems import Space, svm_plus_dual
     from lupi.solvers.reference import dense_qp
 
     n_classes = len(np.unique(y))
-    signed = np.where(y == 0, 1.0, -1.0)
-    everything = np.ones(len(y), dtype=bool)
-    dual = svm_plus_dual(
-        Space(matrix=X @ X.T), Space(matrix=Z @ Z.T), signed, np.full(len(y), 10.0), np.inf, False, everything
-    )
-    qp = dense_qp(dual)
-    model = SVM2Plus(C=10.0, kernel="precomputed", privileged_kernel="precomputed", kappa=np.inf)
     K, K_star = X @ X.T, Z @ Z.T
+    qp = dense_qp(one_class_dual(K, K_star, y, 0, C=10.0))
+    model = SVM2Plus(C=10.0, kernel="precomputed", privileged_kernel="precomputed", kappa=np.inf)
     ours = cpu_time(lambda: model.fit(K, y, privileged=K_star))
     times = {
         name: peer_time(module, lambda solve=solve: solve(qp), repeats=1, warmup=False)

@@ -1,11 +1,11 @@
 """Data with privileged features: bundled, generated, and read from the original file layouts.
 
 Every loader of a table returns a :class:`sklearn.utils.Bunch` with `data`, `privileged`, `target`, `feature_names`,
-`privileged_names` and `DESCR`; `make_planted_boxes` returns three lists. Loaders of annotated images (`load_cub`,
-`load_boxes_csv`, `load_voc`, `load_coco`, `load_oxford_pets`, `load_caltech101`, or `load_localization` for any of the first
-five) return a Bunch with `images`, `boxes`, `masks`, `attributes`, `labels` and `label_names`. Research data are not part of
-this package; their readers take the folder, and those of tables also look into the one that the environment variable
-LUPI_DATA names.
+`privileged_names` and `DESCR`; `load_movie_rationales` has texts in place of features; `make_planted_boxes` returns three lists.
+Loaders of annotated images (`load_cub`, `load_boxes_csv`, `load_voc`, `load_coco`, `load_oxford_pets`, `load_caltech101`,
+`load_tiny_imagenet_boxes`, or `load_localization` for any of the first five) return a Bunch with `images`, `boxes`, `masks`,
+`attributes`, `labels` and `label_names`. Research data are not part of this package; their readers take the folder, and those of
+tables, of reviews and of Tiny ImageNet also look into the one that the environment variable LUPI_DATA names.
 """
 
 from lupi.datasets._localization import DataFormatError
@@ -17,9 +17,11 @@ from lupi.datasets.cub import load_cub
 from lupi.datasets.digits_lowres import load_digits_lowres
 from lupi.datasets.localization import load_caltech101, load_localization
 from lupi.datasets.mnist_plus import load_mnist_plus
+from lupi.datasets.movie_rationales import load_movie_rationales
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.datasets.research_tables import load_research_table
 from lupi.datasets.synthetic import make_privileged
+from lupi.datasets.tiny_imagenet import load_tiny_imagenet_boxes
 from lupi.datasets.voc import load_oxford_pets, load_voc
 
 __all__ = [
@@ -33,8 +35,10 @@ __all__ = [
     "load_digits_lowres",
     "load_localization",
     "load_mnist_plus",
+    "load_movie_rationales",
     "load_oxford_pets",
     "load_research_table",
+    "load_tiny_imagenet_boxes",
     "load_voc",
     "make_planted_boxes",
     "make_privileged",

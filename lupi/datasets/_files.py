@@ -65,3 +65,36 @@ def checked_file(folder, name, sha256, verify=True):
                 "(verify=False reads it all the same)."
             )
     return path
+
+
+def checked_files(paths, sha256, verify=True):
+    """Paths of files that all exist and together have the content that is known to be right.
+
+    Parameters
+    ----------
+    paths : list of Path
+    sha256 : str
+        SHA-256 of the SHA-256 digests of all files, in this order, in hexadecimal digits.
+    verify : bool, default=True
+        Whether to compare it.
+
+    Returns
+    -------
+    list of Path
+    """
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
+        raise FileNotFoundError(
+            f"there is no file {missing[0]} ({len(missing)} of {len(paths)} are missing); the data set is not complete."
+        )
+    if verify:
+        total = hashlib.sha256()
+        for path in paths:
+            total.update(hashlib.sha256(path.read_bytes()).digest())
+        if total.hexdigest() != sha256:
+            raise ValueError(
+                f"the {len(paths)} files {paths[0].name} ... {paths[-1].name} in {paths[0].parent} are damaged or another "
+                f"version: their common SHA-256 is {total.hexdigest()[:16]}..., expected {sha256[:16]}... "
+                "(verify=False reads them all the same)."
+            )
+    return paths

@@ -14,9 +14,9 @@ class DataFormatError(ValueError):
     """A malformed file; the message gives the file, the line and what was expected."""
 
 
-def malformed(path, line, expected, got):
-    """The error for a line of a file; `line` may be None."""
-    where = f"{path}, line {line}" if line is not None else f"{path}"
+def malformed(path, line, expected, got, part=None):
+    """The error for a line of a file, or for a part of it (such as ``annotations[3].bbox``); both may be None."""
+    where = ", ".join(str(w) for w in (path, None if line is None else f"line {line}", part) if w is not None)
     shown = got if len(str(got)) <= 80 else f"{str(got)[:77]}..."
     return DataFormatError(f"{where}: expected {expected}, got {shown!r}.")
 

@@ -4,30 +4,66 @@ from __future__ import annotations
 
 from pathlib import Path
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 import numpy as np
 
 from lupi.datasets._localization import DataFormatError, checked_box, localization_bunch, malformed, text_lines
 from lupi.vision.masks import LabelMask
 
+EDGES = ("xmin", "ymin", "xmax", "ymax")
+
+
+def _parsed(path):
+    """Root element, and the line on which each element begins; ElementTree's own parser does not tell lines."""
+    builder, parser, lines = ElementTree.TreeBuilder(), expat.ParserCreate(), {}
+
+    def start(tag, attributes):
+        lines[builder.start(tag, attributes)] = parser.CurrentLineNumber
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    try:
+        with open(path, "rb") as file:
+            parser.ParseFile(file)
+    except expat.ExpatError as error:
+        raise DataFormatError(f"{path}, line {error.lineno}: expected XML of Pascal VOC ({error}).") from None
+    return builder.close(), lines
+
+
+def _edges(path, item, k, lines):
+    """The four numbers of an object's box, by name."""
+    frame = item.find("bndbox")
+    if frame is None:
+        found = ", ".join(part.tag for part in item) or "nothing"
+        raise malformed(path, lines[item], "an element bndbox", found, part=f"object[{k}]")
+    edges = {}
+    for name in EDGES:
+        part = frame.find(name)
+        if part is None:
+            found = ", ".join(other.tag for other in frame) or "nothing"
+            raise malformed(path, lines[frame], f"an element {name}", found, part=f"object[{k}]/bndbox")
+        try:
+            edges[name] = float(part.text)
+        except (TypeError, ValueError):
+            raise malformed(path, lines[part], "a number", part.text or "", part=f"object[{k}]/bndbox/{name}") from None
+    try:
+        return checked_box(edges["ymin"] - 1, edges["xmin"] - 1, edges["ymax"], edges["xmax"])
+    except ValueError:
+        found = ", ".join(f"{name} {value:g}" for name, value in edges.items())
+        expected = "finite numbers with xmin <= xmax and ymin <= ymax"
+        raise malformed(path, lines[frame], expected, found, part=f"object[{k}]/bndbox") from None
+
 
 def read_voc_objects(path):
-    """The objects of one XML file as (label, Box); VOC counts pixels from 1 and includes the last one."""
+    """The file name and the objects of one XML file as (label, Box); VOC counts pixels from 1 and includes the last one."""
     path = Path(path)
-    try:
-        root = ElementTree.parse(path).getroot()
-    except ElementTree.ParseError as error:
-        raise DataFormatError(f"{path}, line {error.position[0]}: expected XML of Pascal VOC ({error}).") from None
-    found = []
-    for k, item in enumerate(root.iter("object"), 1):
-        try:
-            edges = {name: float(item.find("bndbox").findtext(name)) for name in ("xmin", "ymin", "xmax", "ymax")}
-            box = checked_box(edges["ymin"] - 1, edges["xmin"] - 1, edges["ymax"], edges["xmax"])
-        except (AttributeError, TypeError, ValueError):
-            text = ElementTree.tostring(item, encoding="unicode").replace("\n", " ")
-            expected = f"object {k} with bndbox of numbers xmin <= xmax, ymin <= ymax"
-            raise malformed(path, None, expected, text) from None
-        found.append((item.findtext("name", "object").strip(), box))
+    root, lines = _parsed(path)
+    found = [
+        (item.findtext("name", "object").strip(), _edges(path, item, k, lines))
+        for k, item in enumerate(root.iter("object"), 1)
+    ]
     return root.findtext("filename"), found
 
 

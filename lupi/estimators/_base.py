@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -14,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lupi.estimators._spaces import make_kernel, make_space
 from lupi.kernels import KERNELS
-from lupi.solvers import SOLVERS
+from lupi.problems import Space
+from lupi.solvers import SOLVERS, solve_near
 from lupi.validation import check_classification_input, check_privileged, effective_class_weight
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
@@ -43,10 +45,43 @@ OPTIONAL_ATTRIBUTES = (
 )
 
 
+@dataclass
+class TrainingData:
+    """Checked input of a fit, and what of it does not depend on C and lam.
+
+    Attributes
+    ----------
+    X : array or sparse matrix of shape (n, n_features)
+        Examples with a positive weight.
+    labels : ndarray of shape (n,)
+        Positions of their classes in `classes_`.
+    kept : ndarray of shape (n,)
+        Their rows in what the user gave.
+    scale : ndarray of shape (n,)
+        Weights that multiply C.
+    decision : Space
+    Z : array, sparse matrix or None
+        Privileged features.
+    available : ndarray of bool, shape (n,)
+        Which examples have them.
+    privileged : Space or None
+        Formed when it is first needed.
+    """
+
+    X: object
+    labels: np.ndarray
+    kept: np.ndarray
+    scale: np.ndarray
+    decision: Space
+    Z: object
+    available: np.ndarray
+    privileged: Space | None = None
+
+
 class KernelClassifier(ClassifierMixin, BaseEstimator):
     """Frame of SVMPlus, SVM2Plus and SVM2K.
 
-    A subclass says how its problem looks (``_make_problem``), how its privileged function follows from a solution
+    A subclass says how its problem looks (``_prepare``), how its privileged function follows from a solution
     (``_privileged_expansion``), and what it is without privileged features.
     """
 
@@ -91,6 +126,12 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         -------
         self : object
         """
+        data = self._check(X, y, privileged, sample_weight)
+        self._solve(data)
+        return self
+
+    def _check(self, X, y, privileged, sample_weight):
+        """Check the input, resolve both kernels on it and form their spaces."""
         if self.kernel == "precomputed" and sparse.issparse(X):
             raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
         data = check_classification_input(self, X, y, sample_weight)
@@ -111,7 +152,6 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             )
         X = self._rows(data.X, kept, self.kernel)
         self._kernel = make_kernel(self, X, weight=weight)
-        decision = make_space(self._kernel, X, self.cache_size)
         Z, available = None, np.zeros(len(kept), dtype=bool)
         if known is not None and known.available[kept].any():
             Z, available = self._rows(known.data, kept, self.privileged_kernel), known.available[kept]
@@ -119,17 +159,35 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             self._privileged_kernel = make_kernel(self, rows, "privileged_", weight[available])
         self.n_privileged_features_in_ = 0 if known is None else known.data.shape[1]
         scale = weight * effective_class_weight(self.class_weight, self.classes_, data.y)[labels]
-        build = self._prepare(decision, Z, available, scale)
-        signs = [np.where(labels == k, 1.0, -1.0) for k in range(len(self.classes_))]
+        decision = make_space(self._kernel, X, self.cache_size)
+        return TrainingData(X, labels, kept, scale, decision, Z, available)
+
+    def _solve(self, data, near=None):
+        """Solve the problems of all classes and keep what they say.
+
+        Parameters
+        ----------
+        data : TrainingData
+        near : list of (KernelQP, Solution), optional
+            Solutions for other parameters, to start from.
+
+        Returns
+        -------
+        list of (KernelQP, Solution)
+        """
+        build = self._prepare(data)
+        signs = [np.where(data.labels == k, 1.0, -1.0) for k in range(len(self.classes_))]
         signs = signs[1:] if len(signs) == 2 else signs
-        problems_and_solutions = []
-        for y_signed in signs:
+        solved = []
+        for k, y_signed in enumerate(signs):
             problem = build(y_signed)
-            solution = SOLVERS[self.solver](problem, tol=self.tol, max_iter=self.max_iter)
-            self._check(problem, solution)
-            problems_and_solutions.append((problem, solution))
-        self._store(X, Z, available, kept, self.C * scale, problems_and_solutions)
-        return self
+            solution = None if near is None else solve_near(problem, *near[k], tol=self.tol)
+            if solution is None:
+                solution = SOLVERS[self.solver](problem, tol=self.tol, max_iter=self.max_iter)
+            self._inspect(problem, solution)
+            solved.append((problem, solution))
+        self._store(data, solved)
+        return solved
 
     @staticmethod
     def _rows(data, kept, kernel):
@@ -138,10 +196,15 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             return data
         return data[np.ix_(kept, kept)] if kernel == "precomputed" else data[kept]
 
-    def _privileged_space(self, Z, available, **options):
-        return make_space(self._privileged_kernel, Z, self.cache_size, available=available, **options)
+    def _privileged_space(self, data, cache_size=None):
+        """Space of the privileged features, formed once for all parameters that are tried on the data."""
+        if data.privileged is None:
+            data.privileged = make_space(
+                self._privileged_kernel, data.Z, cache_size or self.cache_size, available=data.available
+            )
+        return data.privileged
 
-    def _check(self, problem, solution):
+    def _inspect(self, problem, solution):
         """Say what a user should know about a solution that is not an ordinary one."""
         if problem.diverges(solution.x):
             raise ValueError(
@@ -155,7 +218,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
                 f"{solution.certificate.violation:.2g} (tol={self.tol:g}); the relative duality gap is "
                 f"{solution.certificate.gap:.2g}. Increase max_iter, scale the features, or lower C.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         norm = float(solution.certificate.expansions[0] @ solution.certificate.fields[0])
         # With features in the thousands a small w is no collapse: the decision must be the same everywhere, too.
@@ -171,11 +234,12 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(
                 f"{type(self).__name__}: the solution collapsed to w = 0, the same decision for every example. {reason}.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
-    def _store(self, X, Z, available, kept, C, solved):
+    def _store(self, data, solved):
         """Fitted attributes from the solutions of all classes."""
+        X, Z, available, kept, C = data.X, data.Z, data.available, data.kept, self.C * data.scale
         # Nothing of an earlier fit with another kernel or with privileged features may remain.
         for name in OPTIONAL_ATTRIBUTES:
             self.__dict__.pop(name, None)

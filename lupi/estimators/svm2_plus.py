@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from lupi.estimators._spaces import make_space
 from lupi.estimators.svm_plus import SVMPlus
 from lupi.kernels import LandmarkFeatures, fits
 from lupi.problems import Space, deformation_features, deformation_matrix, svm2_plus_dual
@@ -94,20 +93,20 @@ class SVM2Plus(SVMPlus):
     (3,)
     """
 
-    def _prepare(self, decision, Z, available, scale):
-        C = self.C * scale
-        deformation = None if Z is None else self._deformation(Z, C, available)
+    def _prepare(self, data):
+        C, decision = self.C * data.scale, data.decision
+        deformation = None if data.Z is None else self._deformation(data, C)
         if deformation is not None and decision.factor is not None and deformation.factor is None:
             decision = Space(matrix=decision.dense)
         labelled = self.correction == "labelled"
-        return lambda y: svm2_plus_dual(decision, deformation, y, C, self.kappa, labelled, available)
+        return lambda y: svm2_plus_dual(decision, deformation, y, C, self.kappa, labelled, data.available)
 
-    def _deformation(self, Z, C, available):
+    def _deformation(self, data, C):
         """Q of the training data, as a matrix or as features."""
-        kernel, n = self._privileged_kernel, Z.shape[0]
+        kernel, Z, available = self._privileged_kernel, data.Z, data.available
         self._approximation = None
-        if kernel.name == "precomputed" or fits(n, max(self.cache_size, LARGEST_MATRIX)):
-            space = make_space(kernel, Z, max(self.cache_size, LARGEST_MATRIX), available=available)
+        if kernel.name == "precomputed" or fits(Z.shape[0], max(self.cache_size, LARGEST_MATRIX)):
+            space = self._privileged_space(data, max(self.cache_size, LARGEST_MATRIX))
             if space.factor is None:
                 return Space(matrix=deformation_matrix(space.dense, C, self.lam, available))
             features = space.factor
@@ -128,7 +127,7 @@ class SVM2Plus(SVMPlus):
             f"Nystroem approximation with {NYSTROEM_RANK} landmarks; dual_gap_ certifies the problem with the approximate "
             "kernel. privileged_kernel='linear' and SVMPlus are exact at this size.",
             UserWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
         features = self._approximation(Z[available])
         out = np.zeros((Z.shape[0], features.shape[1]))

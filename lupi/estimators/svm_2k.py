@@ -124,12 +124,12 @@ class SVM2K(KernelClassifier):
         self.cache_size = cache_size
         self.random_state = random_state
 
-    def _prepare(self, decision, Z, available, scale):
-        if Z is None:
-            return lambda y: svm_dual(decision, y, self.C * scale)
-        privileged = self._privileged_space(Z, available)
-        prices = (self.C * scale, self.C_privileged * scale, self.D * scale)
-        return lambda y: svm_2k_dual(decision, privileged, y, *prices, self.epsilon, available)
+    def _prepare(self, data):
+        if data.Z is None:
+            return lambda y: svm_dual(data.decision, y, self.C * data.scale)
+        privileged = self._privileged_space(data)
+        prices = (self.C * data.scale, self.C_privileged * data.scale, self.D * data.scale)
+        return lambda y: svm_2k_dual(data.decision, privileged, y, *prices, self.epsilon, data.available)
 
     def _privileged_expansion(self, certificate, C, available):
         """Coefficients and intercept of the privileged view's classifier."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 
 import numpy as np
@@ -182,13 +183,13 @@ class SVMPlus(KernelClassifier):
         """
         return super().get_params(deep) | {"correction": vars(self)["correction"]}
 
-    def _prepare(self, decision, Z, available, scale):
-        C = self.C * scale
-        if Z is None:
-            return lambda y: svm_dual(decision, y, C)
-        privileged = self._privileged_space(Z, available, weight=1.0 / self.lam)
+    def _prepare(self, data):
+        C = self.C * data.scale
+        if data.Z is None:
+            return lambda y: svm_dual(data.decision, y, C)
+        privileged = replace(self._privileged_space(data), weight=1.0 / self.lam)
         labelled = self.correction == "labelled"
-        return lambda y: svm_plus_dual(decision, privileged, y, C, self.kappa, labelled, available)
+        return lambda y: svm_plus_dual(data.decision, privileged, y, C, self.kappa, labelled, data.available)
 
     def _privileged_expansion(self, certificate, C, available):
         """w* = (1 / lam) sum eta_i z_i, and b*."""

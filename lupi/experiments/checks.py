@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, check_X_y
 
 from lupi.experiments.tabular import empty_rows, is_frame
 from lupi.experiments.units import Data
@@ -40,6 +40,26 @@ def check_data(X, y, privileged, groups, metric):
     if counts.min() < 4:
         raise ValueError(f"the class {classes[counts.argmin()]} has {counts.min()} rows only; 4 are needed.")
     return Data(X, encoded, privileged, _codes(groups)), classes, metric or ("auc" if len(classes) == 2 else "accuracy")
+
+
+def check_validation(X, y, data, classes):
+    """Rows of a validation set, their labels encoded as those of the data.
+
+    Returns
+    -------
+    ndarray, ndarray
+    """
+    if is_frame(data.X) or is_frame(data.privileged) or is_frame(X):
+        raise ValueError("`validation` goes with arrays only; encode the columns of the frames first.")
+    X, y = check_X_y(X, y, dtype=np.float64, ensure_all_finite="allow-nan")
+    if X.shape[1] != data.X.shape[1]:
+        raise ValueError(f"`validation` has {X.shape[1]} columns, but `X` has {data.X.shape[1]}.")
+    if classes is None:
+        return X, y.astype(np.float64)
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(f"`validation` has labels that `y` does not have: {', '.join(map(str, unknown[:5]))}.")
+    return X, np.searchsorted(classes, y)
 
 
 def frozen_grids(grids):

@@ -139,9 +139,9 @@ def run_predict(model, table, output=None):
     rows and draws no line between classes: its only column is `score`, and a note on the error stream says so.
     """
     fitted = load(model)
-    rows = read_table(table)
     if not isinstance(fitted, TabularModel):
         raise ValueError(f"{model} holds a {type(fitted).__name__}, not a model of `lupi fit` or `lupi compare`.")
+    rows = read_table(table)
     columns = {} if fitted.ranks else {"prediction": fitted.predict(rows)}
     if not fitted.regression:
         scores = np.asarray(fitted.decision_function(rows))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lupi.experiments.checks import check_data, frozen_grids, train_sizes
+from lupi.experiments.checks import check_data, check_validation, frozen_grids, train_sizes
 from lupi.experiments.facts import data_facts, environment, protocol_facts
 from lupi.experiments.final import fit_final
 from lupi.experiments.final import hard_examples as name_hard_examples
@@ -105,7 +105,10 @@ def compare(
     kernel="rbf",
     groups=None,
     test_only=None,
+    validation=None,
     standardize=True,
+    balanced=False,
+    max_test=2000,
     inner_folds=5,
     seed=0,
     n_jobs=1,
@@ -145,8 +148,15 @@ def compare(
     test_only : array-like of bool, shape (n_samples,), optional
         Rows of an official test set: all splits are tested on these, and trained on rows drawn from the others. Their
         privileged features may be missing.
+    validation : tuple of two arrays, optional
+        X and y of an official validation set: parameters are chosen by the score on it, not by cross-validation. Its rows
+        have no privileged features. Arrays only.
     standardize : bool, default=True
         Whether numeric columns are standardized with what the training rows say.
+    balanced : bool, default=False
+        Whether each split draws as many rows of every class as the rarest one has.
+    max_test : int, default=2000
+        At most so many of the other rows are used for the test.
     inner_folds : int, default=5
         Folds for the choice of parameters.
     seed : int, default=0
@@ -181,11 +191,18 @@ def compare(
     """
     data, classes, metric = check_data(X, y, privileged, groups, metric)
     n = len(data.y)
+    if balanced and (groups is not None or test_only is not None or metric == "r2"):
+        raise ValueError("`balanced` draws rows class by class; it needs classes, and no `groups` or `test_only`.")
+    if balanced:
+        counts = np.bincount(data.y)
+        n = len(counts) * int(counts.min())
     if test_only is not None:
         if groups is not None:
             raise ValueError("`test_only` fixes the test rows already; leave out `groups`.")
         data = replace(data, test_only=np.asarray(test_only, dtype=bool))
         n = int((~data.test_only).sum()) + 4  # four more than there are to train on: all of those may be used
+    if validation is not None:
+        data = replace(data, validation=check_validation(*validation, data, classes))
     protocol = Protocol(
         metric=metric,
         n_splits=n_splits,
@@ -194,6 +211,8 @@ def compare(
         kernel=kernel,
         seed=seed,
         standardize=standardize,
+        balanced=balanced,
+        max_test=max_test,
         grids=frozen_grids(grids or {}),
     )
     chosen = choose_methods(methods, metric, 0 if classes is None else len(classes))
@@ -201,7 +220,7 @@ def compare(
         if name not in chosen:
             raise ValueError(f"`grids` names {name!r}, which is not among the methods {', '.join(chosen)}.")
     split_rows(protocol, 0, data.y, data.groups, data.test_only)  # an impossible split is better noticed at once
-    digest = data_digest(data.X, data.y, data.privileged, data.groups, data.test_only)
+    digest = data_digest(data.X, data.y, data.privileged, data.groups, data.test_only, *(data.validation or ()))
     units = plan(protocol, chosen)
     fingerprint = protocol.fingerprint(digest)
     if store is not None and Path(store).is_dir():

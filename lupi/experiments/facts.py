@@ -28,6 +28,7 @@ def protocol_facts(protocol):
         "seed": protocol.seed,
         "max_test": protocol.max_test,
         "standardize": protocol.standardize,
+        "balanced": protocol.balanced,
         "grids": {name: {key: list(values) for key, values in grid} for name, grid in protocol.grids},
     }
 

@@ -113,7 +113,35 @@ def split_bars(row, plain, metric):
     str
         SVG.
     """
-    differences = np.sort(100 * (np.array(row["scores"]) - np.array(plain["scores"])))[::-1]
+    counts = f"{row['gain']['wins']} splits won, {row['gain']['losses']} lost, {row['gain']['ties']} equal; "
+    return difference_bars(
+        100 * (np.array(row["scores"]) - np.array(plain["scores"])),
+        caption=f"{row['title']} minus {plain['title']}, points; one bar a split",
+        title=f"{row['title']} against {plain['title']}, split by split, points of {metric}",
+        counts=counts,
+    )
+
+
+def difference_bars(differences, *, caption, title, counts=""):
+    """Differences as bars, the largest first.
+
+    Parameters
+    ----------
+    differences : array-like
+        In points.
+    caption : str
+        Text below the bars.
+    title : str
+        Title of the figure, for those who cannot see it.
+    counts : str
+        Begins the figure's description.
+
+    Returns
+    -------
+    str
+        SVG.
+    """
+    differences = np.sort(np.asarray(differences, dtype=float))[::-1]
     low, high = min(0.0, differences.min()), max(0.0, differences.max())
     low, high = (low, high) if high > low else (-1.0, 1.0)
     top, bottom, left = 10, 190, 52
@@ -133,25 +161,29 @@ def split_bars(row, plain, metric):
             f'<rect x="{left + k * step + 0.1 * step:.1f}" y="{y0:.1f}" width="{0.8 * step:.1f}" '
             f'height="{max(y1 - y0, 0.5):.1f}" class="{css}"/>'
         )
-    body.append(
-        _text(
-            left,
-            bottom + 22,
-            f"{row['title']} minus {plain['title']}, points; one bar a split",
-            css="small",
-        )
-    )
-    description = (
-        f"{row['gain']['wins']} splits won, {row['gain']['losses']} lost, {row['gain']['ties']} equal; "
-        f"from {differences[-1]:+.2f} to {differences[0]:+.2f} points."
-    )
-    return _svg(
-        bottom + 32,
-        f"{row['title']} against {plain['title']}, split by split, points of {metric}",
-        description,
-        body,
-        "splits",
-    )
+    body.append(_text(left, bottom + 22, caption, css="small"))
+    description = f"{counts}from {differences[-1]:+.2f} to {differences[0]:+.2f} points."
+    return _svg(bottom + 32, title, description, body, "splits")
+
+
+# The colours that the report's page gives to its figures.
+_STYLE = (
+    "text { font: 14px sans-serif; fill: #1f2328; } text.small { font-size: 12.5px; fill: #57606a; } "
+    ".grid { stroke: #d0d7de; } .zero { stroke: #1f2328; } .real { fill: #1b6ca8; } .negative { fill: #b3541e; }"
+)
+
+
+def standalone(svg):
+    """A figure as a file of its own: with the name space, a white ground and the colours that a page would give it.
+
+    Examples
+    --------
+    >>> standalone('<svg viewBox="0 0 1 1"><title>t</title></svg>')[:38]
+    '<svg xmlns="http://www.w3.org/2000/svg'
+    """
+    head, body = svg.split(">", 1)
+    head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg" style="background: #fff"', 1)
+    return f"{head}><style>{_STYLE}</style>{body}"
 
 
 def learning_curve(sizes, metric):

@@ -13,7 +13,6 @@ from lupi.estimators.distillation import Distillation
 from lupi.estimators.knowledge_transfer import KnowledgeTransfer
 from lupi.estimators.rank_svm import RankSVM
 from lupi.estimators.rank_transfer import RankTransfer
-from lupi.estimators.rank_transfer_cv import RankTransferCV
 from lupi.estimators.svm2_plus import SVM2Plus
 from lupi.estimators.svm_2k import SVM2K
 from lupi.estimators.svm_plus import SVMPlus
@@ -45,11 +44,10 @@ class Method:
         The method it becomes without privileged features: its control "privileged off". Empty for a plain method.
     reference : bool
         Whether it is trained *and tested* on the privileged features: no method for use, but what they are worth.
-    search : callable or None
-        From (kernel, seed, grid, folds) to an estimator that searches the whole grid at less cost than one fit for each
-        candidate, with the attributes `best_params_` and `best_score_`. It measures average precision.
     tasks : tuple of str
         "classification", "regression", "ranking" (metrics of scores, two classes).
+    by_name : bool
+        Whether it takes part only if it is asked for.
     """
 
     name: str
@@ -58,8 +56,8 @@ class Method:
     grid: dict
     plain: str = ""
     reference: bool = False
-    search: Callable | None = None
     tasks: tuple[str, ...] = ("classification",)
+    by_name: bool = False
 
     @property
     def privileged(self):
@@ -69,6 +67,10 @@ class Method:
 
 def _svm(kernel, seed, regression):
     return SVR(kernel=kernel) if regression else SVMPlus(kernel=kernel)
+
+
+def _rank_svm(kernel, seed, regression):
+    return RankSVM(kernel=kernel, random_state=seed)
 
 
 def _kernels(kernel):
@@ -84,10 +86,6 @@ def _distillation(kernel, seed, regression):
     return Distillation(_svm(kernel, seed, regression), teacher)
 
 
-def _rank_search(kernel, seed, grid, folds):
-    return RankTransferCV(grid["C"], grid["C_privileged"], cv=folds, **_kernels(kernel), random_state=seed)
-
-
 BOTH = ("classification", "regression")
 METHODS = {
     method.name: method
@@ -97,7 +95,7 @@ METHODS = {
         Method(
             "ranksvm",
             "rank SVM",
-            lambda k, s, r: RankSVM(kernel=k, random_state=s),
+            _rank_svm,
             {"C": FINE_PAIRS},
             tasks=("ranking",),
         ),
@@ -110,7 +108,6 @@ METHODS = {
             lambda k, s, r: RankTransfer(**_kernels(k), random_state=s),
             {"C": COARSE_PAIRS, "C_privileged": (1e-3, 1e-2, 1e-1)},
             plain="ranksvm",
-            search=_rank_search,
             tasks=("ranking",),
         ),
         Method(
@@ -130,6 +127,15 @@ METHODS = {
             tasks=BOTH,
         ),
         Method("reference", "privileged only (reference)", _svm, {"C": FINE}, reference=True, tasks=BOTH),
+        Method(
+            "rankreference",
+            "privileged only, rank SVM (reference)",
+            _rank_svm,
+            {"C": FINE_PAIRS},
+            reference=True,
+            tasks=("ranking",),
+            by_name=True,
+        ),
     )
 }
 
@@ -162,7 +168,7 @@ def choose_methods(names, metric, n_classes):
         possible.add("ranking")
     allowed = [name for name, method in METHODS.items() if possible & set(method.tasks)]
     if names is None:
-        return tuple(allowed)
+        return tuple(name for name in allowed if not METHODS[name].by_name)
     for name in names:
         if name not in METHODS:
             raise ValueError(f"no method is called {name!r}; the methods are {', '.join(METHODS)}.")

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from lupi.estimators._meta import StudentMethods, student_fitter
+from lupi.estimators._path import fit_path
 from lupi.estimators.rank_svm import RankSVM
 from lupi.estimators.rank_transfer import RankTransfer
 from lupi.estimators.rank_transfer_cv import RankTransferCV
@@ -57,8 +58,9 @@ def _fits(estimator, grid, X, y, privileged):
         yield from _student_fits(estimator, grid, X, y, privileged)
         return
     extra = {} if privileged is None else {"privileged": privileged}
-    for index, params in enumerate(grid):
-        yield index, lambda params=params: clone(estimator).set_params(**params).fit(X, y, **extra)
+    for index, model in enumerate(fit_path(estimator, grid, X, y, **extra)):
+        if not isinstance(model, ValueError):
+            yield index, lambda model=model: model
 
 
 def _student_fits(estimator, grid, X, y, privileged):

@@ -36,6 +36,8 @@ class Protocol:
         At most so many test rows are scored; the others wait outside.
     standardize : bool
         Whether numbers are standardized (with what the training rows say); otherwise they stay as they are.
+    balanced : bool
+        Whether each split draws as many rows of every class as the rarest one has, for training and test alike.
     grids : tuple
         Grids that replace the built-in ones, as sorted (method, grid) pairs.
 
@@ -54,6 +56,7 @@ class Protocol:
     seed: int = 0
     max_test: int = 2000
     standardize: bool = True
+    balanced: bool = False
     grids: tuple = field(default=())
 
     def __post_init__(self):
@@ -110,7 +113,9 @@ def split_rows(protocol, split, y, groups=None, test_only=None):
             labels = None if stratify is None else y[pool]
             train, _ = train_test_split(pool, train_size=largest, stratify=labels, random_state=seed)
     elif groups is None:
-        train, test = train_test_split(np.arange(len(y)), train_size=largest, stratify=stratify, random_state=seed)
+        pool = _balanced_rows(y, seed) if protocol.balanced else np.arange(len(y))
+        labels = None if stratify is None else y[pool]
+        train, test = train_test_split(pool, train_size=largest, stratify=labels, random_state=seed)
     else:
         train, test = _group_split(largest, y, groups, stratify is not None, seed)
     trains = {}
@@ -124,6 +129,14 @@ def split_rows(protocol, split, y, groups=None, test_only=None):
         labels = None if stratify is None else y[test]
         test, _ = train_test_split(test, train_size=protocol.max_test, stratify=labels, random_state=seed)
     return trains, np.sort(test)
+
+
+def _balanced_rows(y, seed):
+    """As many rows of each class as the rarest one has."""
+    rng = np.random.default_rng(seed)
+    members = [np.flatnonzero(y == label) for label in np.unique(y)]
+    size = min(map(len, members))
+    return np.sort(np.concatenate([rng.permutation(rows)[:size] for rows in members]))
 
 
 def _group_split(size, y, groups, classification, seed):

@@ -98,7 +98,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     self.levels_[name] = sorted(ranked[:MAX_LEVELS])
         numbers = self._numbers(X)
         filled = np.isfinite(numbers)
-        self.medians_ = np.array([np.median(v[k]) if k.any() else 0.0 for v, k in zip(numbers.T, filled.T)])
+        self.medians_ = np.median(numbers, axis=0)
+        for k in np.flatnonzero(~filled.all(axis=0)):
+            self.medians_[k] = np.median(numbers[filled[:, k], k]) if filled[:, k].any() else 0.0
         numbers = np.where(filled, numbers, self.medians_)
         self.means_ = numbers.mean(axis=0)
         spread = numbers.std(axis=0)

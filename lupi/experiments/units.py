@@ -19,7 +19,7 @@ from lupi.experiments.methods import METHODS, candidates
 from lupi.experiments.metrics import METRICS, measure
 from lupi.experiments.paths import grid_scores
 from lupi.experiments.protocol import derived_seed, inner_folds, others_rows, split_rows
-from lupi.experiments.tabular import TableEncoder, TabularModel, empty_rows, encode_privileged, is_frame, take
+from lupi.experiments.tabular import TableEncoder, TabularModel, empty_rows, encode_privileged, take
 
 
 class Unit(NamedTuple):
@@ -38,18 +38,22 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class Data:
-    """The rows of a comparison: tables (arrays or frames), encoded target, groups, and rows that only serve as test."""
+    """The rows of a comparison: tables (arrays or frames), encoded target, groups, and rows that only serve as test.
+
+    `validation` is (X, y) of further rows on which parameters are chosen, in place of cross-validation.
+    """
 
     X: object
     y: np.ndarray
     privileged: object
     groups: np.ndarray | None = None
     test_only: np.ndarray | None = None
+    validation: tuple[np.ndarray, np.ndarray] | None = None
 
     def rows(self, rows):
         """The same for some rows."""
         groups = None if self.groups is None else self.groups[rows]
-        return Data(take(self.X, rows), self.y[rows], take(self.privileged, rows), groups)
+        return Data(take(self.X, rows), self.y[rows], take(self.privileged, rows), groups, None, self.validation)
 
 
 def plan(protocol, methods):
@@ -135,31 +139,29 @@ def fit_best(method, protocol, split, train, control=""):
     best, score = grid[0], None
     if len(grid) > 1:
         folds = inner_folds(protocol, split, train.y, train.groups)
-        if _whole_grid_at_once(method, protocol, X, Z):
-            search = method.search(
-                protocol.kernel, seed, candidates(method, dict(protocol.grids), protocol.kernel), folds
-            )
-            search.fit(X, train.y, privileged=Z)
-            best, score = search.best_params_, search.best_score_
-        else:
-            scores = [_fold_scores(protocol, estimator, grid, X, train.y, Z, *fold) for fold in folds]
-            # A fold on which nothing could be measured, e.g. one of groups of a single class, chooses nothing.
-            scores = np.array([fold for fold in scores if not np.isnan(fold).all()] or scores[:1]).mean(axis=0)
-            if np.isnan(scores).all():
-                raise ValueError("no candidate of the grid could be fitted on every inner fold.")
-            index = int(np.nanargmax(scores))
-            best, score = grid[index], float(scores[index])
+        rows = (X, train.y, Z)
+        if train.validation:
+            rows, folds = _with_validation_rows(method, *rows, *train.validation)
+        scores = [_fold_scores(protocol, estimator, grid, *rows, *fold) for fold in folds]
+        # A fold on which nothing could be measured, e.g. one of groups of a single class, chooses nothing.
+        scores = np.array([fold for fold in scores if not np.isnan(fold).all()] or scores[:1]).mean(axis=0)
+        if np.isnan(scores).all():
+            raise ValueError("no candidate of the grid could be fitted on every inner fold.")
+        index = int(np.nanargmax(scores))
+        best, score = grid[index], float(scores[index])
     model = TabularModel(clone(estimator).set_params(**best), regression, protocol.standardize)
     model.fit(X, train.y, privileged=Z)
     return model, best, score
 
 
-def _whole_grid_at_once(method, protocol, X, Z):
-    """Whether the method's own search sees what the folds would: nothing is learned from the rows by the encoders."""
-    if method.search is None or protocol.metric != "ap" or protocol.standardize or is_frame(X) or is_frame(Z):
-        return False
-    grid = candidates(method, dict(protocol.grids), protocol.kernel)
-    return set(grid) == set(method.grid) and bool(np.isfinite(X).all() and np.isfinite(Z).all())
+def _with_validation_rows(method, X, y, Z, X_validation, y_validation):
+    """The training rows followed by the validation rows, and the one fold that trains on these and scores on those."""
+    if method.reference:
+        raise ValueError("validation rows have no privileged features, which the reference needs.")
+    n, m = len(y), len(y_validation)
+    if Z is not None:
+        Z = np.vstack([Z, np.full((m, Z.shape[1]), np.nan)])
+    return (np.vstack([X, X_validation]), np.concatenate([y, y_validation]), Z), [(np.arange(n), np.arange(n, n + m))]
 
 
 def _rotated(protocol, train, test):

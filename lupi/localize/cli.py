@@ -105,9 +105,7 @@ def fit(
 
 @app.command()
 def predict(
-    model: Annotated[
-        Path, typer.Argument(help="A model of `lupi localize fit`. Models are pickles: open only your own.")
-    ],
+    model: Annotated[Path, typer.Argument(help="A model of `lupi localize fit`.")],
     images: Annotated[list[Path], typer.Argument(help="Images, or folders of images.")],
     output: Annotated[
         Path | None,
@@ -137,9 +135,7 @@ def predict(
 
 @app.command()
 def evaluate(
-    model: Annotated[
-        Path, typer.Argument(help="A model of `lupi localize fit`. Models are pickles: open only your own.")
-    ],
+    model: Annotated[Path, typer.Argument(help="A model of `lupi localize fit`.")],
     data: _Data,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Gallery page with predicted and true boxes.")

@@ -5,21 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import sys
 import warnings
 from pathlib import Path
 
-import joblib
 import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
+from sklearn.utils.validation import check_is_fitted
 
 from lupi.datasets.localization import load_localization
 from lupi.localize.localizer import Localizer
 from lupi.localize.methods import METHODS
 from lupi.localize.search import paper_grid, search_parameters
+from lupi.persistence import load, save
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 
@@ -34,6 +34,9 @@ def guarded(command, **options):
         except (ValueError, OSError, ImportError) as error:
             typer.echo(f"Error: {error}", err=True)
             raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            typer.echo("\nStopped; what was finished is kept, the same command goes on from there.", err=True)
+            raise typer.Exit(130) from None
 
 
 def fit_command(data, layout, output, privileged, search, validation, parameters):
@@ -68,27 +71,24 @@ def fit_command(data, layout, output, privileged, search, validation, parameters
         typer.echo(f"Best of {len(table)}: {chosen}; mean overlap {100 * best['mean_overlap']:.1f}% on validation.")
     else:
         localizer.fit(found.images, found.boxes, privileged=known)
-    joblib.dump({"localizer": localizer, "search": table}, partial_file(output))
-    os.replace(partial_file(output), output)
+    # The combinations that were tried stay with the model, so that anybody can see how it was chosen.
+    localizer.search_ = table
+    save(localizer, output)
     typer.echo(f"{output}: {parameters['method']}, relative duality gap {localizer.model_.dual_gap_:.2g}.")
-
-
-def partial_file(path):
-    """Where a file grows until it is complete."""
-    return path.with_name(f".{path.name}.part")
 
 
 def _pick(values, rows):
     return [values[i] for i in rows] if isinstance(values, list) else values[rows]
 
 
-def _load(model, settings):
-    if not model.is_file():
-        raise ValueError(f"{model}: no such model file.")
+def _load(path, settings):
     try:
-        localizer = joblib.load(model)["localizer"]
-    except Exception as error:
-        raise ValueError(f"{model}: not a model of `lupi localize fit` ({error}).") from None
+        localizer = load(path)
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such model file; `lupi localize fit` writes one.") from None
+    if not isinstance(localizer, Localizer):
+        raise ValueError(f"{path} holds a {type(localizer).__name__}; expected a model of `lupi localize fit`.")
+    check_is_fitted(localizer, "model_")
     localizer.bag_.set_params(**settings, verbose=sys.stderr.isatty())
     return localizer
 

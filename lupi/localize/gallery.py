@@ -18,7 +18,8 @@ h1 { font-size: 1.4rem; margin: 0 0 .5rem; }
 .legend span { border-bottom: 3px solid #eb7814; margin-right: 1.2rem; }
 .legend span + span { border-bottom: 3px dashed #2878e1; }
 .bar { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: center; margin: 1rem 0; }
-select, input { font: inherit; padding: .25rem; max-width: 100%; }
+.bar label { display: flex; gap: .4rem; align-items: center; min-width: 0; max-width: 100%; }
+select { font: inherit; padding: .25rem; min-width: 0; }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 220px), 1fr)); gap: .8rem;
   padding: 0; margin: 0; }
 .cards li { list-style: none; border: 1px solid var(--line); border-radius: 6px; overflow: hidden; }

@@ -76,6 +76,13 @@ class Localizer(BaseEstimator):
         Fitted vocabulary.
     model_ : estimator
         Fitted learner; ``model_.dual_gap_`` certifies it.
+    search_ : list of dict or None
+        In models of ``lupi localize fit``: the combinations that ``--search`` tried, with their results.
+
+    Notes
+    -----
+    :func:`lupi.save` and :func:`lupi.load` keep a fitted localizer in a file without pickle; the file holds no masks, attributes,
+    privileged words or folders of the machine.
 
     Examples
     --------
@@ -93,6 +100,7 @@ class Localizer(BaseEstimator):
     """
 
     __metadata_request__fit = {"privileged": True}
+    _places_in = ("cache",)
 
     _parameter_constraints = {
         "method": [StrOptions(set(METHODS))],
@@ -174,13 +182,16 @@ class Localizer(BaseEstimator):
         """
         return self.fit_words(self.training_words(images, boxes, privileged))
 
-    def training_words(self, images, boxes, privileged=None) -> TrainingWords:
-        """Fit the vocabulary and turn the training data into words; the part of ``fit`` that no parameter search repeats."""
+    def training_words(self, images, boxes, privileged=None, vocabulary_images=None) -> TrainingWords:
+        """Fit the vocabulary and turn the training data into words; the part of ``fit`` that no parameter search repeats.
+
+        The vocabulary is made from ``vocabulary_images``, which need no boxes; None: from the training images.
+        """
         images, boxes = list(images), list(boxes)
         if len(images) != len(boxes):
             raise ValueError(f"images and boxes must have the same length, got {len(images)} and {len(boxes)}.")
         masks, attributes = _check_privileged(privileged, len(images))
-        self.bag_ = self._bag(self.n_words).fit(images)
+        self.bag_ = self._bag(self.n_words).fit(images if vocabulary_images is None else vocabulary_images)
         words = self.bag_.transform(images)
         keep = [i for i, found in enumerate(words) if found is not None]
         X = [words[i] for i in keep]

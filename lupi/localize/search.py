@@ -31,7 +31,17 @@ def paper_grid(method, n=4):
 
 
 def search_parameters(
-    localizer, images, boxes, privileged=None, *, validation, grid=None, store=None, n_jobs=None, verbose=False
+    localizer,
+    images,
+    boxes,
+    privileged=None,
+    *,
+    validation,
+    grid=None,
+    vocabulary_images=None,
+    store=None,
+    n_jobs=None,
+    verbose=False,
 ):
     """Try every combination of a grid and fit a localizer with the best one.
 
@@ -48,6 +58,8 @@ def search_parameters(
         Where combinations are compared.
     grid : dict of name -> list, or None, default=None
         None takes :func:`paper_grid`.
+    vocabulary_images : sequence or None, default=None
+        Images that the vocabulary is made from; None: the training images.
     store : path or None, default=None
         Folder in which finished combinations are kept, keyed by data and parameters (needs an integer ``random_state``).
     n_jobs : int or None, default=None
@@ -68,7 +80,7 @@ def search_parameters(
         known = ", ".join(METHODS[localizer.method].parameters)
         raise ValueError(f"grid must hold values for parameters of {localizer.method!r} ({known}), got {sorted(grid)}.")
     chosen = clone(localizer)
-    words = chosen.training_words(images, boxes, privileged)
+    words = chosen.training_words(images, boxes, privileged, vocabulary_images)
     held_out = list(zip(chosen.bag_.transform(validation[0]), validation[1]))
     held_out = [(x, y) for x, y in held_out if x is not None]
     # Without a fixed seed two runs differ, and a stored cell of one would not belong to the other.

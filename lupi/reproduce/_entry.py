@@ -6,8 +6,12 @@ import csv
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
+
+from lupi.experiments.facts import environment
+from lupi.persistence import strict_json, write_atomically
 
 
 @dataclass(frozen=True)
@@ -67,3 +71,18 @@ def beside(row, paper, name):
     theirs, their_error = float(paper[name]), float(paper[f"{name}_se"])
     agree = abs(ours - theirs) <= 2 * np.hypot(error, their_error)
     return f"{ours:.2f} ± {error:.2f} / {theirs:.2f}{'*' if agree else ' '}"
+
+
+def write_result(folder, name, **facts):
+    """Write what an entry measured as `result.json`, with date and versions.
+
+    Parameters
+    ----------
+    folder : path-like
+    name : str
+        The entry.
+    **facts : object
+        Numbers that are not finite are written as words.
+    """
+    content = {"entry": name, "environment": environment(), **facts}
+    write_atomically(Path(folder) / "result.json", (strict_json(content, indent=1) + "\n").encode())

@@ -7,10 +7,12 @@ from pathlib import Path
 from rich.console import Console
 
 from lupi.experiments.commands import progress_bar
-from lupi.reproduce import celik, localization, mnist_plus, sharmanska, xu
+from lupi.reproduce import celik, feyereisl, mnist_plus, sharmanska, sharmanska_substitutes, sun, xu
 
 ENTRIES = {
-    entry.name: entry for module in (mnist_plus, sharmanska, xu, localization, celik) for entry in module.ENTRIES
+    entry.name: entry
+    for module in (mnist_plus, sharmanska, sharmanska_substitutes, xu, sun, feyereisl, celik)
+    for entry in module.ENTRIES
 }
 
 

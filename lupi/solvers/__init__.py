@@ -1,6 +1,6 @@
 """How it is solved: one file a solver, one registry, one ``Solution``."""
 
-from lupi.solvers.auto import solve_auto
+from lupi.solvers.auto import solve_auto, solve_near
 from lupi.solvers.decomposition import solve_decomposition
 from lupi.solvers.interior_point import solve_interior_point
 from lupi.solvers.reference import solve_reference
@@ -16,4 +16,4 @@ SOLVERS = {
     "reference": solve_reference,
 }
 
-__all__ = ["SOLVERS", "Solution"]
+__all__ = ["SOLVERS", "Solution", "solve_near"]

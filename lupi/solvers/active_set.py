@@ -12,6 +12,8 @@ from lupi.solvers.solution import Solution
 
 # Relative size of the proximal term that keeps singular systems solvable; repeated steps remove its effect.
 PROXIMAL = 1e-11
+# After so many rounds without fewer corrections of the guess than ever before, it goes in circles.
+PATIENCE = 3
 
 
 def polish(
@@ -41,7 +43,8 @@ def polish(
     at_lower, at_upper = (x <= problem.lower, x >= problem.upper) if guess is None else guess
     E, total = problem.coef[problem.biased], problem.total[problem.biased]
     scale = float(np.max(np.abs(x), initial=0.0)) or 1.0
-    done = 0
+    done = stuck = 0
+    fewest = len(x) + 1
     for done in range(1, max_iter + 1):
         free = np.flatnonzero(~(at_lower | at_upper))
         x[at_lower], x[at_upper] = problem.lower[at_lower], problem.upper[at_upper]
@@ -65,6 +68,11 @@ def polish(
             x = np.where(x >= problem.upper - grain, problem.upper, x)
             polished = Solution.certify(problem, x, done, True, f"{start.solver}+active_set")
             return polished.better(start)
+        corrections = int(np.sum(release | below | above))
+        stuck = 0 if corrections < fewest else stuck + 1
+        fewest = min(fewest, corrections)
+        if stuck >= PATIENCE:
+            break
         at_lower = (at_lower & ~release) | below
         at_upper = (at_upper & ~release) | above
     return replace(start, n_iter=start.n_iter + done)

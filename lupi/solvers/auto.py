@@ -11,7 +11,7 @@ from lupi.solvers.active_set import polish
 from lupi.solvers.decomposition import solve_decomposition
 from lupi.solvers.interior_point import solve_interior_point
 from lupi.solvers.newton_systems import few_features
-from lupi.solvers.smo import solve_smo
+from lupi.solvers.smo import solve_smo, start_point
 from lupi.solvers.solution import Solution
 
 # A tolerance below this is met by SMO to this one, followed by active-set steps.
@@ -20,6 +20,8 @@ LOOSE = 1e-3
 SMALL = 200
 # Beyond this many variables a factorization would cost more memory and time than further SMO steps.
 MOST_FACTORIZED = 8000
+# With this many free variables a few factorizations take less time than SMO from scratch.
+MOST_FACTORIZED_FREELY = 1000
 
 
 def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
@@ -42,10 +44,63 @@ def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> S
         return _finish(problem, solve_interior_point(problem, tol=min(tol, 1e-6), max_iter=max_iter), tol, max_iter)
     if not pairwise:
         return solve_interior_point(problem, tol=tol, max_iter=max_iter)
-    budget = max(20_000, 40 * problem.n_examples)
+    budget = _smo_budget(problem.n_examples)
     budget = budget if max_iter < 0 else min(budget, max_iter)
     solution = solve_smo(problem, tol=max(tol, LOOSE), max_iter=budget)
     return _finish(problem, solution, tol, max_iter)
+
+
+# Up to here an interior point takes some 20 milliseconds whatever the prices are: where a neighbour's bounds do not help in a
+# two-space problem, SMO does not either.
+FEW_VARIABLES = 600
+# Rounds from a neighbour's active set; where more are needed, the sets have little in common.
+ROUNDS_FROM_NEIGHBOUR = 8
+
+
+def solve_near(problem: KernelQP, neighbour: KernelQP, solved: Solution, *, tol: float = 1e-3) -> Solution | None:
+    """Solve from the solution of a problem with the same examples and other prices, as in a grid search.
+
+    The neighbour's active bounds are the first guess of active-set steps. Nothing is taken on trust: the certificate is
+    computed from the new point alone.
+
+    Parameters
+    ----------
+    problem : KernelQP
+    neighbour : KernelQP
+        The problem that was solved.
+    solved : Solution
+        Its solution.
+    tol : float
+        Largest violation of the optimality conditions.
+
+    Returns
+    -------
+    Solution or None
+        None where the guess is of no use: solve from scratch then.
+    """
+    if any(space.on_demand for space in problem.spaces) or len(solved.x) != problem.n_variables:
+        return None
+    free = int(np.sum((solved.x > neighbour.lower) & (solved.x < neighbour.upper)))
+    if free > MOST_FACTORIZED_FREELY or not solved.converged:
+        return None
+    guess = (solved.x <= neighbour.lower, solved.x >= neighbour.upper)
+    start = Solution.certify(problem, start_point(problem), 0, False, "neighbour")
+    start = replace(start, x=np.clip(solved.x, problem.lower, problem.upper))
+    found = polish(problem, start, guess=guess, max_iter=ROUNDS_FROM_NEIGHBOUR)
+    usable = _exact(found) and _good(found, tol)
+    if not usable and isinstance(problem, TwoSpaceDual) and problem.n_variables <= FEW_VARIABLES:
+        found = solve_interior_point(problem, tol=tol)
+        usable = _good(found, tol)
+    return replace(found, converged=True) if usable and not problem.diverges(found.x) else None
+
+
+def _smo_budget(n: int) -> int:
+    """Steps that cost about as much as active-set steps would.
+
+    A round of these costs n^3, an SMO step n: small problems should turn to them early. Beyond n = 640 the number of
+    steps that usually suffice counts.
+    """
+    return min(40 * n, max(1000, n * n // 16))
 
 
 def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> Solution:
@@ -71,7 +126,7 @@ def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) ->
     # Where even the interior point ran out of digits, SMO would not find more.
     if isinstance(problem, OneSpaceDual | TwoSpaceDual) and solution.certificate.gap > 1e-4:
         more = solve_smo(
-            problem, tol=tol, max_iter=50 * max(20_000, 40 * problem.n_examples) if max_iter < 0 else max_iter
+            problem, tol=tol, max_iter=max(1_000_000, 2000 * problem.n_examples) if max_iter < 0 else max_iter
         )
         solution = more.better(solution)
     return replace(solution, converged=_good(solution, tol))

@@ -13,6 +13,8 @@ from lupi.solvers.newton_systems import few_features, newton_system
 from lupi.solvers.solution import Solution
 
 MAX_STEPS = 100
+# An iterate that is worse than the best one by this factor has lost its digits, and will not find them again.
+LOST = 1e4
 
 # Changes of the variables, explicit weights, intercepts, and multipliers of the lower and upper bounds.
 Direction = tuple[np.ndarray, dict[int, np.ndarray], np.ndarray, np.ndarray, np.ndarray]
@@ -44,6 +46,7 @@ def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int 
             converged = iterate.advance(goal)
         except LinAlgError:
             break
+    iterate.return_to_best()
     x = np.clip(iterate.x, problem.lower, problem.upper)
     rough = Solution.certify(problem, x, steps, converged, "interior_point", iterate.biases_of(problem))
     finished = polish(problem, rough, guess=iterate.active_bounds(), max_iter=6)
@@ -84,8 +87,10 @@ class _Iterate:
         force = max(1.0, float(np.max(np.abs(self._gradient(problem.expansions(self.x))))))
         self.z_below *= force
         self.z_above *= force
-        self.stalled = False
+        self.stalled = self.lost = False
         self.last_step = 1.0
+        self.best_merit = np.inf
+        self.best: dict[str, object] = {}
 
     def biases_of(self, problem: KernelQP) -> np.ndarray:
         """Intercepts in the order of the problem that was asked for (merging drops only spaces without one)."""
@@ -133,6 +138,9 @@ class _Iterate:
         size = abs(float(problem.p @ self.x)) + 1e-300
         unmet = max((float(np.max(np.abs(v), initial=0.0)) for v in feature_residual.values()), default=0.0)
         scale = max(1.0, float(np.max(np.abs(self.x))))
+        self._remember(
+            max(complementarity / size, float(np.max(np.abs(r))), (unmet + float(np.max(np.abs(e)))) / scale)
+        )
         if (
             complementarity <= goal * size
             and np.max(np.abs(r)) <= 1e-7
@@ -157,9 +165,21 @@ class _Iterate:
         )
         length = min(1.0, 0.995 * self._room(direction))
         self._move(direction, length)
-        self.stalled = length < 1e-10 and self.last_step < 1e-10
+        self.stalled = self.lost or (length < 1e-10 and self.last_step < 1e-10)
         self.last_step = length
         return False
+
+    def _remember(self, merit: float) -> None:
+        """Keep the best iterate so far; out of digits, the next ones may be far worse."""
+        if merit < self.best_merit:
+            self.best_merit = merit
+            self.best = {"x": self.x, "below": self.below, "above": self.above, "biases": self.biases}
+            self.best |= {"z_below": self.z_below, "z_above": self.z_above, "weights": dict(self.weights)}
+        self.lost = merit > LOST * self.best_merit
+
+    def return_to_best(self) -> None:
+        """Go back to the best iterate."""
+        vars(self).update(self.best)
 
     def _feature_residual(self, m: int, beta: np.ndarray, e: float) -> np.ndarray:
         features, weights = self.system.features[m], self.weights[m]

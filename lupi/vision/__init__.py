@@ -17,6 +17,7 @@ _PUBLIC = {
     "attribute_words": "privileged_words",
     "join_words": "privileged_words",
     "mask_box": "privileged_words",
+    "word_histograms": "histograms",
 }
 
 __all__ = ["Box", "WordImage", *_PUBLIC]

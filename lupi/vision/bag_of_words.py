@@ -13,62 +13,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.vision.descriptors import DETECTORS, Points, describe, detector_version
-from lupi.vision.geometry import WordImage
-from lupi.vision.images import ImageReadError, read_image, source_digest, source_name
+from lupi.vision.descriptors import DETECTORS, detector_version
+from lupi.vision.extraction import sampled_descriptors, stored_sample, stored_words, word_image
+from lupi.vision.images import ImageReadError, source_name
 from lupi.vision.parallel import run_all
 from lupi.vision.store import Store, digest_of
-
-# Part of every key: results of an older way of computing must not be taken for new ones.
-_FORMAT = "points 1"
-
-
-def cached_points(source, *, detector, options, version, folder, digest=None) -> tuple[str, Points]:
-    """Digest and described points of a source, from the store if it has them."""
-    store = Store(folder)
-    digest = source_digest(source) if digest is None else digest
-    key = digest_of(_FORMAT, digest, detector, options, version)
-    stored = store.load_arrays(key)
-    if stored is not None and set(stored) == {"rows", "cols", "descriptors", "shape"}:
-        shape = tuple(stored.pop("shape").tolist())
-        return digest, Points(**stored, shape=shape)
-    points = describe(read_image(source), detector, **options)
-    store.save_arrays(key, **points._replace(shape=np.array(points.shape))._asdict())
-    return digest, points
-
-
-def _sampled_points(item, *, per_image, **how):
-    """Digest and at most `per_image` descriptors, drawn with the item's own seed: the order of work does not matter."""
-    source, seed = item
-    digest, points = cached_points(source, **how)
-    n = len(points.rows)
-    if n > per_image:
-        chosen = np.sort(np.random.RandomState(seed).choice(n, per_image, replace=False))
-        return digest, points.descriptors[chosen]
-    return digest, points.descriptors
-
-
-def nearest(descriptors, vocabulary):
-    """Row of the nearest centre of each descriptor."""
-    # One matrix product. scikit-learn's search would start its own threads in each of ours, which then wait for each other.
-    half = 0.5 * np.einsum("ij,ij->i", vocabulary, vocabulary)
-    return (half - descriptors @ vocabulary.T).argmin(axis=1)
-
-
-def _word_image(source, *, vocabulary, vocabulary_digest, **how):
-    store = Store(how["folder"])
-    digest = source_digest(source)
-    if store.folder is not None:
-        key = digest_of("words 1", digest, how["detector"], how["options"], how["version"], vocabulary_digest)
-        stored = store.load_arrays(key)
-        if stored is not None and set(stored) == {"points", "shape"}:
-            return WordImage(*stored["points"], tuple(stored["shape"].tolist()))
-    _, points = cached_points(source, **how, digest=digest)
-    words = nearest(points.descriptors, vocabulary)
-    if store.folder is not None:
-        table = np.array([points.rows, points.cols, words], dtype=np.int32)
-        store.save_arrays(key, points=table, shape=np.array(points.shape))
-    return WordImage(points.rows, points.cols, words, points.shape)
 
 
 class BagOfVisualWords(TransformerMixin, BaseEstimator):
@@ -95,7 +44,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         What to do with images that cannot be read, after all others are done: raise one error that names them all, or warn and
         go on; ``transform`` then returns None in their places.
     n_jobs : int or None, default=None
-        Threads; -1 takes all cores. The detectors release the interpreter lock.
+        Processes; -1 takes all cores. They start only if there is something to compute; what the cache has is read at once.
     verbose : bool, default=False
         Show progress and the remaining time on stderr.
     random_state : int, RandomState or None, default=None
@@ -122,6 +71,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
     >>> bag.transform(images)[0]
     WordImage(70 points, shape=(60, 80))
     """
+
+    _places_in = ("cache",)
 
     _parameter_constraints = {
         "n_words": [Interval(Integral, 1, None, closed="left")],
@@ -177,7 +128,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         version = detector_version(self.detector)
         return {"detector": self.detector, "options": options, "version": version, "folder": self.cache}
 
-    def _run(self, function, items, sources, description):
+    def _run(self, function, items, sources, description, lookup=None):
         """Outcomes' values; None for an unreadable source if those are to be skipped."""
         outcomes = run_all(
             function,
@@ -186,7 +137,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
             description=description,
             verbose=self.verbose,
             catch=(ImageReadError,),
-            prefer="threads",
+            lookup=None if self.cache is None else lookup,
         )
         failed = [
             outcome.error if source_name(source) in outcome.error else f"{source_name(source)}: {outcome.error}"
@@ -231,9 +182,10 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         if not images:
             raise ValueError("images is empty; a vocabulary needs at least one image.")
         seeds = rng.randint(0, 2**31 - 1, size=len(images))
-        sample = partial(_sampled_points, per_image=-(-self.n_descriptors // len(images)), **self._how())
-        found = self._run(sample, list(zip(images, seeds)), images, "Describing images")
-        found = [descriptors for _, descriptors in (pair for pair in found if pair is not None)]
+        how = {"per_image": -(-self.n_descriptors // len(images)), **self._how()}
+        sample, lookup = partial(sampled_descriptors, **how), partial(stored_sample, **how)
+        found = self._run(sample, list(zip(images, seeds)), images, "Describing images", lookup)
+        found = [descriptors for descriptors in found if descriptors is not None]
         descriptors = np.concatenate(found) if found else np.empty((0, 1), dtype=np.float32)
         if len(descriptors) < self.n_words:
             raise ValueError(
@@ -268,7 +220,6 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "vocabulary_")
         images = list(images)
-        word = partial(
-            _word_image, vocabulary=self.vocabulary_, vocabulary_digest=digest_of(self.vocabulary_), **self._how()
-        )
-        return self._run(word, images, images, "Finding words")
+        how = {"vocabulary_digest": digest_of(self.vocabulary_), **self._how()}
+        word, lookup = partial(word_image, vocabulary=self.vocabulary_, **how), partial(stored_words, **how)
+        return self._run(word, images, images, "Finding words", lookup)

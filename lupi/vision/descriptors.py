@@ -38,11 +38,28 @@ def _surf(grey, options):
     return found[:, 0], found[:, 1], found[:, 6:]
 
 
+def dense_scale(spacing) -> float:
+    """Scale of the points of a grid: mahotas' square root of the spacing, or a little more.
+
+    mahotas' wavelets are ``int(2 * scale + 0.5)`` pixels wide. With an odd width their halves differ by one row, so that they
+    answer to brightness, and a striped and a uniform region get nearly the same descriptor.
+
+    Examples
+    --------
+    >>> from lupi.vision.descriptors import dense_scale
+    >>> dense_scale(4), dense_scale(6)
+    (2.0, 2.75)
+    """
+    scale = float(np.sqrt(spacing))
+    width = int(2 * scale + 0.5)
+    return width / 2 + 0.25 if width % 2 else scale
+
+
 def _dense_surf(grey, options):
     from mahotas.features import surf
 
     spacing = options["spacing"]
-    scale = np.sqrt(spacing)
+    scale = dense_scale(spacing)
     # mahotas drops points whose patch leaves the image, about 16 scales from the border: words are wanted there, too.
     margin = int(np.ceil(16 * scale)) + 1
     rows, cols = (
@@ -139,7 +156,7 @@ def describe(image, detector, *, max_size=1024, threshold=0.1, max_points=1024, 
     return Points(
         np.clip(rows, 0, height - 1).astype(np.int32),
         np.clip(cols, 0, width - 1).astype(np.int32),
-        # A constant patch has no direction: 0 / 0 in its normalization. It gets the descriptor 0, a word of its own.
+        # A constant patch has no direction, and may be 0 / 0 after normalization: it gets the descriptor 0.
         np.nan_to_num(descriptors[keep].astype(np.float32), nan=0.0),
         (height, width),
     )

@@ -8,13 +8,14 @@ from sklearn.decomposition import PCA
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.vision.bag_of_words import BagOfVisualWords, cached_points
+from lupi.vision.bag_of_words import BagOfVisualWords
+from lupi.vision.extraction import cached_points
 
 
 def _fisher_row(source, how, projection, mixture):
     from skimage.feature import fisher_vector
 
-    _, points = cached_points(source, **how)
+    points = cached_points(source, **how)
     size = 2 * mixture.n_components * projection.n_components_ + mixture.n_components
     if not len(points.rows):
         return np.zeros(size)

@@ -136,8 +136,10 @@ def to_grey(image) -> np.ndarray:
     """
     if image.ndim == 2:
         return image
-    weights = np.array([19595, 38470, 7471], dtype=np.uint32)  # 0.299, 0.587, 0.114 in units of 2**-16
-    return ((image.astype(np.uint32) @ weights + 0x8000) >> 16).astype(np.uint8)
+    from PIL import Image
+
+    # 0.299, 0.587 and 0.114 in units of 2**-16, rounded.
+    return np.array(Image.fromarray(image).convert("L"))
 
 
 def read_mask(source, shape=None) -> np.ndarray:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
+from threadpoolctl import threadpool_limits
 
 
 class Outcome(NamedTuple):
@@ -45,8 +50,11 @@ def progress_bar(description, total, verbose):
         yield lambda: bar.advance(task)
 
 
-def run_all(function, items, *, n_jobs=None, description="", verbose=False, catch=(), prefer="processes"):
+def run_all(function, items, *, n_jobs=None, description="", verbose=False, catch=(), lookup=None):
     """``function(item)`` for every item, in order, as outcomes.
+
+    Work is done in processes, each with one BLAS thread, so that neither an interpreter lock nor threads of the linear algebra
+    stand in each other's way, and the number of workers does not change the last bit of a result.
 
     Parameters
     ----------
@@ -62,8 +70,9 @@ def run_all(function, items, *, n_jobs=None, description="", verbose=False, catc
         Whether to show it.
     catch : tuple of exception types
         These become an outcome with an error; the other items still run.
-    prefer : {"processes", "threads"}
-        Threads where the function releases the interpreter lock.
+    lookup : callable or None
+        Takes one item; the finished value if there is one, else None. Called first for all items, in this process: workers
+        start only for what is missing.
 
     Returns
     -------
@@ -75,13 +84,47 @@ def run_all(function, items, *, n_jobs=None, description="", verbose=False, catc
     >>> [outcome.value for outcome in run_all(abs, [-1, 2])]
     [1, 2]
     """
-    outcomes = []
+    items = list(items)
+    outcomes: list[Outcome | None] = [None] * len(items)
     with progress_bar(description, len(items), verbose) as advance:
-        jobs = (delayed(_guarded)(function, item, catch) for item in items)
-        for outcome in Parallel(n_jobs=n_jobs, prefer=prefer, return_as="generator")(jobs):
-            outcomes.append(outcome)
-            advance()
+        if lookup is not None:
+            for k, item in enumerate(items):
+                found = _guarded(lookup, item, catch)
+                if found.value is not None or found.error is not None:
+                    outcomes[k] = found
+                    advance()
+        missing = [k for k, outcome in enumerate(outcomes) if outcome is None]
+        if missing:
+            jobs = (delayed(_in_worker)(os.getpid(), function, items[k], catch) for k in missing)
+            workers = min(effective_n_jobs(n_jobs), len(missing))
+            # The first limit is that of the workers, the second that of this process, where one worker is enough.
+            with parallel_config("loky", inner_max_num_threads=1), threadpool_limits(1, user_api="blas"):
+                # Without memory maps: they would keep a copy of every large image in shared memory until the end.
+                found = Parallel(n_jobs=workers, return_as="generator", max_nbytes=None)(jobs)
+                for outcome, k in zip(found, missing):
+                    outcomes[k] = outcome
+                    advance()
     return outcomes
+
+
+def _in_worker(starter, function, item, catch):
+    if os.getpid() != starter:
+        _end_with(starter)
+    return _guarded(function, item, catch)
+
+
+@cache
+def _end_with(starter):
+    """Let this worker end soon after the process that started it: orphaned by `kill -9`, it would wait for work forever."""
+
+    def watch():
+        # An orphan gets another parent.
+        while os.getppid() == starter:
+            time.sleep(1.0)
+        os._exit(1)
+
+    if os.getppid() == starter:
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def _guarded(function, item, catch):
