@@ -153,6 +153,9 @@ def test_fit_a_regression(table, tmp_path):
         (("compare", "nothing.csv", "--target", "a", "--privileged", "b"), "there is no file nothing.csv"),
         (("compare", "TABLE", "--target", "ill"), "which are privileged (--privileged)"),
         (("compare", "TABLE", "--target", "sick", "--privileged", "z0"), "--target names the column 'sick'"),
+        (("compare", "TABLE", "--target", "Ill", "--privileged", "z0"), "do you mean 'ill'?"),
+        (("compare", "--target", "ill"), "--target: columns of which TABLE?"),
+        (("compare", "TABLE", "--target", "ill", "--privileged", "z0", "--train-size", "abc"), "--train-size is 'abc'"),
         (("compare", "TABLE", "--target", "ill", "--privileged", "w*"), "--privileged names the column 'w*'"),
         (("compare", "TABLE", "--target", "ill", "--privileged", "ill"), "is the target and cannot be privileged"),
         (("compare", "TABLE", "--target", "ill", "--privileged", "*"), "cannot be privileged"),
@@ -196,6 +199,39 @@ def test_separators(frame, tmp_path):
     (tmp_path / "b.csv").write_text("a\n1\n")
     with pytest.raises(ValueError, match="one column only"):
         read_table(tmp_path / "b.csv")
+
+
+def test_decimal_commas_and_dates(frame, tmp_path):
+    small = frame[["x0", "ill"]].assign(day=[f"2020-01-{1 + k % 28:02}" for k in range(80)], code="2020-02-31")
+    small.to_csv(tmp_path / "a.csv", sep=";", decimal=",", index=False)
+    read = read_table(tmp_path / "a.csv")
+    np.testing.assert_allclose(read["x0"], frame["x0"])
+    assert read["day"].dtype.kind == "M"
+    assert read["code"].dtype.kind != "M"  # there is no such day
+    small.to_csv(tmp_path / "b.csv", index=False)
+    assert read_table(tmp_path / "b.csv")["day"].equals(read["day"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"a,b,y\n1,2,0\n1,2,3,4\n", "the same number of fields in every line"),
+        ("gr\u00f6\u00dfe,b\n1,2\n".encode("latin-1"), "is not UTF-8 text"),
+        (b"a,b,y\n", "has no row with a value of the target 'y'"),
+        (b"a,b,y\n1,2,\n", "has no row with a value of the target 'y'"),
+        (b"a,b,y\n" + b"1,2,0\n2,3,1\n" * 6, "has 12 rows only"),
+        (b"a,b,y\n" + b"1,2,0\n2,3,0\n" * 20, "has one value only (0)"),
+        (b"a,b,y\n" + b"1,,0\n2,,1\n" * 20, "has no value at all"),
+    ],
+)
+def test_unusable_tables_are_named(content, message, tmp_path):
+    (tmp_path / "t.csv").write_bytes(content)
+    result = invoke("compare", tmp_path / "t.csv", "--target", "y", "--privileged", "b", "--out", tmp_path / "o")
+    assert result.exit_code == 1
+    assert message in flat(result.output)
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "o" / "report.html").exists()
 
 
 def test_rows_without_target_are_left_out(frame):

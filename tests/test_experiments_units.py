@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -11,7 +12,8 @@ from sklearn.svm import SVC
 
 from lupi import SVMPlus
 from lupi.datasets import make_privileged
-from lupi.experiments import METHODS, Protocol, paths, units
+from lupi.estimators.ranking_metrics import area_of_ranking, precision_of_ranking
+from lupi.experiments import METHODS, Protocol, units
 from lupi.experiments.methods import candidates, choose_methods
 from lupi.experiments.metrics import measure
 from lupi.experiments.protocol import derived_seed, inner_folds, others_rows, split_rows
@@ -172,22 +174,75 @@ def test_shuffled_control_sees_another_examples_row(arrays, monkeypatch):
     assert not np.isclose(real, shuffled).all(axis=1).any()
 
 
-def test_short_cuts_change_nothing(arrays, monkeypatch):
-    """Rank Transfer's own search, and the rotation of wide data, against one ordinary fit for each candidate."""
+def one_by_one(metric, estimator, grid, train, test):
+    """Scores of a grid by one ordinary fit for each candidate."""
+    X, y, privileged = train
+    extra = {} if privileged is None else {"privileged": privileged}
+    models = [clone(estimator).set_params(**params).fit(X, y, **extra) for params in grid]
+    return [measure(metric, model, *test, np.array([0, 1])) for model in models]
+
+
+@pytest.mark.parametrize("metric", ["ap", "auc"])
+@pytest.mark.parametrize("standardize", [False, True])
+def test_short_cuts_change_nothing(monkeypatch, metric, standardize):
+    """Shared teachers, warm-started paths and the rotation of wide data, against one ordinary fit for each candidate."""
     rng = np.random.default_rng(0)
     y = np.arange(80) % 2
     X, Z = rng.standard_normal((80, 100)) + 0.15 * y[:, None], rng.standard_normal((80, 3)) + y[:, None]
-    protocol = Protocol(metric="ap", train_sizes=(40,), kernel="linear", standardize=False)
-    methods = ("ranktransfer", "svm+", "transfer")
+    Z[::9] = np.nan
+    protocol = Protocol(metric=metric, train_sizes=(40,), kernel="linear", standardize=standardize)
+    methods = ("ranksvm", "ranktransfer", "svm+", "transfer", "distillation")
     quick = [run_unit(Unit(40, 0, name), protocol, Data(X, y, Z))[1] for name in methods]
-    monkeypatch.setattr(paths, "_ranker_scores", lambda *a: None)
     monkeypatch.setattr(units, "_rotated", lambda protocol, train, test: (train, test))
+    monkeypatch.setattr(units, "grid_scores", one_by_one)
     slow = [run_unit(Unit(40, 0, name), protocol, Data(X, y, Z))[1] for name in methods]
     for a, b in zip(quick, slow):
         assert a["error"] is b["error"] is None
         assert a["params"] == b["params"]
         assert a["score"] == pytest.approx(b["score"], abs=1e-9)
         assert a["inner_score"] == pytest.approx(b["inner_score"], abs=1e-6)
+
+
+def test_candidates_without_a_solution_do_not_stop_the_others(arrays):
+    X, y, Z = arrays
+    grids = {
+        "transfer": (("estimator__C", (-1.0, 1.0)), ("regressor__alpha", (-1.0, 1.0))),
+        "ranktransfer": (("C", (-1.0, 1e-2)), ("C_privileged", (1e-2,))),
+        "svm+": (("C", (-1.0, 1.0)),),
+    }
+    for name, grid in grids.items():
+        protocol = Protocol(train_sizes=(30,), kernel="linear", grids=((name, grid),))
+        _, result = run_unit(Unit(30, 0, name), protocol, Data(X, y, Z))
+        assert result["error"] is None
+        assert all(value > 0 for value in result["params"].values())
+
+
+def test_a_fold_of_one_class_chooses_nothing():
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    X = rng.standard_normal((80, 2)) + y[:, None]
+    folds = [(np.arange(40), np.arange(40, 60)), (np.arange(20, 80), np.flatnonzero(y[:20] == 0))]
+    protocol = Protocol(metric="auc", train_sizes=(40,), kernel="linear")
+    train = Data(X, y, X)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(units, "inner_folds", lambda *a: folds)
+        _, _, both = units.fit_best(METHODS["svm"], protocol, 0, train)
+        patch.setattr(units, "inner_folds", lambda *a: folds[:1])
+        _, _, first = units.fit_best(METHODS["svm"], protocol, 0, train)
+    assert both == first
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_quick_ranking_metrics_are_those_of_scikit_learn(ties):
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        n = rng.integers(4, 60)
+        relevant = np.append([False, True], rng.random(n - 2) < 0.4)
+        scores = rng.integers(0, 8, n) / 4 if ties else rng.standard_normal(n)
+        assert precision_of_ranking(relevant, scores) == average_precision_score(relevant, scores)
+        assert area_of_ranking(relevant, scores) == pytest.approx(roc_auc_score(relevant, scores), abs=1e-14)
+    assert np.isnan(area_of_ranking(np.ones(3, bool), np.arange(3.0)))
+    assert np.isnan(precision_of_ranking(np.zeros(3, bool), np.arange(3.0)))
 
 
 def test_reference_is_tested_on_privileged_columns(arrays):

@@ -65,8 +65,7 @@ HONEST = {
     "a good predictor": (CLASSES + 0.6 * rng.standard_normal(N), CLASSES),
     "20% flipped": (flipped(CLASSES, 0.2), CLASSES),
     "a correlated number": (NUMBER + 0.5 * rng.standard_normal(N), NUMBER),
-    "constant": (np.ones(N), CLASSES),
-    "empty": (np.full(N, np.nan), CLASSES),
+    "one class only": (CLASSES, np.ones(N)),
     "one rare class": (rng.standard_normal(N), (np.arange(N) < 3).astype(int)),
     "many words": (rng.choice([f"w{k}" for k in range(25)], N), CLASSES),
 }
@@ -113,6 +112,11 @@ def test_copies_of_ordinary_columns(case):
 def test_gaps_on_the_other_side():
     X, Z = pd.DataFrame({"a": with_gaps(AGE)}), pd.DataFrame({"b": AGE})
     assert leakage(X, CLASSES, Z) == ["The privileged column 'b' is almost a copy of the ordinary column 'a'."]
+
+
+def test_columns_that_tell_nothing():
+    assert notes_on(np.ones(N)) == "The privileged column 'odd' has one value only: it tells nothing."
+    assert notes_on(np.full(N, np.nan)) == "The privileged column 'odd' has no value: it tells nothing."
 
 
 def test_identifiers_are_pointed_out():

@@ -34,7 +34,9 @@ def check_data(X, y, privileged, groups, metric):
     if len(classes) < 2:
         raise ValueError(f"`y` has one value only ({classes[0]}); a comparison needs two classes.")
     if y.dtype.kind == "f" and len(classes) > 20 and metric is None:
-        raise ValueError(f"`y` holds {len(classes)} different numbers; use metric='r2', or make classes of them.")
+        raise ValueError(
+            f"`y` holds {len(classes)} different numbers; use metric='r2' (--metric r2), or make classes of them."
+        )
     if counts.min() < 4:
         raise ValueError(f"the class {classes[counts.argmin()]} has {counts.min()} rows only; 4 are needed.")
     return Data(X, encoded, privileged, _codes(groups)), classes, metric or ("auc" if len(classes) == 2 else "accuracy")
@@ -79,6 +81,8 @@ def train_sizes(train_size, n):
     """
     sizes = [min(200, n // 2)] if train_size is None else np.atleast_1d(np.asarray(train_size, dtype=object)).tolist()
     numbers = sorted({round(s * n) if isinstance(s, float) and s < 1 else int(s) for s in sizes})
+    if n < 16 and train_size is None:
+        raise ValueError(f"the table has {n} rows only; a comparison needs at least 16, better 100.")
     if numbers[0] < 8 or numbers[-1] > n - 4:
         raise ValueError(
             f"train_size is {train_size}, but must leave 8 rows or more for training and 4 for the test of {n}."

@@ -33,8 +33,13 @@ def run_compare(
     """
     console, errors = Console(), Console(stderr=True)
     out = Path(out)
-    (out / "units").mkdir(parents=True, exist_ok=True)
     if table is None:
+        given = {"--target": target, "--privileged": privileged, "--drop": drop, "--groups": groups}
+        named = [option for option, value in given.items() if value is not None]
+        if named:
+            raise ValueError(
+                f"{' and '.join(named)}: columns of which TABLE? Without one the bundled digits are compared."
+            )
         from lupi.datasets import load_digits_lowres
 
         digits = load_digits_lowres(**DIGITS)
@@ -52,6 +57,7 @@ def run_compare(
         X, y, Z, group = split.X, split.y, split.privileged, split.groups
         for note in split.notes:
             errors.print(f"[yellow]note:[/yellow] {note}", highlight=False)
+    (out / "units").mkdir(parents=True, exist_ok=True)
     with progress_bar(errors) as progress:
         task = progress.add_task("fitting", total=None)
         result = compare(

@@ -66,6 +66,12 @@ def _tells(kind, name, column, truth, target):
         if kind == "privileged"
         else "Then prediction is trivial: drop it."
     )
+    if len(np.unique(truth)) < 2:
+        return []
+    if kind == "privileged" and len(np.unique(column)) < 2:
+        return [
+            f"The privileged column {name!r} has {'no value' if column[0] == GAP else 'one value only'}: it tells nothing."
+        ]
     if _same(column, truth):
         return [f"Leakage? The {kind} column {name!r} is the target {target!r} under another name. {consequence}"]
     strength, how = max((_strength(column, truth), _strength(*_known(column, truth))), key=lambda found: found[0])
@@ -150,6 +156,8 @@ def _strength(column, truth):
     if len(truth) < 20 or len(np.unique(column)) < 2 or len(np.unique(truth)) < 2:
         return 0.0, ""
     classes = np.unique(truth, return_counts=True)[1]
+    if len(classes) == 2 and classes.min() < 5:
+        return 0.0, ""  # so few rows are told apart by chance
     if len(classes) > max(20, FEW_LEVELS * len(truth)):
         found = _correlation(column, truth)
         return found, f"rank correlation {found:.3f}"

@@ -173,9 +173,9 @@ def choose_methods(names, metric, n_classes):
         if name not in METHODS:
             raise ValueError(f"no method is called {name!r}; the methods are {', '.join(METHODS)}.")
         if name not in allowed:
+            kind = f"{n_classes} classes" if METRICS[metric].classification else "a numeric target"
             raise ValueError(
-                f"the method {name!r} cannot be measured by {metric!r} with {n_classes} classes; possible here: "
-                f"{', '.join(allowed)}."
+                f"the method {name!r} cannot be measured by {metric!r} with {kind}; possible here: {', '.join(allowed)}."
             )
     wanted = set(names) | {METHODS[name].plain for name in names if METHODS[name].plain}
     return tuple(name for name in allowed if name in wanted)

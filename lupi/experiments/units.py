@@ -143,7 +143,8 @@ def fit_best(method, protocol, split, train, control=""):
         if train.validation:
             rows, folds = _with_validation_rows(method, *rows, *train.validation)
         scores = [_fold_scores(protocol, estimator, grid, *rows, *fold) for fold in folds]
-        scores = np.array(scores).mean(axis=0)
+        # A fold on which nothing could be measured, e.g. one of groups of a single class, chooses nothing.
+        scores = np.array([fold for fold in scores if not np.isnan(fold).all()] or scores[:1]).mean(axis=0)
         if np.isnan(scores).all():
             raise ValueError("no candidate of the grid could be fitted on every inner fold.")
         index = int(np.nanargmax(scores))

@@ -136,9 +136,10 @@ def _notes(size, protocol):
     n_tests = max(1, sum("gain" in row for row in size["methods"]))
     smallest = 2 * 0.5**protocol.n_splits * n_tests
     if smallest >= LEVEL:
+        tested = "1 method" if n_tests == 1 else f"{n_tests} methods"
         notes.append(
-            f"With {protocol.n_splits} splits and {n_tests} methods no difference can be significant (the smallest possible "
-            f"p is {min(1.0, smallest):.2g}): use more splits."
+            f"With {protocol.n_splits} splits and {tested} no difference can be significant (the smallest possible p is "
+            f"{min(1.0, smallest):.2g}): use more splits."
         )
     reference = next((row for row in size["methods"] if row["role"] == "reference" and not row["failed"]), None)
     plains = [row for row in size["methods"] if row["role"] == "plain" and not row["failed"]]
