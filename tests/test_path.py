@@ -120,6 +120,15 @@ def test_a_neighbour_is_never_taken_on_trust():
     assert found.certificate.primal == pytest.approx(SOLVERS["reference"](close).certificate.primal, rel=1e-5)
 
 
+def test_large_prices_leave_no_large_gap():
+    """Of separable classes: the conditions are met early on, but what is left of the violation costs C each."""
+    rng = np.random.default_rng(0)
+    y = np.arange(160) % 2
+    X, Z = rng.standard_normal((160, 200)) + 0.1 * y[:, None], rng.standard_normal((160, 20))
+    model = SVMPlus(1e5, 1.0, kappa=np.inf, kernel="linear", privileged_kernel="linear").fit(X, y, privileged=Z)
+    assert model.dual_gap_ < 1e-6
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_average_precision_is_scikit_learns(seed):
     rng = np.random.default_rng(seed)
