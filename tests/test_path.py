@@ -124,7 +124,7 @@ def test_large_prices_leave_no_large_gap():
     """Of separable classes: the conditions are met early on, but what is left of the violation costs C each."""
     rng = np.random.default_rng(0)
     y = np.arange(160) % 2
-    X, Z = rng.standard_normal((160, 200)) + 0.1 * y[:, None], rng.standard_normal((160, 20))
+    X, Z = 0.01 * (rng.standard_normal((160, 200)) + 0.1 * y[:, None]), rng.standard_normal((160, 20))
     model = SVMPlus(1e5, 1.0, kappa=np.inf, kernel="linear", privileged_kernel="linear").fit(X, y, privileged=Z)
     assert model.dual_gap_ < 1e-6
 
