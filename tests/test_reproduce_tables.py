@@ -1,14 +1,15 @@
 """Tables of the papers: counts over many tasks, pictures, result files; the machinery, on stand-ins for the data."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from lupi.experiments.figures import difference_bars
 from lupi.reproduce import mnist_plus, sharmanska
 from lupi.reproduce._entry import beside, write_result
-from lupi.reproduce._figures import difference_bars
 
 
 def pair(gain, control, p):
@@ -48,16 +49,14 @@ def test_result_files_are_strict_json(tmp_path):
     assert "numpy" in found["environment"]["packages"]
 
 
-def test_difference_bars_are_a_picture(tmp_path):
-    pytest.importorskip("matplotlib")
-    from PIL import Image
-
-    picture = tmp_path / "bars.png"
-    assert difference_bars({"A - B": [1.0, -2.0, 0.5]}, {"A - B": [0.1, 0.2, -0.1]}, "points", picture)
-    with Image.open(picture) as image:
-        colours = {colour for _, colour in image.convert("RGB").getcolors(1 << 24)}
-    green, red = (42, 127, 63), (181, 56, 43)
-    assert {green, red} <= colours
+def test_difference_bars_have_their_controls():
+    figure = difference_bars([1.0, -2.0, 0.5], controls=[0.1, 3.0, -0.1], caption="c", title="t")
+    bars = re.findall(r'<rect x="([\d.]+)"[^>]*class="(real|negative)"', figure)
+    assert [css for _, css in bars] == ["real", "real", "negative"]
+    dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', figure)
+    heights = [float(y) for _, y in dots]
+    assert heights[2] < heights[0] < heights[1]  # 3.0 above 0.1 above -0.1, in the order of the bars
+    assert min(heights) >= 10  # the highest dot is within the figure
 
 
 @pytest.fixture
@@ -89,6 +88,7 @@ def test_table1_from_data_to_lines(awa, tmp_path):
     assert "N = 50" in text
     assert "Rank Transfer above SVM rank in" in text
     assert progress[-1] == (28, 28)  # two sizes, two splits, five methods and two controls
+    assert "with shuffled attributes (dots) in" in (tmp_path / "figure2-svm-plus-N50.svg").read_text()
     found = json.loads((tmp_path / "result.json").read_text())
     assert found["N_100"]["pairs"][0]["n_train"] == 200
     assert found["N_50"]["pairs"][0]["n_train"] == 100

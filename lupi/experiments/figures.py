@@ -122,7 +122,7 @@ def split_bars(row, plain, metric):
     )
 
 
-def difference_bars(differences, *, caption, title, counts=""):
+def difference_bars(differences, *, caption, title, counts="", controls=None):
     """Differences as bars, the largest first.
 
     Parameters
@@ -135,14 +135,19 @@ def difference_bars(differences, *, caption, title, counts=""):
         Title of the figure, for those who cannot see it.
     counts : str
         Begins the figure's description.
+    controls : array-like, optional
+        The difference of each one's shuffled control: a dot over its bar.
 
     Returns
     -------
     str
         SVG.
     """
-    differences = np.sort(np.asarray(differences, dtype=float))[::-1]
-    low, high = min(0.0, differences.min()), max(0.0, differences.max())
+    differences = np.asarray(differences, dtype=float)
+    order = np.argsort(-differences, kind="stable")
+    differences = differences[order]
+    dots = differences[:0] if controls is None else np.asarray(controls, dtype=float)[order]
+    low, high = min(0.0, differences.min(), *dots), max(0.0, differences.max(), *dots)
     low, high = (low, high) if high > low else (-1.0, 1.0)
     top, bottom, left = 10, 190, 52
 
@@ -161,6 +166,8 @@ def difference_bars(differences, *, caption, title, counts=""):
             f'<rect x="{left + k * step + 0.1 * step:.1f}" y="{y0:.1f}" width="{0.8 * step:.1f}" '
             f'height="{max(y1 - y0, 0.5):.1f}" class="{css}"/>'
         )
+    for k, value in enumerate(dots):
+        body.append(f'<circle cx="{left + (k + 0.5) * step:.1f}" cy="{scale(value):.1f}" r="2.4" class="shuffled"/>')
     body.append(_text(left, bottom + 22, caption, css="small"))
     description = f"{counts}from {differences[-1]:+.2f} to {differences[0]:+.2f} points."
     return _svg(bottom + 32, title, description, body, "splits")
@@ -169,7 +176,8 @@ def difference_bars(differences, *, caption, title, counts=""):
 # The colours that the report's page gives to its figures.
 _STYLE = (
     "text { font: 14px sans-serif; fill: #1f2328; } text.small { font-size: 12.5px; fill: #57606a; } "
-    ".grid { stroke: #d0d7de; } .zero { stroke: #1f2328; } .real { fill: #1b6ca8; } .negative { fill: #b3541e; }"
+    ".grid { stroke: #d0d7de; } .zero { stroke: #1f2328; } .real { fill: #1b6ca8; } .negative { fill: #b3541e; } "
+    ".shuffled { fill: #6e7781; }"
 )
 
 

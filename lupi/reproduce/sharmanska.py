@@ -8,10 +8,11 @@ import numpy as np
 
 from lupi.datasets import load_awa
 from lupi.experiments.comparison import compare
+from lupi.experiments.figures import difference_bars, standalone
 from lupi.experiments.statistics import holm, mean_and_error
 from lupi.experiments.summary import LEVEL
+from lupi.persistence import write_atomically
 from lupi.reproduce._entry import Entry, beside, paper_table, write_result
-from lupi.reproduce._figures import difference_bars
 
 # Section 4: the ranges of C, for L1-normalized data and for the privileged space.
 L1_RANGE = [10.0**k for k in range(6)]
@@ -27,6 +28,7 @@ TITLES = {
 # Columns of the paper's table; its reference is a ranking SVM on the attributes.
 PRINTED = {name: "reference" if name == "rankreference" else name for name in PAPER_METHODS}
 BASELINE = {"ranktransfer": "ranksvm", "svm+": "svm"}
+PICTURES = {"ranktransfer": "rank-transfer", "svm+": "svm-plus"}
 # Section 4.1.
 PAPER_WINS = {"ranktransfer": 34, "svm+": 39}
 
@@ -179,6 +181,22 @@ def _cell(result, name):
     return beside(row, result["paper"], PRINTED[name])
 
 
+def _bars(name, results):
+    """The paper's Figure 2 for one method: a bar for each pair, a dot for its shuffled control."""
+    gains = [100 * result["methods"][name]["gain"]["mean"] for result in results]
+    controls = [100 * result["methods"][name]["shuffled_gain"]["mean"] for result in results]
+    words = f"{TITLES[name]} above {TITLES[BASELINE[name]]}"
+    wins, lucky = (sum(value > 0 for value in values) for values in (gains, controls))
+    figure = difference_bars(
+        gains,
+        controls=controls,
+        caption=f"{words} in {wins} of {len(gains)} pairs; with shuffled attributes (dots) in {lucky}",
+        title=f"{words}: points of average precision for each pair of classes",
+        counts=f"{wins} of {len(gains)} pairs are won; ",
+    )
+    return standalone(figure)
+
+
 def _sharmanska_table1(data, out, *, n_splits=20, tasks=None, n_jobs=1, on_progress=None):
     printed = paper_table("sharmanska_2013_table1")[:tasks]
     root = None if data is None else Path(data) / "awa_surf"
@@ -210,20 +228,9 @@ def _sharmanska_table1(data, out, *, n_splits=20, tasks=None, n_jobs=1, on_progr
             "pairs": [{"first": first, "second": second, **result} for (first, second), result in zip(pairs, results)],
             "summary": over_all_pairs(results),
         }
-        differences = {
-            f"{TITLES[name]} - {TITLES[baseline]}": [
-                100 * result["methods"][name]["gain"]["mean"] for result in results
-            ]
-            for name, baseline in BASELINE.items()
-        }
-        controls = {
-            f"{TITLES[name]} - {TITLES[baseline]}": [
-                100 * result["methods"][name]["shuffled_gain"]["mean"] for result in results
-            ]
-            for name, baseline in BASELINE.items()
-        }
-        picture = out / f"figure2_N{per_class}.png"
-        if difference_bars(differences, controls, "average precision, points", picture):
+        for name in BASELINE:
+            picture = out / f"figure2-{PICTURES[name]}-N{per_class}.svg"
+            write_atomically(picture, _bars(name, results).encode())
             lines.append(f"difference bars (the paper's Figure 2): {picture}")
         lines += [*_table_lines(pairs, results, per_class), ""]
     lines.append(
