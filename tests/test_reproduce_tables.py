@@ -77,21 +77,21 @@ def awa(monkeypatch):
     monkeypatch.setattr(sharmanska, "PRIVILEGED_RANGE", [0.1, 1.0])
 
 
-def test_table1_from_data_to_lines(awa, tmp_path):
+@pytest.mark.parametrize("per_class", [100, 50])
+def test_table1_from_data_to_lines(awa, per_class, tmp_path):
     progress = []
-    lines = sharmanska._sharmanska_table1(
-        None, tmp_path, n_splits=2, tasks=1, on_progress=lambda done, total: progress.append((done, total))
+    lines = sharmanska._table1(
+        None, tmp_path, per_class=per_class, n_splits=2, tasks=1, on_progress=lambda *count: progress.append(count)
     )
     text = "\n".join(lines)
     assert "chimpanzee / giant+panda" in text
-    assert "/ 91.76" in text  # the paper's SVM rank
-    assert "N = 50" in text
+    assert ("/ 91.76" in text) == (per_class == 100)  # the paper's SVM rank; its N = 50 is in a supplement
     assert "Rank Transfer above SVM rank in" in text
-    assert progress[-1] == (28, 28)  # two sizes, two splits, five methods and two controls
-    assert "with shuffled attributes (dots) in" in (tmp_path / "figure2-svm-plus-N50.svg").read_text()
+    assert progress[-1] == (14, 14)  # two splits, five methods and two controls
+    assert "with shuffled attributes (dots) in" in (tmp_path / f"figure2-svm-plus-N{per_class}.svg").read_text()
     found = json.loads((tmp_path / "result.json").read_text())
-    assert found["N_100"]["pairs"][0]["n_train"] == 200
-    assert found["N_50"]["pairs"][0]["n_train"] == 100
+    assert found["pairs"][0]["n_train"] == 2 * per_class
+    assert found["summary"]["svm+"]["pairs"] == 1
 
 
 def test_mnist_plus_from_data_to_lines(monkeypatch, tmp_path):
