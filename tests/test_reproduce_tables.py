@@ -120,4 +120,7 @@ def test_mnist_plus_from_data_to_lines(monkeypatch, tmp_path):
     found = json.loads((tmp_path / "result.json").read_text())
     assert found["curves"]["sizes"][0]["n_test"] == 60
     assert found["reference"]["sizes"][0]["n_test"] == 50  # what is left of the 100 when 50 are the most to train on
+    curves = (tmp_path / "curves.svg").read_text()
+    assert "SVM2+" in curves
+    assert ".curve.s1 { stroke:" in curves
     assert (tmp_path / "mnist_plus.html").stat().st_size > 10_000

@@ -177,7 +177,13 @@ def difference_bars(differences, *, caption, title, counts="", controls=None):
 _STYLE = (
     "text { font: 14px sans-serif; fill: #1f2328; } text.small { font-size: 12.5px; fill: #57606a; } "
     ".grid { stroke: #d0d7de; } .zero { stroke: #1f2328; } .real { fill: #1b6ca8; } .negative { fill: #b3541e; } "
-    ".shuffled { fill: #6e7781; }"
+    ".shuffled { fill: #6e7781; } .curve { fill: none; stroke-width: 2; } "
+) + " ".join(
+    f".curve.{css} {{ stroke: {colour}; }} .dot.{css} {{ fill: {colour}; }}"
+    for css, colour in zip(
+        SERIES,
+        ("#1b6ca8", "#b3541e", "#1a6e34", "#7b3fa0", "#8a6d00", "#00707a", "#a4161a", "#57606a", "#c2387e", "#3d4aa5"),
+    )
 )
 
 

@@ -8,6 +8,8 @@ import numpy as np
 
 from lupi.datasets import load_mnist_plus
 from lupi.experiments.comparison import compare
+from lupi.experiments.figures import learning_curve, standalone
+from lupi.persistence import write_atomically
 from lupi.reproduce._entry import Entry, write_result
 
 SIZES = (40, 50, 60, 70, 80, 90)
@@ -50,9 +52,9 @@ def mnist_plus(root=None, *, sizes=SIZES, n_splits=20, store=None, n_jobs=1, on_
 
 
 def reference(root=None, *, sizes=SIZES, n_splits=20, store=None, n_jobs=1):
-    """An SVM on the descriptions, which only the 100 training digits have: tested on those of them that are left.
+    """An SVM on the descriptions, which only the 100 training digits have: tested on those that the largest size leaves.
 
-    The same SVM on the pixels of the same digits stands beside it, since so small a test is not that of the learning curves.
+    An SVM on the pixels of the same digits stands beside it, since so small a test is not that of the learning curves.
 
     Returns
     -------
@@ -110,12 +112,14 @@ def _mnist_plus(data, out, *, n_splits=20, tasks=None, n_jobs=1, on_progress=Non
     result = mnist_plus(root, store=out / "mnist_plus.sqlite", on_progress=on_progress, **options)
     known = reference(root, store=out / "reference.sqlite", **options)
     result.to_html(out / "mnist_plus.html")
+    if len(sizes) > 1:
+        write_atomically(out / "curves.svg", standalone(learning_curve(result.summary["sizes"], "accuracy")).encode())
     write_result(out, "mnist-plus", curves=result.summary, reference=known.summary)
     lines = [
         f"accuracy x 100, {n_splits} draws, mean ± standard error (of the draws: all are tested on the same digits)",
         f"{'tuned on 4002, tested on 1866 digits':44}" + "".join(f"{f'n = {size}':>15}" for size in sizes),
         *_curves(result, GRIDS),
-        f"{'tuned by cross-validation, tested on the rest of the 100 digits with descriptions':44}",
+        f"tuned by cross-validation, tested on {100 - sizes[-1]} of the 100 digits with descriptions",
         *_curves(known, ("svm", "reference")),
         "",
         "Gains over the plain counterpart, points of accuracy:",
