@@ -21,6 +21,7 @@ ESTIMATORS = [
     (SVMPlus(tol=1e-6, correction="labelled", privileged_kernel="linear"), JOINT),
     (SVM2Plus(tol=1e-6), JOINT),
     (SVM2Plus(tol=1e-6, privileged_kernel="linear", kappa=np.inf), JOINT),
+    (SVMPlus(tol=1e-6), [{"C": C, "kappa": kappa} for C in (1.0, 10.0) for kappa in (3.0, 5.0, np.inf)]),
     (SVM2K(tol=1e-6), [{"C": C, "D": D} for C in (0.1, 1.0) for D in (0.1, 1.0)]),
 ]
 
@@ -74,6 +75,12 @@ def test_starts_from_a_neighbour(data, monkeypatch):
 def test_the_nearest_candidate_is_the_neighbour():
     assert _path._distance({"C": 1.0, "lam": 10.0}, {"C": 1.0, "lam": 10.0}) == 0
     assert _path._distance({"C": 1.0, "kappa": np.inf}, {"C": 10.0, "kappa": np.inf}) == pytest.approx(np.log(10))
+    assert (
+        _path._distance({"kappa": 3.0}, {"kappa": np.inf})
+        == _path._distance({"kappa": np.inf}, {"kappa": 3.0})
+        == np.inf
+    )
+    assert np.isfinite(_path._distance({"epsilon": 0.0}, {"epsilon": 0.1}))
 
 
 def test_a_candidate_without_solution_does_not_stop_the_others():

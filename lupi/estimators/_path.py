@@ -77,13 +77,13 @@ def _warm_started(estimator, candidates, X, y, privileged=None, sample_weight=No
         range(len(candidates)), key=lambda k: (candidates[k].get("C", 0.0), -candidates[k].get("lam", 0.0))
     ):
         model = clone(estimator).set_params(**candidates[k])
+        near = min(solved, key=lambda j: _distance(candidates[k], candidates[j]), default=None)
         try:
             model._validate_params()
             if data is None:
                 data = model._check(X, y, privileged, sample_weight)
                 facts = {name: value for name, value in vars(model).items() if name not in model.get_params()}
             vars(model).update(facts)
-            near = min(solved, key=lambda j: _distance(candidates[k], candidates[j]), default=None)
             solved[k] = model._solve(data, solved.get(near))
             fitted[k] = model
         except ValueError as problem:
@@ -92,5 +92,10 @@ def _warm_started(estimator, candidates, X, y, privileged=None, sample_weight=No
 
 
 def _distance(first, second):
-    """Steps on a logarithmic scale between two candidates."""
-    return sum(abs(math.log(a / b)) for a, b in ((first[name], second[name]) for name in first) if a != b)
+    """Steps on a logarithmic scale between two candidates; kappa may be infinite, epsilon 0, and a value invalid."""
+    pairs = [(first[name], second[name]) for name in first]
+    return sum(abs(_log(a) - _log(b)) for a, b in pairs if a != b)
+
+
+def _log(price):
+    return math.log(max(float(price), 1e-300))

@@ -85,7 +85,11 @@ def solve_near(problem: KernelQP, neighbour: KernelQP, solved: Solution, *, tol:
     free = int(np.sum((solved.x > neighbour.lower) & (solved.x < neighbour.upper)))
     if free > MOST_FACTORIZED_FREELY or not solved.converged:
         return None
-    guess = (solved.x <= neighbour.lower, solved.x >= neighbour.upper)
+    # A bound that the neighbour has and the problem does not (another kappa) is no guess.
+    guess = (
+        (solved.x <= neighbour.lower) & np.isfinite(problem.lower),
+        (solved.x >= neighbour.upper) & np.isfinite(problem.upper),
+    )
     start = Solution.certify(problem, start_point(problem), 0, False, "neighbour")
     start = replace(start, x=np.clip(solved.x, problem.lower, problem.upper))
     found = polish(problem, start, guess=guess, max_iter=ROUNDS_FROM_NEIGHBOUR)
