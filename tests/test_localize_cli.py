@@ -124,7 +124,7 @@ def test_errors_are_one_message(folder, tmp_path):
         (("predict", cut, folder / "00.png"), r"cut\.lupi is damaged or is no model of lupi"),
         (
             ("evaluate", other, folder / "boxes.csv"),
-            r"other\.lupi holds a SVM2Plus; expected a model of `lupi localize fit`",
+            r"other\.lupi holds a SVM2Plus, not a model of `lupi localize fit`",
         ),
         (("predict", folder / "model.lupi", tmp_path / "gone.png", "--cache", tmp_path), r"gone\.png"),
     ):
@@ -144,7 +144,7 @@ def test_errors_are_one_message(folder, tmp_path):
 def test_predict_for_tables_refuses_a_localizer(folder):
     result = CliRunner().invoke(app, ["predict", str(folder / "model.lupi"), str(folder / "boxes.csv")])
     assert result.exit_code == 1
-    assert "model.lupi holds a Localizer; expected a model of `lupi fit`" in " ".join(result.stderr.split())
+    assert "model.lupi holds a Localizer, not a model of `lupi fit`" in " ".join(result.stderr.split())
 
 
 def test_overlay_draws_both_boxes():
