@@ -88,7 +88,7 @@ def test_table1_from_data_to_lines(awa, per_class, tmp_path):
     assert ("/ 91.76" in text) == (per_class == 100)  # the paper's SVM rank; its N = 50 is in a supplement
     assert "Rank Transfer above SVM rank in" in text
     assert progress[-1] == (14, 14)  # two splits, five methods and two controls
-    assert "with shuffled attributes (dots) in" in (tmp_path / f"figure2-svm-plus-N{per_class}.svg").read_text()
+    assert "shuffled attributes (dots): " in (tmp_path / f"figure2-svm-plus-N{per_class}.svg").read_text()
     found = json.loads((tmp_path / "result.json").read_text())
     assert found["pairs"][0]["n_train"] == 2 * per_class
     assert found["summary"]["svm+"]["pairs"] == 1
