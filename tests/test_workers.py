@@ -36,7 +36,7 @@ def test_one_process_two_processes_and_dask_give_the_same_bits(distributed, tmp_
     ):
         assert results(n_jobs=-1, store=tmp_path / "units.sqlite") == alone
         logs = client.run(lambda dask_worker: str(list(dask_worker.state.log)))
-    assert any("Batch" in log for log in logs.values())  # it was there that the units ran
+    assert any("batch_of_run_unit" in log for log in logs.values())  # it was there that the units ran
     assert results(n_jobs=1, store=tmp_path / "units.sqlite") == alone  # nothing was left to do
 
 

@@ -47,7 +47,7 @@ def run_compare(
         console.print(
             "No TABLE: the bundled digits, 3 or 8 from 2 x 2 pixels; privileged: the 8 x 8 pixels.", highlight=False
         )
-        train_size = train_size or (60,)
+        train_size = train_size or (30, 60)  # two sizes: the report has a learning curve
     else:
         if target is None or privileged is None:
             raise ValueError(

@@ -87,7 +87,7 @@ def _load(path, settings):
     except FileNotFoundError:
         raise ValueError(f"{path}: no such model file; `lupi localize fit` writes one.") from None
     if not isinstance(localizer, Localizer):
-        raise ValueError(f"{path} holds a {type(localizer).__name__}; expected a model of `lupi localize fit`.")
+        raise ValueError(f"{path} holds a {type(localizer).__name__}, not a model of `lupi localize fit`.")
     check_is_fitted(localizer, "model_")
     localizer.bag_.set_params(**settings, verbose=sys.stderr.isatty())
     return localizer
