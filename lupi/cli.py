@@ -81,7 +81,9 @@ def bench(
         raise typer.Exit(1)
 
 
-METHOD_NAMES = "svm, l2svm, ranksvm, svm+, svm2+, svm2k, ranktransfer, transfer, distillation, reference"
+# Written out: the registry of the methods would load numba. A test compares the two.
+MODEL_NAMES = "svm, l2svm, ranksvm, svm+, svm2+, svm2k, ranktransfer, transfer, distillation"
+REFERENCE_NAMES = "reference, rankreference"
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet.")]
 Target = Annotated[str | None, typer.Option(metavar="COL", help="Column to predict.")]
 Privileged = Annotated[
@@ -136,7 +138,11 @@ def compare(
         str | None, typer.Option(metavar="COL", help="Rows of one value stay together, e.g. a patient.")
     ] = None,
     methods: Annotated[
-        str | None, typer.Option(metavar="NAME,NAME", help=f"Of {METHOD_NAMES}; all that are possible if not given.")
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help=f"Of {MODEL_NAMES}, {REFERENCE_NAMES}; if not given, all that are possible but rankreference.",
+        ),
     ] = None,
     metric: MetricOption = None,
     splits: Annotated[int, typer.Option(help="Random splits into training and test rows.")] = 20,
@@ -187,7 +193,7 @@ def fit(
         str, typer.Option(metavar="COL,COL", help="Columns that will not exist at prediction time; wildcards allowed.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="File of the model.")],
-    method: Annotated[str, typer.Option(metavar="NAME", help=f"One of {METHOD_NAMES}.")] = "svm2+",
+    method: Annotated[str, typer.Option(metavar="NAME", help=f"One of {MODEL_NAMES}.")] = "svm2+",
     drop: Drop = None,
     metric: MetricOption = None,
     kernel: Kernel = "rbf",

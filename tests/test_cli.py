@@ -229,3 +229,11 @@ def test_missing_packages_are_named(monkeypatch):
     packages = _runner.system_facts()["packages"]
     assert packages["no-such-package"] == "not installed"
     assert packages["numpy"][0].isdigit()
+
+
+def test_methods_named_in_the_help_are_those_there_are():
+    from lupi.cli import MODEL_NAMES, REFERENCE_NAMES
+    from lupi.experiments.methods import METHODS
+
+    assert MODEL_NAMES.split(", ") == [name for name, method in METHODS.items() if not method.reference]
+    assert REFERENCE_NAMES.split(", ") == [name for name, method in METHODS.items() if method.reference]

@@ -61,7 +61,7 @@ def test_difference_bars_have_their_controls():
 
 @pytest.fixture
 def awa(monkeypatch):
-    """Three classes of generated pictures in place of the ten."""
+    """Generated pictures of two classes in place of each pair."""
     rng = np.random.default_rng(0)
 
     def load(root, classes):
