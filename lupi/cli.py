@@ -163,8 +163,8 @@ def compare(
     interrupted goes on where it stopped when the same command is given again.
     """
     with _user_errors():
-        from lupi.experiments.commands import command_line, run_compare
-        from lupi.experiments.workers import cluster
+        from lupi.comparison.commands import command_line, run_compare
+        from lupi.engine.workers import cluster
 
         with cluster(scheduler):
             run_compare(
@@ -201,7 +201,7 @@ def fit(
 ):
     """Train one model; its parameters are chosen by cross-validation."""
     with _user_errors():
-        from lupi.experiments.commands import run_fit
+        from lupi.comparison.commands import run_fit
 
         run_fit(
             table,
@@ -226,7 +226,7 @@ def predict(
 ):
     """Predict the rows of a table. Privileged columns are not needed; if they are there, they are ignored."""
     with _user_errors():
-        from lupi.experiments.commands import run_predict
+        from lupi.comparison.commands import run_predict
 
         run_predict(model, table, output)
 
@@ -248,7 +248,7 @@ def reproduce(
 ):
     """Run a table or figure of the papers again and print ours beside the printed numbers."""
     with _user_errors():
-        from lupi.experiments.workers import cluster
+        from lupi.engine.workers import cluster
         from lupi.reproduce import commands
 
         if list_entries or name is None:
@@ -272,7 +272,7 @@ def _user_errors():
 
 
 def _write_json(result, path):
-    from lupi.persistence import strict_json
+    from lupi.engine.files import strict_json
 
     path.write_text(strict_json(result, indent=2) + "\n")
 

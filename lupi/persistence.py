@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
-import tempfile
 import zipfile
 from copy import copy
 from pathlib import Path
 
 import numpy as np
 from sklearn.base import BaseEstimator
+
+from lupi.engine.files import write_atomically
 
 # Classes of this library that a model file may contain, beside those that skops trusts by itself (scikit-learn, numpy,
 # scipy). None of them runs code when it is made from a file.
@@ -29,16 +30,24 @@ TRUSTED = (
     "lupi.estimators.svm2_plus.SVM2Plus",
     "lupi.estimators.svm_2k.SVM2K",
     "lupi.estimators.svm_plus.SVMPlus",
-    "lupi.experiments.tabular.TableEncoder",
-    "lupi.experiments.tabular.TabularModel",
-    "lupi.kernels.Kernel",
+    "lupi.comparison.tabular.TableEncoder",
+    "lupi.comparison.tabular.TabularModel",
+    "lupi.kernels.functions.Kernel",
     "lupi.localize.localizer.Localizer",
     "lupi.tasks.boxes.BoxLocalization",
     "lupi.tasks.chain.Chain",
     "lupi.tasks.multiclass.Multiclass",
-    "lupi.vision.bag_of_words.BagOfVisualWords",
-    "lupi.vision.fisher.FisherVectors",
+    "lupi.images.bag_of_words.BagOfVisualWords",
+    "lupi.images.fisher.FisherVectors",
 )
+
+# Modules that had another name when a file was written.
+MOVED = {
+    "lupi.experiments.tabular": "lupi.comparison.tabular",
+    "lupi.kernels": "lupi.kernels.functions",
+    "lupi.vision.bag_of_words": "lupi.images.bag_of_words",
+    "lupi.vision.fisher": "lupi.images.fisher",
+}
 
 
 def save(model, path):
@@ -106,13 +115,40 @@ def load(path):
 
     content = Path(path).read_bytes()
     try:
-        return skops.io.loads(content, trusted=list(TRUSTED))
+        return skops.io.loads(_present_names(content), trusted=list(TRUSTED))
     except UntrustedTypesFoundException as problem:
         raise ValueError(f"{path} is not loaded, because it holds types that lupi does not trust: {problem}") from None
     except (zipfile.BadZipFile, KeyError, EOFError, OSError, TypeError, AttributeError, ValueError) as problem:
         raise ValueError(
             f"{path} is damaged or is no model of lupi ({type(problem).__name__}: {problem}); save it again with lupi.save."
         ) from None
+
+
+def _present_names(content):
+    """The same archive with the modules' present names, where it was written by an earlier version."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    schema = json.loads(parts["schema.json"])
+    if not _rename_modules(schema):
+        return content
+    parts["schema.json"] = json.dumps(schema).encode()
+    renamed = io.BytesIO()
+    with zipfile.ZipFile(renamed, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    return renamed.getvalue()
+
+
+def _rename_modules(node):
+    """Rename in place, at any depth; how many names that were."""
+    if isinstance(node, list):
+        return sum(_rename_modules(part) for part in node)
+    if not isinstance(node, dict):
+        return 0
+    moved = MOVED.get(node.get("__module__")) if isinstance(node.get("__module__"), str) else None
+    if moved:
+        node["__module__"] = moved
+    return sum(_rename_modules(part) for part in node.values()) + (moved is not None)
 
 
 def _for_file(value):
@@ -138,59 +174,3 @@ def _for_file(value):
     if isinstance(value, np.ndarray) and value.base is not None:
         return value.copy()  # a view would bring the rows of its base along
     return value
-
-
-def strict_json(value, indent=None):
-    """JSON that every reader accepts: infinite numbers become the words "inf" and "-inf", NaN "nan", numpy's plain.
-
-    Parameters
-    ----------
-    value : dict, list, number, str, bool or None
-    indent : int, optional
-        As in :func:`json.dumps`.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> strict_json({"kappa": [3.0, float("inf")], "n": np.int64(2)})
-    '{"kappa": [3.0, "inf"], "n": 2}'
-    """
-    return json.dumps(_strict(value), indent=indent, allow_nan=False)
-
-
-def _strict(value):
-    if isinstance(value, dict):
-        return {key: _strict(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(part) for part in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return _strict(value.tolist())
-    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def write_atomically(path, content):
-    """Write a file so that a reader sees the old one or the new one, never a part.
-
-    Parameters
-    ----------
-    path : path-like
-        The file; its folder is made if needed.
-    content : bytes
-        What it shall hold.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

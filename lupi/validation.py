@@ -397,3 +397,8 @@ def _split_missing_sparse(values, prefix):
     data.data[~available[row_of]] = 0.0
     data.eliminate_zeros()
     return data, available
+
+
+def is_frame(table):
+    """Whether this is a pandas data frame."""
+    return hasattr(table, "columns") and hasattr(table, "iloc")

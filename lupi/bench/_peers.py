@@ -1,4 +1,4 @@
-"""Generic QP solvers on the same dual: ``peer(qp) -> x`` for the dictionary of :func:`lupi.solvers.reference.dense_qp`."""
+"""Generic QP solvers on the same dual: ``peer(qp) -> x`` for the dictionary of :func:`lupi.solvers.kernel.reference.dense_qp`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 
 def solve_cvxopt(qp):
     """CVXOPT's dense interior point at its default tolerance (1e-7)."""
-    from lupi.solvers.reference import cvxopt_qp
+    from lupi.solvers.kernel.reference import cvxopt_qp
 
     return np.array(cvxopt_qp(qp)["x"]).ravel()
 

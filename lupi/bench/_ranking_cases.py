@@ -15,9 +15,9 @@ from lupi.bench._ranking_pairs import explicit_pairs, pair_objective, solve_libl
 from lupi.estimators.rank_svm import RankSVM
 from lupi.estimators.rank_transfer import RankTransfer
 from lupi.estimators.rank_transfer_cv import PAPER_GRID, RankTransferCV
-from lupi.problems.ranking import RankingProblem, plain_pairs, transfer_pairs
-from lupi.solvers.ranking_bundle import solve_ranking_bundle
-from lupi.solvers.ranking_newton import solve_ranking_newton
+from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs, transfer_pairs
+from lupi.solvers.ranking.bundle import solve_ranking_bundle
+from lupi.solvers.ranking.newton import solve_ranking_newton
 
 
 def make_ranking(n, d=50, grades=2, seed=0):

@@ -14,7 +14,7 @@ def explicit_pairs(y, teacher=None, *, tau=0.1, within=False, group=None):
     teacher : array of shape (n,), optional
         Teacher's scores, NaN = none. Without: the plain ranking SVM.
     tau, within, group
-        As in :func:`lupi.problems.ranking.transfer_pairs`.
+        As in :func:`lupi.problems.ranking.pairwise.transfer_pairs`.
 
     Returns
     -------

@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from lupi.bench import _structured_peers as peers
+from lupi.boxes.kernel_search import CHI2, box_value, dense_windows, integral_histograms, kernel_branch_and_bound
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.estimators.jkse import joint_features, joint_kernel
 from lupi.estimators.structural_svm import StructuralSVM
@@ -20,7 +21,6 @@ from lupi.estimators.structural_svm_plus import StructuralSVMPlus
 from lupi.tasks import BoxLocalization, Chain, Multiclass
 from lupi.tasks.joint import Space, alternating_inference, exact_inference, joint_value
 from lupi.vision import Box, best_box
-from lupi.vision.kernel_search import CHI2, box_value, dense_windows, integral_histograms, kernel_branch_and_bound
 
 
 def searches_against_brute_force(n_cases=10_000):

@@ -8,8 +8,8 @@ from time import process_time
 import numpy as np
 from numba import njit
 
-from lupi.vision.branch_and_bound import branch_and_bound, integrals
-from lupi.vision.row_pairs import row_pairs
+from lupi.boxes.branch_and_bound import branch_and_bound, integrals
+from lupi.boxes.row_pairs import row_pairs
 
 
 @njit(cache=True)

@@ -38,7 +38,7 @@ def _against(what, problem, peers, target, *, tol=1e-3):
     """Our solve and each peer's on one dual, with the objective difference that says whether the work was equal."""
     from lupi.bench._peers import PEERS
     from lupi.solvers import SOLVERS
-    from lupi.solvers.reference import dense_qp
+    from lupi.solvers.kernel.reference import dense_qp
 
     ours = cpu_time(lambda: SOLVERS["auto"](problem, tol=tol))
     value = ours.value.certificate.dual
@@ -193,7 +193,7 @@ def _generic_ovr(what, X, Z, y, peers):
     import numpy as np
 
     from lupi.estimators.svm2_plus import SVM2Plus
-    from lupi.solvers.reference import dense_qp
+    from lupi.solvers.kernel.reference import dense_qp
 
     n_classes = len(np.unique(y))
     K, K_star = X @ X.T, Z @ Z.T

@@ -40,8 +40,8 @@ def extraction(quick):
     from mahotas.features import surf
 
     from lupi.bench._cores import core_use
+    from lupi.images.parallel import run_all
     from lupi.vision import BagOfVisualWords, read_image
-    from lupi.vision.parallel import run_all
 
     n, words = (6, 100) if quick else (1000, 1000)
     with TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from lupi.vision.geometry import Box
+from lupi.boxes.geometry import Box
 
 
 class DataFormatError(ValueError):

@@ -7,7 +7,7 @@ from math import isfinite
 from pathlib import Path
 
 from lupi.datasets._localization import DataFormatError, checked_box, localization_bunch, malformed
-from lupi.vision.masks import PolygonMask, RunLengthMask
+from lupi.images.masks import PolygonMask, RunLengthMask
 
 _PARTS = ("images", "annotations", "categories")
 _TABLES = {"image_id": "images", "category_id": "categories"}

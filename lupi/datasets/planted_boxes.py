@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import check_random_state
 
-from lupi.vision.geometry import Box, WordImage
+from lupi.boxes.geometry import Box, WordImage
 
 
 def make_planted_boxes(

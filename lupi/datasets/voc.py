@@ -9,7 +9,7 @@ from xml.parsers import expat
 import numpy as np
 
 from lupi.datasets._localization import DataFormatError, checked_box, localization_bunch, malformed, text_lines
-from lupi.vision.masks import LabelMask
+from lupi.images.masks import LabelMask
 
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 
@@ -121,7 +121,7 @@ def load_oxford_pets(root):
     Bunch
         images, boxes, masks, labels (breeds), label_names, species (1 cat, 2 dog).
     """
-    from lupi.vision.privileged_words import mask_box
+    from lupi.images.privileged_words import mask_box
 
     root = Path(root)
     path = root / "annotations" / "list.txt"

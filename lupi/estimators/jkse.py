@@ -14,7 +14,7 @@ from lupi.estimators._base import POSITIVE
 from lupi.estimators.one_class_svm_plus import solve_one_class
 from lupi.estimators.structural_svm import TASK_METHODS, check_examples
 from lupi.kernels import Kernel, check_definite, resolve_gamma
-from lupi.problems.one_class import check_nu
+from lupi.problems.kernel.one_class import check_nu
 from lupi.solvers import SOLVERS
 from lupi.validation import check_privileged
 

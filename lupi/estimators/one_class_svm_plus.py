@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lupi.estimators._base import KERNEL_CONSTRAINTS, POSITIVE
 from lupi.estimators._spaces import make_kernel
 from lupi.kernels import check_definite
-from lupi.problems.one_class import check_nu, one_class_dual, one_class_plus_dual
+from lupi.problems.kernel.one_class import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import SOLVERS
 from lupi.validation import check_privileged
 

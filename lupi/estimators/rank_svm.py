@@ -8,7 +8,7 @@ from sklearn.utils._param_validation import Interval
 
 from lupi.estimators.ranking_base import SHARED_CONSTRAINTS, BaseRanker, check_has_pairs, check_ranking_input
 from lupi.estimators.ranking_spaces import KernelSpec, decision_space
-from lupi.problems.ranking import plain_pairs
+from lupi.problems.ranking.pairwise import plain_pairs
 
 
 class RankSVM(BaseRanker):

@@ -19,7 +19,7 @@ from lupi.estimators.ranking_base import (
     check_teacher_has_pairs,
 )
 from lupi.estimators.ranking_spaces import KernelSpec, decision_space
-from lupi.problems.ranking import plain_pairs, transfer_pairs
+from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
 
 TRANSFER_CONSTRAINTS = {
     **SHARED_CONSTRAINTS,

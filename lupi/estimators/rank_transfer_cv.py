@@ -22,7 +22,7 @@ from lupi.estimators.ranking_base import (
 )
 from lupi.estimators.ranking_metrics import METRICS, default_metric
 from lupi.estimators.ranking_spaces import KernelSpec, decision_space
-from lupi.problems.ranking import plain_pairs
+from lupi.problems.ranking.pairwise import plain_pairs
 
 PAPER_GRID = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
 

@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lupi.estimators.ranking_metrics import default_metric
 from lupi.estimators.ranking_spaces import KERNELS
-from lupi.problems.ranking import RankingProblem
-from lupi.solvers.ranking_bundle import solve_ranking_bundle
-from lupi.solvers.ranking_newton import solve_ranking_newton
+from lupi.problems.ranking.pairwise import RankingProblem
+from lupi.solvers.ranking.bundle import solve_ranking_bundle
+from lupi.solvers.ranking.newton import solve_ranking_newton
 
 SOLVERS = {"newton": solve_ranking_newton, "bundle": solve_ranking_bundle}
 

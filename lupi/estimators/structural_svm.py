@@ -13,9 +13,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.problems.structural import StructuralProblem, relative_gap
-from lupi.solvers.cutting_plane import solve_n_slack, solve_one_slack
-from lupi.solvers.frank_wolfe import solve_frank_wolfe
+from lupi.problems.structural.margin_rescaling import StructuralProblem, relative_gap
+from lupi.solvers.structural.cutting_plane import solve_n_slack, solve_one_slack
+from lupi.solvers.structural.frank_wolfe import solve_frank_wolfe
 from lupi.tasks.oracle import task_oracle
 from lupi.tasks.protocol import predict_batch
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lupi.vision.geometry import Box
-from lupi.vision.images import source_name
+from lupi.boxes.geometry import Box
+from lupi.images.images import source_name
 
 
 def overlap_of(true, predicted) -> float:

@@ -6,8 +6,8 @@ from base64 import b64encode
 from html import escape
 from pathlib import Path
 
+from lupi.images.images import ImageReadError
 from lupi.localize.pictures import overlay_jpeg
-from lupi.vision.images import ImageReadError
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8883; }

@@ -10,14 +10,14 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.boxes.geometry import Box, check_box
+from lupi.images.bag_of_words import BagOfVisualWords
+from lupi.images.descriptors import DETECTORS
+from lupi.images.images import Inpainted, source_name
+from lupi.images.privileged_words import attribute_words, join_words
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.methods import METHODS, make_model
 from lupi.tasks import BoxLocalization
-from lupi.vision.bag_of_words import BagOfVisualWords
-from lupi.vision.descriptors import DETECTORS
-from lupi.vision.geometry import Box, check_box
-from lupi.vision.images import Inpainted, source_name
-from lupi.vision.privileged_words import attribute_words, join_words
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 COUNT = [Interval(Integral, 1, None, closed="left")]

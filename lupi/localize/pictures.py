@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lupi.vision.images import read_image
+from lupi.images.images import read_image
 
 # Blue and orange keep apart for colour-blind eyes; the true box is also dashed.
 PREDICTED = (235, 120, 20)

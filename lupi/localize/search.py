@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from lupi.images.parallel import run_all
+from lupi.images.store import Store, digest_of
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.methods import METHODS
-from lupi.vision.parallel import run_all
-from lupi.vision.store import Store, digest_of
 
 
 def paper_grid(method, n=4):

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lupi.comparison.protocol import derived_seed, others_rows
+from lupi.comparison.statistics import mean_and_error, paired
 from lupi.datasets import load_cub
 from lupi.datasets._files import data_folder
-from lupi.experiments.protocol import derived_seed, others_rows
-from lupi.experiments.statistics import mean_and_error, paired
-from lupi.experiments.store import data_digest
+from lupi.engine.store import data_digest
+from lupi.images.images import read_mask
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.reproduce._units import finish
-from lupi.vision.images import read_mask
 
 FOLDER = "cub_200_2011"
 MEAN_BOX = "mean box"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lupi.experiments.facts import environment
-from lupi.persistence import strict_json, write_atomically
+from lupi.comparison.facts import environment
+from lupi.engine.files import strict_json, write_atomically
 
 
 @dataclass(frozen=True)

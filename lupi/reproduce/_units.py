@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from lupi import __version__
-from lupi.experiments.store import RunStore
+from lupi.engine.store import RunStore
 
 
 def fingerprint(**facts):

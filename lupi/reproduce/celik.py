@@ -17,7 +17,7 @@ from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from lupi.datasets import load_mnist_plus, make_privileged
 from lupi.estimators.svm_plus import SVMPlus
 from lupi.reproduce._entry import Entry, write_result
-from lupi.solvers.reference import cvxopt_qp
+from lupi.solvers.kernel.reference import cvxopt_qp
 
 KERNELS = {"linear": lambda A, B, gamma: linear_kernel(A, B), "rbf": lambda A, B, gamma: rbf_kernel(A, B, gamma)}
 # Relative difference of the objectives, and difference of decision values, up to which two solvers count as agreeing.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lupi.experiments.commands import progress_bar
+from lupi.comparison.commands import progress_bar
 from lupi.reproduce import celik, feyereisl, mnist_plus, sharmanska, sharmanska_substitutes, sun, xu
 
 ENTRIES = {

@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lupi.experiments.figures import difference_bars, standalone
-from lupi.experiments.protocol import derived_seed
+from lupi.comparison.figures import difference_bars, standalone
+from lupi.comparison.protocol import derived_seed
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_parameters
 from lupi.reproduce._birds import (

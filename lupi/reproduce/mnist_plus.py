@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from lupi.comparison.comparison import compare
+from lupi.comparison.figures import learning_curve, standalone
 from lupi.datasets import load_mnist_plus
-from lupi.experiments.comparison import compare
-from lupi.experiments.figures import learning_curve, standalone
-from lupi.persistence import write_atomically
+from lupi.engine.files import write_atomically
 from lupi.reproduce._entry import Entry, write_result
 
 SIZES = (40, 50, 60, 70, 80, 90)

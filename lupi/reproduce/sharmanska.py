@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from lupi.comparison.comparison import compare
+from lupi.comparison.figures import difference_bars, standalone
+from lupi.comparison.statistics import holm, mean_and_error
+from lupi.comparison.summary import LEVEL
 from lupi.datasets import load_awa
-from lupi.experiments.comparison import compare
-from lupi.experiments.figures import difference_bars, standalone
-from lupi.experiments.statistics import holm, mean_and_error
-from lupi.experiments.summary import LEVEL
-from lupi.persistence import write_atomically
+from lupi.engine.files import write_atomically
 from lupi.reproduce._entry import Entry, beside, paper_table, write_result
 
 # Section 4: the ranges of C, for L1-normalized data and for the privileged space.

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from lupi.comparison.comparison import compare
 from lupi.datasets import load_movie_rationales, load_tiny_imagenet_boxes
-from lupi.experiments.comparison import compare
+from lupi.images.images import source_digest
+from lupi.images.store import Store, digest_of
 from lupi.reproduce._entry import Entry, paper_table, write_result
 from lupi.reproduce.sharmanska import PAPER_METHODS, PRIVILEGED_RANGE
 from lupi.vision import Box, FisherVectors, read_image
-from lupi.vision.images import source_digest
-from lupi.vision.store import Store, digest_of
 
 GROUPS = {
     "balls": ("basketball", "rugby ball", "volleyball"),

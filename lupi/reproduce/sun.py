@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lupi.experiments.protocol import derived_seed
-from lupi.experiments.statistics import mean_and_error
+from lupi.comparison.protocol import derived_seed
+from lupi.comparison.statistics import mean_and_error
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.localizer import Localizer
 from lupi.reproduce._birds import (

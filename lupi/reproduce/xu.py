@@ -16,7 +16,7 @@ from lupi.estimators.svm2_plus import SVM2Plus
 from lupi.estimators.svm_2k import SVM2K
 from lupi.estimators.svm_plus import SVMPlus
 from lupi.reproduce._entry import Entry, paper_table, write_result
-from lupi.solvers.reference import dense_qp
+from lupi.solvers.kernel.reference import dense_qp
 
 C, LAM = 10.0, 1.0
 # SVM2+ has no upper bound on its dual variables; LIBSVM needs one.

@@ -1,10 +1,10 @@
 """How it is solved: one file a solver, one registry, one ``Solution``."""
 
-from lupi.solvers.auto import solve_auto, solve_near
-from lupi.solvers.decomposition import solve_decomposition
-from lupi.solvers.interior_point import solve_interior_point
-from lupi.solvers.reference import solve_reference
-from lupi.solvers.smo import solve_smo
+from lupi.solvers.kernel.auto import solve_auto, solve_near
+from lupi.solvers.kernel.decomposition import solve_decomposition
+from lupi.solvers.kernel.interior_point import solve_interior_point
+from lupi.solvers.kernel.reference import solve_reference
+from lupi.solvers.kernel.smo import solve_smo
 from lupi.solvers.solution import Solution
 
 # Name (the estimators' ``solver``) -> function (problem, *, tol, max_iter) -> Solution.

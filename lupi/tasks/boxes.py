@@ -7,10 +7,10 @@ import warnings
 import numpy as np
 from numba import njit
 
+from lupi.boxes.geometry import Box, WordImage, check_box
+from lupi.boxes.kernel_search import CHI2, INTERSECTION, integral_histograms, kernel_branch_and_bound
+from lupi.boxes.subwindow import METHODS, check_weights, grid_edges, search_points
 from lupi.tasks.checks import check_positive_int, check_positive_real
-from lupi.vision.geometry import Box, WordImage, check_box
-from lupi.vision.kernel_search import CHI2, INTERSECTION, integral_histograms, kernel_branch_and_bound
-from lupi.vision.subwindow import METHODS, check_weights, grid_edges, search_points
 
 HISTOGRAM_KERNELS = {"chi2": CHI2, "intersection": INTERSECTION}
 # Integral histograms hold one number for each cell and word.

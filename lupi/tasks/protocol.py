@@ -34,7 +34,7 @@ class Task(Protocol):
     ``check(X, Y)``
         Raise ``ValueError`` for data that the task cannot use; called once by ``fit``.
     ``compile(X, Y)``
-        An oracle (see ``lupi.problems.structural``) with a compiled ``sweep``.
+        An oracle (see ``lupi.problems.structural.margin_rescaling``) with a compiled ``sweep``.
     """
 
     n_features: int

@@ -1,0 +1,1 @@
+"""Geometry of boxes and exact search for the best one."""

@@ -1,0 +1,1 @@
+"""Units of work: where they run, and where their results are kept."""

@@ -1,0 +1,1 @@
+"""From image files to visual words: reading, descriptors, vocabularies, Fisher vectors, masks."""

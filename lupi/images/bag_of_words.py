@@ -1,0 +1,225 @@
+"""Images as bags of visual words."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from lupi.images.descriptors import DETECTORS, detector_version
+from lupi.images.extraction import sampled_descriptors, stored_sample, stored_words, word_image
+from lupi.images.images import ImageReadError, source_name
+from lupi.images.parallel import run_all
+from lupi.images.store import Store, digest_of
+
+
+class BagOfVisualWords(TransformerMixin, BaseEstimator):
+    """Local descriptors, quantized to the nearest of ``n_words`` centres.
+
+    Parameters
+    ----------
+    n_words : int, default=3000
+        Size of the vocabulary. A fit with fewer distinct descriptors than that raises.
+    detector : {"surf", "dense", "surf+dense", "sift"}, default="surf"
+        SURF at interest points, on a grid, or both (mahotas); SIFT (OpenCV).
+    n_descriptors : int, default=200_000
+        Descriptors that the vocabulary is made from, drawn evenly over the images.
+    max_size, threshold, max_points, spacing
+        As in :func:`~lupi.images.descriptors.describe`.
+    batch_size : int, default=4096
+        Batch of mini-batch k-means.
+    max_epochs : int, default=5
+        Passes of mini-batch k-means over the descriptors.
+    cache : path or None, default=None
+        Folder for descriptors, vocabularies and words, keyed by the images' bytes and all parameters. A second run starts at
+        once, an interrupted one resumes. A vocabulary is stored only if ``random_state`` is an integer.
+    on_error : {"raise", "skip"}, default="raise"
+        What to do with images that cannot be read, after all others are done: raise one error that names them all, or warn and
+        go on; ``transform`` then returns None in their places.
+    n_jobs : int or None, default=None
+        Processes; -1 takes all cores. They start only if there is something to compute; what the cache has is read at once.
+    verbose : bool, default=False
+        Show progress and the remaining time on stderr.
+    random_state : int, RandomState or None, default=None
+        Choice of descriptors and of initial centres.
+
+    Attributes
+    ----------
+    vocabulary_ : ndarray of float32 of shape (n_words, n_features)
+        Centres.
+    n_descriptors_ : int
+        Descriptors that they were made from.
+
+    References
+    ----------
+    .. [1] Bay et al., Speeded-up robust features, 2008.
+    .. [2] Sculley, Web-scale k-means clustering, 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lupi.vision import BagOfVisualWords
+    >>> images = [np.random.RandomState(i).randint(0, 255, (60, 80), dtype=np.uint8) for i in range(3)]
+    >>> bag = BagOfVisualWords(n_words=10, detector="dense", random_state=0).fit(images)
+    >>> bag.transform(images)[0]
+    WordImage(70 points, shape=(60, 80))
+    """
+
+    _places_in = ("cache",)
+
+    _parameter_constraints = {
+        "n_words": [Interval(Integral, 1, None, closed="left")],
+        "detector": [StrOptions(set(DETECTORS))],
+        "n_descriptors": [Interval(Integral, 1, None, closed="left")],
+        "max_size": [Interval(Integral, 64, None, closed="left")],
+        "threshold": [Interval(Real, 0, None, closed="left")],
+        "max_points": [Interval(Integral, 1, None, closed="left")],
+        "spacing": [Interval(Integral, 2, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "max_epochs": [Interval(Integral, 1, None, closed="left")],
+        "on_error": [StrOptions({"raise", "skip"})],
+        "n_jobs": [Integral, None],
+        "verbose": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_words=3000,
+        detector="surf",
+        random_state=None,
+        *,
+        n_descriptors=200_000,
+        max_size=1024,
+        threshold=0.1,
+        max_points=1024,
+        spacing=8,
+        batch_size=4096,
+        max_epochs=5,
+        cache=None,
+        on_error="raise",
+        n_jobs=None,
+        verbose=False,
+    ):
+        self.n_words = n_words
+        self.detector = detector
+        self.random_state = random_state
+        self.n_descriptors = n_descriptors
+        self.max_size = max_size
+        self.threshold = threshold
+        self.max_points = max_points
+        self.spacing = spacing
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.cache = cache
+        self.on_error = on_error
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _how(self):
+        options = {name: getattr(self, name) for name in ("max_size", "threshold", "max_points", "spacing")}
+        version = detector_version(self.detector)
+        return {"detector": self.detector, "options": options, "version": version, "folder": self.cache}
+
+    def _run(self, function, items, sources, description, lookup=None):
+        """Outcomes' values; None for an unreadable source if those are to be skipped."""
+        outcomes = run_all(
+            function,
+            items,
+            n_jobs=self.n_jobs,
+            description=description,
+            verbose=self.verbose,
+            catch=(ImageReadError,),
+            lookup=None if self.cache is None else lookup,
+        )
+        failed = [
+            outcome.error if source_name(source) in outcome.error else f"{source_name(source)}: {outcome.error}"
+            for source, outcome in zip(sources, outcomes)
+            if outcome.error is not None
+        ]
+        if failed:
+            message = f"{len(failed)} of {len(sources)} images cannot be used:\n" + "\n".join(failed)
+            if self.on_error == "raise":
+                raise ImageReadError(message)
+            warnings.warn(f"{message}\nThey are skipped.", UserWarning, stacklevel=4)
+        return [outcome.value for outcome in outcomes]
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, images, y=None):
+        """Make the vocabulary.
+
+        Parameters
+        ----------
+        images : sequence of paths, arrays or other sources
+            Training images.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        rng = check_random_state(self.random_state)
+        descriptors, seeds = self._sample(list(images), rng)
+        store = Store(self.cache if isinstance(self.random_state, Integral) else None)
+        key = digest_of("vocabulary 1", self.n_words, self.batch_size, self.max_epochs, descriptors, seeds)
+        stored = store.load_arrays(key)
+        if stored is None or set(stored) != {"vocabulary"}:
+            stored = {"vocabulary": self._cluster(descriptors, rng)}
+            store.save_arrays(key, **stored)
+        self.vocabulary_ = stored["vocabulary"]
+        self.n_descriptors_ = len(descriptors)
+        return self
+
+    def _sample(self, images, rng):
+        """Descriptors drawn evenly over the images, and the seeds of the draws."""
+        if not images:
+            raise ValueError("images is empty; a vocabulary needs at least one image.")
+        seeds = rng.randint(0, 2**31 - 1, size=len(images))
+        how = {"per_image": -(-self.n_descriptors // len(images)), **self._how()}
+        sample, lookup = partial(sampled_descriptors, **how), partial(stored_sample, **how)
+        found = self._run(sample, list(zip(images, seeds)), images, "Describing images", lookup)
+        found = [descriptors for descriptors in found if descriptors is not None]
+        descriptors = np.concatenate(found) if found else np.empty((0, 1), dtype=np.float32)
+        if len(descriptors) < self.n_words:
+            raise ValueError(
+                f"n_words={self.n_words} is more than the {len(descriptors)} descriptors of the {len(found)} readable images; "
+                "lower n_words or threshold, or use detector='dense'."
+            )
+        return descriptors, seeds
+
+    def _cluster(self, descriptors, rng):
+        means = MiniBatchKMeans(
+            self.n_words,
+            init="random",
+            n_init=1,
+            batch_size=min(self.batch_size, len(descriptors)),
+            max_iter=self.max_epochs,
+            compute_labels=False,
+            random_state=rng,
+        )
+        return means.fit(descriptors).cluster_centers_.astype(np.float32)
+
+    def transform(self, images):
+        """Word images.
+
+        Parameters
+        ----------
+        images : sequence of paths, arrays or other sources
+
+        Returns
+        -------
+        list of WordImage
+            With None for an image that cannot be read, if ``on_error="skip"``.
+        """
+        check_is_fitted(self, "vocabulary_")
+        images = list(images)
+        how = {"vocabulary_digest": digest_of(self.vocabulary_), **self._how()}
+        word, lookup = partial(word_image, vocabulary=self.vocabulary_, **how), partial(stored_words, **how)
+        return self._run(word, images, images, "Finding words", lookup)

@@ -1,0 +1,173 @@
+"""Local descriptors of an image: SURF by mahotas, at interest points or on a grid, and SIFT by OpenCV."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import NamedTuple
+
+import numpy as np
+
+from lupi.images.images import to_grey
+
+# Below this size the filters of SURF and SIFT find nothing or leave the image.
+_SMALLEST = 64
+
+
+class Points(NamedTuple):
+    """Described points.
+
+    Attributes
+    ----------
+    rows, cols : ndarray of int32 of shape (n,)
+        Pixels of the original image.
+    descriptors : ndarray of float32 of shape (n, d)
+    shape : tuple
+        Height and width of the original image.
+    """
+
+    rows: np.ndarray
+    cols: np.ndarray
+    descriptors: np.ndarray
+    shape: tuple[int, int]
+
+
+def _surf(grey, options):
+    from mahotas.features import surf
+
+    found = surf.surf(grey, threshold=options["threshold"], max_points=options["max_points"])
+    return found[:, 0], found[:, 1], found[:, 6:]
+
+
+def dense_scale(spacing) -> float:
+    """Scale of the points of a grid: mahotas' square root of the spacing, or a little more.
+
+    mahotas' wavelets are ``int(2 * scale + 0.5)`` pixels wide. With an odd width their halves differ by one row, so that they
+    answer to brightness, and a striped and a uniform region get nearly the same descriptor.
+
+    Examples
+    --------
+    >>> from lupi.images.descriptors import dense_scale
+    >>> dense_scale(4), dense_scale(6)
+    (2.0, 2.75)
+    """
+    scale = float(np.sqrt(spacing))
+    width = int(2 * scale + 0.5)
+    return width / 2 + 0.25 if width % 2 else scale
+
+
+def _dense_surf(grey, options):
+    from mahotas.features import surf
+
+    spacing = options["spacing"]
+    scale = dense_scale(spacing)
+    # mahotas drops points whose patch leaves the image, about 16 scales from the border: words are wanted there, too.
+    margin = int(np.ceil(16 * scale)) + 1
+    rows, cols = (
+        a.ravel() for a in np.meshgrid(*(np.arange(spacing // 2, n, spacing) for n in grey.shape), indexing="ij")
+    )
+    points = np.stack([rows + margin, cols + margin, np.full(len(rows), scale), *np.ones((2, len(rows)))], axis=1)
+    found = surf.descriptors(np.pad(grey, margin, mode="edge"), points)
+    return found[:, 0] - margin, found[:, 1] - margin, found[:, 6:]
+
+
+def _surf_and_dense(grey, options):
+    pair = _surf(grey, options), _dense_surf(grey, options)
+    return tuple(np.concatenate(parts) for parts in zip(*pair))
+
+
+def _sift(grey, options):
+    import cv2
+
+    keypoints, found = cv2.SIFT_create(nfeatures=options["max_points"]).detectAndCompute(grey, None)
+    if not keypoints:
+        return np.empty(0), np.empty(0), np.empty((0, 128))
+    cols, rows = np.array([k.pt for k in keypoints]).T
+    return rows, cols, found
+
+
+class Detector(NamedTuple):
+    """A way to describe an image: function, length of its descriptors, package that it needs."""
+
+    function: object
+    n_features: int
+    package: str
+
+
+DETECTORS = {
+    "surf": Detector(_surf, 64, "mahotas"),
+    "dense": Detector(_dense_surf, 64, "mahotas"),
+    "surf+dense": Detector(_surf_and_dense, 64, "mahotas"),
+    "sift": Detector(_sift, 128, "opencv-python-headless"),
+}
+
+
+def detector_version(detector) -> str:
+    """Package and version that compute a detector's descriptors; raises if it is not installed."""
+    package = DETECTORS[detector].package
+    try:
+        return f"{package} {metadata.version(package)}"
+    except metadata.PackageNotFoundError:
+        raise ImportError(f"detector={detector!r} needs {package}; install lupi[vision].") from None
+
+
+def describe(image, detector, *, max_size=1024, threshold=0.1, max_points=1024, spacing=8) -> Points:
+    """Describe an image by local features.
+
+    Images with a longer side than ``max_size`` are shrunk for the purpose, tiny ones are padded; the points' positions always
+    are pixels of the original image.
+
+    Parameters
+    ----------
+    image : ndarray of uint8
+        Grey or RGB.
+    detector : {"surf", "dense", "surf+dense", "sift"}
+        Interest points, a grid, both, or SIFT.
+    max_size : int, default=1024
+        Longest side that is described.
+    threshold : float, default=0.1
+        Least strength of an interest point (SURF).
+    max_points : int, default=1024
+        Most interest points.
+    spacing : int, default=8
+        Distance of the grid's points.
+
+    Returns
+    -------
+    Points
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lupi.images.descriptors import describe
+    >>> describe(np.zeros((100, 80), dtype=np.uint8), "dense", spacing=20).descriptors.shape
+    (20, 64)
+    """
+    grey = to_grey(image)
+    height, width = grey.shape
+    grey, factor = _shrink(grey, max_size)
+    small = grey.shape
+    padding = [(0, max(0, _SMALLEST - size)) for size in small]
+    if any(after for _, after in padding):
+        grey = np.pad(grey, padding, mode="edge")
+    options = {"threshold": threshold, "max_points": max_points, "spacing": spacing}
+    rows, cols, descriptors = DETECTORS[detector].function(np.ascontiguousarray(grey), options)
+    keep = (rows < small[0]) & (cols < small[1])
+    rows, cols = rows[keep] / factor, cols[keep] / factor
+    return Points(
+        np.clip(rows, 0, height - 1).astype(np.int32),
+        np.clip(cols, 0, width - 1).astype(np.int32),
+        # A constant patch has no direction, and may be 0 / 0 after normalization: it gets the descriptor 0.
+        np.nan_to_num(descriptors[keep].astype(np.float32), nan=0.0),
+        (height, width),
+    )
+
+
+def _shrink(grey, max_size):
+    longest = max(grey.shape)
+    if longest <= max_size:
+        return grey, 1.0
+    from PIL import Image
+
+    factor = max_size / longest
+    size = tuple(max(1, round(s * factor)) for s in grey.shape)
+    return np.asarray(Image.fromarray(grey).resize(size[::-1], Image.Resampling.BOX)), factor

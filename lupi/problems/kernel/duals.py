@@ -1,0 +1,140 @@
+r"""The duals of SVM, SVM+, SVM2+ and SVM-2K as :class:`~lupi.problems.kernel.kernel_qp.KernelQP` objects.
+
+Notation as in the estimators: ``y`` in {-1, +1}; ``C`` one value per example; ``available`` marks the examples whose
+privileged row is known. An example without one keeps its own slack at price ``C``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lupi.kernels import Space
+from lupi.problems.kernel.kernel_qp import KernelQP
+
+
+@dataclass(frozen=True)
+class OneSpaceDual(KernelQP):
+    """One variable per example, 0 <= a <= upper, one equality; solved by one-space SMO."""
+
+
+@dataclass(frozen=True)
+class TwoSpaceDual(KernelQP):
+    r"""Variables (a, d) with :math:`\beta = y \circ a` and :math:`\eta = s \circ (a - d)`; solved by two-space SMO.
+
+    The first n variables are a, the others the d of the examples with a privileged row. In :math:`(\beta, \eta)` the
+    quadratic form separates and only the boxes couple the two spaces.
+    """
+
+
+def svm_dual(decision: Space, y: np.ndarray, C: np.ndarray) -> OneSpaceDual:
+    r"""Dual of the C-SVM: :math:`\max 1'a - \tfrac12 (y \circ a)'K(y \circ a)`, 0 <= a <= C, y'a = 0."""
+    n = len(y)
+    return OneSpaceDual(
+        spaces=(decision,),
+        example=np.arange(n),
+        coef=y[None, :].astype(float),
+        p=np.ones(n),
+        lower=np.zeros(n),
+        upper=np.asarray(C, dtype=float),
+        ridge=np.zeros(n),
+        total=np.zeros(1),
+    )
+
+
+def svm2_plus_dual(
+    decision: Space,
+    deformation: Space | None,
+    y: np.ndarray,
+    C: np.ndarray,
+    kappa: float,
+    labelled: bool,
+    available: np.ndarray,
+) -> OneSpaceDual:
+    r"""Dual of SVM2+ (Xu et al. 2016, eq. 4), the deformation Q being a second space without a bias.
+
+    .. math:: \max 1'a - \tfrac12 a'(yy' \circ K + Q)a - \tfrac{1}{2 \kappa} \sum_i a_i^2 / C_i, \qquad a \ge 0,\; y'a = 0,
+
+    with :math:`yy' \circ Q` for the labelled correction. ``deformation`` has zero rows for missing examples; their ridge
+    is 1 / C. With ``deformation=None`` no row is available: the L2-SVM.
+    """
+    n = len(y)
+    signs = [y] if deformation is None else [y, y if labelled else np.ones(n)]
+    return OneSpaceDual(
+        spaces=(decision,) if deformation is None else (decision, replace(deformation, bias=False)),
+        example=np.arange(n),
+        coef=np.vstack(signs).astype(float),
+        p=np.ones(n),
+        lower=np.zeros(n),
+        upper=np.full(n, np.inf),
+        ridge=np.where(available, 1.0 / kappa, 1.0) / C,
+        total=np.zeros(len(signs)),
+    )
+
+
+def svm_plus_dual(
+    decision: Space,
+    privileged: Space,
+    y: np.ndarray,
+    C: np.ndarray,
+    kappa: float,
+    labelled: bool,
+    available: np.ndarray,
+) -> TwoSpaceDual:
+    r"""Dual of SVM+ with hinge loss (Vapnik & Vashist 2009; Celik et al. 2015, eq. 2), any kappa, missing rows allowed.
+
+    .. math:: \max 1'a - \tfrac12 \beta'K\beta - \tfrac{1}{2\lambda} \eta'K^*\eta, \qquad
+              \beta = y \circ a,\; \eta = s \circ (a - d),\; 1'\beta = 1'\eta = 0
+
+    with s = 1, 0 <= a <= kappa C, d <= C (slack) or s = y, 0 <= a <= kappa C, 0 <= d <= C (labelled).
+    ``privileged.weight`` is 1 / lam.
+    """
+    n = len(y)
+    known = np.flatnonzero(available)
+    s = np.where(available, y if labelled else 1.0, 0.0)
+    return TwoSpaceDual(
+        spaces=(decision, privileged),
+        example=np.concatenate([np.arange(n), known]),
+        coef=np.vstack([np.concatenate([y, np.zeros(len(known))]), np.concatenate([s, -s[known]])]),
+        p=np.concatenate([np.ones(n), np.zeros(len(known))]),
+        lower=np.concatenate([np.zeros(n), np.full(len(known), 0.0 if labelled else -np.inf)]),
+        upper=np.concatenate([np.where(available, kappa, 1.0) * C, C[known]]),
+        ridge=np.zeros(n + len(known)),
+        total=np.zeros(2),
+    )
+
+
+def svm_2k_dual(
+    decision: Space,
+    privileged: Space,
+    y: np.ndarray,
+    C: np.ndarray,
+    C_privileged: np.ndarray,
+    D: np.ndarray,
+    epsilon: float,
+    available: np.ndarray,
+) -> KernelQP:
+    r"""Dual of SVM-2K: two SVMs whose outputs agree up to epsilon, or pay D.
+
+    Variables (a_A, a_B, b_plus, b_minus) with :math:`g_A = y \circ a_A - b_+ + b_-` and
+    :math:`g_B = y \circ a_B + b_+ - b_-`. The condition b_plus + b_minus <= D is implied by the two boxes: for
+    epsilon >= 0 only the difference of the two matters, and lowering both never costs.
+    """
+    n = len(y)
+    known = np.flatnonzero(available)
+    m = len(known)
+    tied = known[D[known] > 0]
+    one = np.ones(len(tied))
+    return KernelQP(
+        spaces=(decision, privileged),
+        example=np.concatenate([np.arange(n), known, tied, tied]),
+        coef=np.vstack(
+            [np.concatenate([y, np.zeros(m), -one, one]), np.concatenate([np.zeros(n), y[known], one, -one])]
+        ),
+        p=np.concatenate([np.ones(n + m), np.full(2 * len(tied), -epsilon)]),
+        lower=np.zeros(n + m + 2 * len(tied)),
+        upper=np.concatenate([C, C_privileged[known], D[tied], D[tied]]),
+        ridge=np.zeros(n + m + 2 * len(tied)),
+        total=np.zeros(2),
+    )

@@ -1,0 +1,225 @@
+r"""The quadratic program behind every kernel machine of the library, with its own certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lupi.kernels import Space
+from lupi.problems.kernel.biases import central_biases
+
+# A constraint without slack is met with this much to spare: missing it by a rounding error would cost infinitely much.
+MARGIN = 1e-13
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Values that prove how good a dual point is.
+
+    Attributes
+    ----------
+    primal, dual : float
+        Value of a feasible primal point built from the dual point, and the dual value. The optimum lies between them.
+    gap : float
+        ``(primal - dual) / max(|primal|, |dual|)``; ``inf`` when no feasible primal point could be built.
+    violation : float
+        Largest violation of the optimality conditions, with the best biases (libsvm's ``m(a) - M(a)``).
+    biases : ndarray of shape (n_spaces,)
+        Intercept of each space; 0 where a space has none.
+    scale : float
+        Factor by which (w, biases) had to be stretched to meet constraints that allow no slack; 1 at an optimum.
+    expansions, fields : tuple of ndarray
+        Coefficients of each space's function, and its values on the training examples without bias.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    violation: float
+    biases: np.ndarray
+    scale: float
+    expansions: tuple[np.ndarray, ...]
+    fields: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
+class KernelQP:
+    r"""Box-constrained quadratic program over one or several kernel spaces.
+
+    .. math::
+
+        \max_x\; p^\top x - \tfrac12 \sum_m \beta_m^\top K_m \beta_m - \tfrac12 \sum_j r_j x_j^2
+        \quad\text{s.t.}\quad l \le x \le u,\quad 1^\top \beta_m = t_m \text{ for every space with a bias},
+
+    where :math:`\beta_{m,i} = \sum_{j:\, i(j) = i} c_{mj} x_j`: variable j belongs to example i(j) and enters space m with
+    coefficient :math:`c_{mj}`. Its primal has one function :math:`f_m = w_m \cdot \phi_m + b_m` per space:
+
+    .. math::
+
+        \min_{w, b}\; \tfrac12 \sum_m |w_m|^2 + \sum_m t_m b_m + \sum_j h_j\Big(p_j - \sum_m c_{mj} f_m(i(j))\Big),
+        \qquad h_j(v) = \max_{l_j \le x \le u_j} x v - \tfrac12 r_j x^2 .
+
+    Parameters
+    ----------
+    spaces : tuple of Space
+    example : int ndarray of shape (n_variables,)
+    coef : ndarray of shape (n_spaces, n_variables)
+        Coefficients -1, 0 or 1.
+    p, lower, upper, ridge : ndarray of shape (n_variables,)
+    total : ndarray of shape (n_spaces,)
+        Right-hand sides :math:`t_m`; ignored for spaces without a bias.
+    """
+
+    spaces: tuple[Space, ...]
+    example: np.ndarray
+    coef: np.ndarray
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    ridge: np.ndarray
+    total: np.ndarray
+
+    @property
+    def n_variables(self) -> int:
+        """Number of dual variables."""
+        return len(self.p)
+
+    @property
+    def n_examples(self) -> int:
+        """Number of training examples."""
+        return self.spaces[0].n_examples
+
+    @cached_property
+    def biased(self) -> np.ndarray:
+        """Indices of the spaces that have an intercept."""
+        return np.array([m for m, space in enumerate(self.spaces) if space.bias], dtype=int)
+
+    @cached_property
+    def kinds(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The different columns of bias coefficients, and the variables that have each of them."""
+        powers = 3 ** np.arange(len(self.biased))
+        codes = (powers @ (self.coef[self.biased] + 1.0)).astype(int)
+        present = np.flatnonzero(np.bincount(codes))
+        members = [np.flatnonzero(codes == code) for code in present]
+        return np.array([self.coef[self.biased][:, index[0]] for index in members]), members
+
+    def expansions(self, x: np.ndarray) -> list[np.ndarray]:
+        """Coefficients beta_m of every space's kernel expansion."""
+        return [np.bincount(self.example, weights=c * x, minlength=self.n_examples) for c in self.coef]
+
+    def fields(self, x: np.ndarray) -> list[np.ndarray]:
+        """K_m beta_m for every space: the functions' values on the training examples, without biases."""
+        return [space.product(beta) for space, beta in zip(self.spaces, self.expansions(x))]
+
+    def margins(self, x: np.ndarray, fields: list[np.ndarray] | None = None) -> np.ndarray:
+        """P - sum_m c_m f_m without biases: the negative gradient apart from the ridge."""
+        fields = self.fields(x) if fields is None else fields
+        out = self.p.copy()
+        for c, field in zip(self.coef, fields):
+            out -= c * field[self.example]
+        return out
+
+    def dual_value(self, x: np.ndarray) -> float:
+        """Value of the (maximized) dual objective at x."""
+        quadratic = sum(float(beta @ field) for beta, field in zip(self.expansions(x), self.fields(x)))
+        return float(self.p @ x - 0.5 * quadratic - 0.5 * self.ridge @ (x * x))
+
+    def infeasibility(self, x: np.ndarray) -> float:
+        """Largest violation of a constraint, relative to the size of x."""
+        sums = self.coef[self.biased] @ x - self.total[self.biased]
+        outside = np.maximum(self.lower - x, x - self.upper)
+        scale = max(float(np.max(np.abs(x), initial=0.0)), 1e-300)
+        return max(float(np.max(np.abs(sums), initial=0.0)), float(np.max(outside, initial=0.0))) / scale
+
+    def diverges(self, x: np.ndarray) -> bool:
+        """Whether x runs along a direction in which the dual grows without end, i.e. the primal has no feasible point.
+
+        Where a primal point exists, ``p'x`` stays below twice its value; beyond 1e8 in units of the kernel the margin
+        would have to be a hundred millionth of the data's extent.
+        """
+        if not np.any(np.isinf(self.upper) & (self.ridge == 0)) or self._surely_feasible:
+            return False
+        size = max(float(np.mean(space.diagonal())) for space in self.spaces)
+        return float(self.p @ x) * size > 1e8
+
+    @cached_property
+    def _surely_feasible(self) -> bool:
+        """Whether one space's function, raised far enough, meets every constraint that allows no slack."""
+        hard_upper = np.isinf(self.upper) & (self.ridge == 0)
+        hard_lower = np.isinf(self.lower) & (self.ridge == 0)
+        hard = self.example[hard_upper | hard_lower]
+        for space, c in zip(self.spaces, self.coef):
+            if np.all(c[hard_upper] == 1) and np.all(c[hard_lower] == -1):
+                everywhere = np.zeros(self.n_examples)
+                everywhere[hard] = 1.0
+                if space.bias or np.all(space.product(everywhere)[hard] > 0):
+                    return True
+        return False
+
+    def optimal_biases(self, x: np.ndarray, margins: np.ndarray) -> tuple[np.ndarray, float]:
+        """Biases that satisfy the optimality conditions best, and the violation that remains.
+
+        x_j < u_j asks for c_j.b >= v_j and x_j > l_j for c_j.b <= v_j, where v is the gradient without biases. Where the
+        conditions leave an interval, its midpoint is taken.
+        """
+        gradient = margins - self.ridge * x
+        kinds, members = self.kinds
+        grow = np.where(x < self.upper, gradient, -np.inf)
+        shrink = np.where(x > self.lower, gradient, np.inf)
+        low = np.array([grow[index].max() for index in members])
+        high = np.array([shrink[index].min() for index in members])
+        central, violation = central_biases(kinds, low, high)
+        biases = np.zeros(len(self.spaces))
+        biases[self.biased] = central
+        return biases, violation
+
+    def loss(self, slack: np.ndarray) -> np.ndarray:
+        """h_j of every variable: what the primal pays for the slack p_j - c_j.f(i(j))."""
+        bound = np.where(slack > 0, self.upper, self.lower)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x = np.where(self.ridge > 0, np.clip(slack / self.ridge, self.lower, self.upper), bound)
+            value = x * slack - np.where(self.ridge > 0, 0.5 * self.ridge * x * x, 0.0)
+        # An infinite bound times a slack of exactly zero costs nothing.
+        return np.where(slack == 0, 0.0, value)
+
+    def certificate(self, x: np.ndarray, biases: np.ndarray | None = None) -> Certificate:
+        """Duality gap and KKT violation of x, from scratch: nothing a solver believes is used."""
+        betas = self.expansions(x)
+        fields = [space.product(beta) for space, beta in zip(self.spaces, betas)]
+        margins = self.margins(x, fields)
+        best, violation = self.optimal_biases(x, margins)
+        biases = best if biases is None else biases
+        norm = 0.5 * sum(float(beta @ field) for beta, field in zip(betas, fields))
+        biases, scale = self._feasible(margins, biases)
+        values = scale * (self.p - margins + self.coef.T @ biases)
+        primal = scale**2 * norm + scale * float(self.total @ biases) + float(self.loss(self.p - values).sum())
+        dual = float(self.p @ x - norm - 0.5 * self.ridge @ (x * x))
+        size = max(abs(primal), abs(dual))
+        gap = 0.0 if size == 0 else (primal - dual) / size if np.isfinite(size) else np.inf
+        # A point that misses an equality or a bound proves nothing.
+        if self.infeasibility(x) > 1e-7:
+            gap = np.inf
+        return Certificate(
+            primal, dual, gap if np.isfinite(gap) else np.inf, violation, biases, scale, tuple(betas), tuple(fields)
+        )
+
+    def _feasible(self, margins: np.ndarray, biases: np.ndarray) -> tuple[np.ndarray, float]:
+        """Meet the constraints that allow no slack: raise a bias where that always helps, else stretch the functions."""
+        soft = self.ridge > 0
+        hard_upper = np.isinf(self.upper) & ~soft
+        hard_lower = np.isinf(self.lower) & ~soft
+        slack = margins - self.coef.T @ biases
+        excess = max(np.max(slack[hard_upper], initial=0.0), np.max(-slack[hard_lower], initial=0.0))
+        if excess <= 0:
+            return biases, 1.0
+        for m in self.biased:
+            if np.all(self.coef[m][hard_upper] == 1) and np.all(self.coef[m][hard_lower] == -1):
+                shifted = biases.copy()
+                shifted[m] += excess + MARGIN * (1.0 + float(np.max(np.abs(slack))))
+                return shifted, 1.0
+        reached = np.min((self.p - slack)[hard_upper] / self.p[hard_upper], initial=np.inf)
+        if hard_lower.any() or reached <= 0:
+            return biases, 1.0
+        return biases, (1.0 + MARGIN) / reached

@@ -1,0 +1,185 @@
+"""Truncated Newton for ranking problems: the squared hinge directly, the hinge through ever sharper smoothing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import linalg
+
+from lupi.problems.ranking.pairwise import Array, RankingPoint, RankingProblem
+
+
+@dataclass(frozen=True)
+class RankingSolution:
+    """Weights with their certificate.
+
+    Attributes
+    ----------
+    w : array of shape (d,)
+        Weights.
+    objective : float
+        Primal objective at w.
+    lower_bound : float
+        No weights have an objective below this.
+    n_iter : int
+        Iterations (Newton steps, or cutting planes).
+    """
+
+    w: Array
+    objective: float
+    lower_bound: float
+    n_iter: int
+
+    @property
+    def gap(self) -> float:
+        """Certified relative suboptimality."""
+        return relative_gap(self.objective, self.lower_bound)
+
+
+def relative_gap(objective: float, lower_bound: float) -> float:
+    """Distance of an objective to a lower bound, relative to the objective."""
+    return max(0.0, objective - lower_bound) / max(abs(objective), float(np.finfo(float).tiny))
+
+
+# Up to so many features the Hessian may be written down when conjugate gradients stall.
+DENSE_LIMIT = 500
+
+
+def _newton_direction(point: RankingPoint, forcing: float) -> Array:
+    """Solve H p = -gradient to a residual of ``forcing`` times the gradient, by conjugate gradients.
+
+    In exact arithmetic they need d products at most. If that many were not enough, H is too ill-conditioned for them:
+    then d more products give H itself.
+    """
+    residual = -point.gradient
+    p = np.zeros_like(residual)
+    direction = residual.copy()
+    squared = float(residual @ residual)
+    goal = squared * forcing**2
+    for _ in range(max(10, min(len(p), DENSE_LIMIT))):
+        product = point.hessian_product(direction)
+        step = squared / float(direction @ product)
+        p += step * direction
+        residual -= step * product
+        previous, squared = squared, float(residual @ residual)
+        if squared <= goal:
+            return p
+        direction = residual + squared / previous * direction
+    if len(p) > DENSE_LIMIT:
+        return p
+    hessian = np.stack([point.hessian_product(column) for column in np.eye(len(p))])
+    return -linalg.solve(0.5 * (hessian + hessian.T), point.gradient, assume_a="pos")
+
+
+def _line_search(problem: RankingProblem, point: RankingPoint, p: Array, flatness: float = 0.3) -> RankingPoint | None:
+    """Find a step at which the slope along p is ``flatness`` of that at 0; None if rounding leaves nothing to gain.
+
+    The slope is increasing and piecewise linear, so false position with bisection finds its root. Backtracking alone is
+    not enough: on separable data with a large C it takes several times as many Newton steps.
+    """
+    start = float(point.gradient @ p)
+    low, low_slope, high, high_slope = 0.0, start, np.inf, np.inf
+    step, best = 1.0, None
+    for evaluation in range(40):
+        trial = problem.at(point.w + step * p)
+        slope = float(trial.gradient @ p)
+        # Rounding hides the last digits of the value, while the slope still tells which way to go.
+        improves = trial.value <= point.value + point.noise
+        if improves and abs(slope) <= -flatness * start:
+            return trial
+        if improves and (best is None or trial.value < best.value):
+            best = trial
+        if best is not None and evaluation >= 15:
+            break
+        if slope < 0:
+            low, low_slope = step, slope
+        else:
+            high, high_slope = step, slope
+        if not np.isfinite(high):
+            step *= 2.0
+        elif evaluation % 2:
+            step = 0.5 * (low + high)
+        else:
+            step = low + (high - low) * float(np.clip(low_slope / (low_slope - high_slope), 0.01, 0.99))
+    return best
+
+
+def _minimize(
+    problem: RankingProblem, w: Array, is_done: Callable[[RankingPoint], bool], max_iter: int
+) -> tuple[RankingPoint, int]:
+    point = problem.at(w)
+    start = float(np.linalg.norm(point.gradient))
+    stalled = 0
+    for n_iter in range(max_iter):
+        if is_done(point) or stalled > 10 or not point.gradient.any():
+            return point, n_iter
+        # Looser directions cost more than they save: with 0.1, separable sparse data took ten times as many products.
+        forcing = min(1e-3, float(np.linalg.norm(point.gradient)) / start)
+        trial = _line_search(problem, point, _newton_direction(point, max(forcing, 1e-8)))
+        if trial is None:
+            return point, n_iter
+        stalled = stalled + 1 if trial.value > point.value - point.noise else 0
+        point = trial
+    is_done(point)
+    return point, max_iter
+
+
+def solve_ranking_newton(
+    problem: RankingProblem, *, tol: float = 1e-6, max_iter: int = 200, w0: Array | None = None
+) -> RankingSolution:
+    """Minimize a ranking problem to a certified relative gap.
+
+    The squared hinge is piecewise quadratic: Newton's method with conjugate gradients identifies the active pairs and
+    then converges at once. The hinge is replaced by a parabola of shrinking width around its kink; each stage starts
+    at the solution of the one before, and the duality gap of the hinge itself decides when to stop.
+
+    Parameters
+    ----------
+    problem : RankingProblem
+        What to minimize.
+    tol : float
+        Relative gap to reach.
+    max_iter : int
+        Newton steps in all.
+    w0 : array of shape (d,), optional
+        Start.
+
+    Returns
+    -------
+    RankingSolution
+        The solution; its ``gap`` tells whether ``tol`` was reached.
+    """
+    w = np.zeros(problem.X.shape[1]) if w0 is None else np.asarray(w0, dtype=float)
+    if problem.loss == "squared_hinge":
+        point, n_iter = _minimize(problem, w, lambda p: relative_gap(p.objective, p.lower_bound) <= tol, max_iter)
+        return RankingSolution(point.w, point.objective, point.lower_bound, n_iter)
+    return _sharpen(problem, w, tol, max_iter)
+
+
+def _sharpen(problem: RankingProblem, w: Array, tol: float, max_iter: int) -> RankingSolution:
+    spread = float(np.ptp(problem.pairs.offset)) if len(problem.pairs.offset) else 1.0
+    width = float(2.0 ** np.ceil(np.log2(spread))) if spread > 0 else 1.0
+    best_w, best, bound, n_iter = w, np.inf, 0.0, 0
+
+    def is_done(point: RankingPoint) -> bool:
+        nonlocal best_w, best, bound
+        objective, lower_bound = point.objective, point.lower_bound
+        bound = max(bound, lower_bound)
+        if objective < best:
+            best_w, best = point.w, objective
+        if relative_gap(best, bound) <= tol:
+            return True
+        # Solving a stage more exactly than its smoothing error is wasted.
+        newton_part = 0.5 * float(point.gradient @ point.gradient)
+        return newton_part <= max(0.1 * tol * objective, 0.1 * (objective - lower_bound))
+
+    while n_iter < max_iter:
+        point, steps = _minimize(replace(problem, width=width), w, is_done, max_iter - n_iter)
+        n_iter += max(1, steps)
+        gap = relative_gap(best, bound)
+        if gap <= tol or point.noise > tol * best:
+            break
+        w = point.w
+        # The smoothing error falls between linearly and quadratically with the width.
+        width = float(2.0 ** np.floor(np.log2(width * np.clip(0.7 * np.sqrt(tol / gap), 0.1, 0.5))))
+    return RankingSolution(best_w, best, bound, n_iter)

@@ -1,0 +1,44 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("script", "methods"),
+    [
+        ("digits_lowres", ["SVM2+ off", "SVM2+ privileged", "SVM2+ shuffled"]),
+        (
+            "breast_cancer_followup",
+            ["SVM+ privileged", "SVM+ shuffled", "SVM2+ off", "SVM2+ privileged", "SVM2+ shuffled"],
+        ),
+    ],
+)
+def test_example_runs_and_leaves_a_plot(script, methods, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", ROOT / "examples" / f"{script}.py", "--quick"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for method in methods:
+        row = rf"{re.escape(method)} +\d+\.\d\d \+- \d+\.\d\d +[+-]\d+\.\d\d \+- \d+\.\d\d   SVM"
+        assert re.search(row, done.stdout), done.stdout
+    assert "against its shuffled control" in done.stdout
+    assert (tmp_path / f"{script}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_readme_code_runs(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, {})
+    score, gap = map(float, capsys.readouterr().out.splitlines()[:2])
+    assert score > 0.8
+    assert 0 <= gap < 0.05

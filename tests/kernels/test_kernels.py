@@ -1,0 +1,230 @@
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.svm import SVC
+
+from lupi.kernels.functions import Kernel, KernelRows, LandmarkFeatures, check_definite, fits, resolve_gamma
+
+rng = np.random.default_rng(0)
+A = rng.random((7, 4))
+B = rng.random((5, 4))
+HAND = {
+    "linear": lambda a, b: a @ b,
+    "rbf": lambda a, b: np.exp(-0.7 * np.sum((a - b) ** 2)),
+    "poly": lambda a, b: (0.7 * (a @ b) + 0.5) ** 2,
+    "sigmoid": lambda a, b: np.tanh(0.7 * (a @ b) + 0.5),
+    "chi2": lambda a, b: np.exp(-0.7 * np.sum((a - b) ** 2 / (a + b))),
+    "laplacian": lambda a, b: np.exp(-0.7 * np.sum(np.abs(a - b))),
+}
+
+
+def make(name):
+    return Kernel(name, gamma=0.7, degree=2, coef0=0.5)
+
+
+# ---------------------------------------------------------------- values
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("name", HAND)
+def test_values_follow_the_definition(name, convert):
+    expected = np.array([[HAND[name](a, b) for b in B] for a in A])
+    values = make(name)(convert(A), convert(B))
+    assert isinstance(values, np.ndarray)
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+    np.testing.assert_allclose(make(name)(convert(A)), make(name)(A, A), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 3, 64, 65, 200])
+def test_linear_matrix_with_itself_is_symmetric_at_every_block_size(n):
+    X = rng.normal(size=(n, 5))
+    np.testing.assert_allclose(Kernel("linear")(X), X @ X.T, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(Kernel("linear")(np.asfortranarray(X)), X @ X.T, rtol=1e-12, atol=1e-12)
+
+
+def test_callable_gets_both_matrices():
+    kernel = Kernel(lambda a, b: (a @ b.T) ** 2)
+    np.testing.assert_allclose(kernel(A, B), (A @ B.T) ** 2)
+    np.testing.assert_allclose(kernel(A), (A @ A.T) ** 2)
+
+
+def test_callable_of_the_wrong_shape_is_refused():
+    with pytest.raises(ValueError, match=r"kernel function for `privileged` returned shape \(7,\) for 7 and 5 rows"):
+        Kernel(lambda a, b: np.ones(len(a)), argument="privileged")(A, B)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_chi2_refuses_negative_values_in_either_argument(convert):
+    kernel = Kernel("chi2", argument="privileged")
+    for left, right in ((A - 0.5, B), (A, B - 0.5)):
+        with pytest.raises(ValueError, match="chi2 kernel compares histograms, but `privileged` has negative values"):
+            kernel(convert(left), convert(right))
+
+
+@pytest.mark.parametrize(
+    ("name", "unsafe"), [("rbf", False), ("linear", False), ("sigmoid", True), ("precomputed", True)]
+)
+def test_unsafe_kernels_are_known(name, unsafe):
+    assert Kernel(name).unsafe is unsafe
+    assert Kernel(lambda a, b: a @ b.T).unsafe
+
+
+# ---------------------------------------------------------------- gamma
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("gamma", ["scale", "auto"])
+def test_gamma_is_that_of_scikit_learn(gamma, convert):
+    y = np.arange(len(A)) % 2
+    expected = SVC(gamma=gamma).fit(convert(A), y)._gamma
+    np.testing.assert_allclose(resolve_gamma(gamma, convert(A)), expected, rtol=1e-12)
+
+
+def test_gamma_number_stays():
+    assert resolve_gamma(0.25, A) == 0.25
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_gamma_counts_rows_by_weight(convert):
+    weight = np.array([1.0, 3, 2, 1, 1, 2, 4])
+    repeated = np.repeat(A, weight.astype(int), axis=0)
+    np.testing.assert_allclose(resolve_gamma("scale", convert(A), weight), 1 / (4 * repeated.var()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("value", [0.0, 3.7, 1e9])
+def test_gamma_of_constant_features_is_one(value, convert):
+    assert resolve_gamma("scale", convert(np.full((6, 3), value))) == 1.0
+
+
+def test_gamma_of_features_far_from_zero_keeps_its_digits():
+    np.testing.assert_allclose(resolve_gamma("scale", A + 1e8), 1 / (4 * A.var()), rtol=1e-6)
+
+
+# ---------------------------------------------------------------- positive semi-definite or not
+
+
+@pytest.mark.parametrize("name", ["linear", "rbf", "poly", "chi2", "laplacian"])
+def test_definite_matrices_pass(name):
+    check_definite(make(name), make(name)(np.vstack([A, A])))  # repeated rows: singular, yet fine
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_an_indefinite_matrix_is_explained_at_every_scale(scale):
+    matrix = scale * np.diag([1.0, 2.0, -0.1])
+    with pytest.raises(
+        ValueError, match=r"precomputed kernel matrix of `X` is indefinite .*clip its negative eigenvalues"
+    ):
+        check_definite(Kernel("precomputed"), matrix)
+
+
+def test_rounding_is_no_negative_eigenvalue():
+    vectors = np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    matrix = (vectors * np.append(np.ones(29), -1e-10)) @ vectors.T
+    check_definite(Kernel("precomputed"), 0.5 * (matrix + matrix.T))
+
+
+def test_asymmetric_and_rectangular_matrices_are_explained():
+    with pytest.raises(ValueError, match=r"not symmetric \(entries differ by up to 1\)"):
+        check_definite(Kernel("precomputed"), np.array([[1.0, 1.0], [0.0, 1.0]]))
+    with pytest.raises(ValueError, match=r"for `privileged` must be square; its shape is \(2, 3\)"):
+        check_definite(Kernel("precomputed", argument="privileged"), np.ones((2, 3)))
+
+
+def test_a_large_indefinite_matrix_shows_in_its_sample(monkeypatch):
+    monkeypatch.setattr("lupi.kernels.functions.PROBE", 20)
+    matrix = -np.ones((60, 60)) + 2 * np.eye(60)
+    with pytest.raises(ValueError, match="indefinite"):
+        check_definite(Kernel("precomputed"), matrix)
+
+
+# ---------------------------------------------------------------- rows on demand
+
+X = rng.normal(size=(40, 3))
+K = make("rbf")(X)
+
+
+class Counting(Kernel):
+    """Kernel that remembers which numbers of rows were computed."""
+
+    computed = []
+
+    def __call__(self, A, B=None):
+        self.computed.append(A.shape[0])
+        return super().__call__(A, B)
+
+
+def cache_for(n_rows, n=40):
+    return n_rows * 8 * n / 2**20 * 1.001
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("n_rows", [2, 3, 7, 40])
+def test_rows_stay_right_while_others_are_evicted(n_rows, convert):
+    rows = KernelRows(make("rbf"), convert(X), cache_for(n_rows))
+    assert rows.capacity == n_rows
+    draw = np.random.default_rng(1)
+    for _ in range(60):
+        index = draw.integers(0, 40, size=draw.integers(1, 9))  # with repetitions
+        np.testing.assert_allclose(rows.rows(index), K[index], rtol=1e-12)
+    assert len(rows._slot) <= n_rows
+    assert rows._store.shape == (n_rows, 40)
+
+
+def test_the_least_recently_used_row_goes_first():
+    kernel = Counting("rbf", gamma=0.7)
+    kernel.computed.clear()
+    rows = KernelRows(kernel, X, cache_for(3))
+    rows.rows(np.array([0, 1, 2]))
+    rows.rows(np.array([0]))  # now 1 is the oldest
+    rows.rows(np.array([3]))
+    assert kernel.computed == [3, 1]
+    rows.rows(np.array([0, 2, 3]))
+    assert kernel.computed == [3, 1]
+    rows.rows(np.array([1]))
+    assert kernel.computed == [3, 1, 1]
+
+
+@pytest.mark.parametrize("available", [None, np.arange(40) % 3 > 0])
+def test_product_block_and_diagonal(available):
+    rows = KernelRows(make("rbf"), X, cache_for(4), available)
+    full = K if available is None else K * np.outer(available, available)
+    coefficients = np.where(np.arange(40) % 2, rng.normal(size=40), 0.0)
+    for chunk in (3, 512):
+        np.testing.assert_allclose(rows.product(coefficients, chunk=chunk), full @ coefficients, atol=1e-12)
+    some, others = np.array([5, 0, 0, 9]), np.array([1, 30, 3])
+    np.testing.assert_allclose(rows.block(some, others), full[np.ix_(some, others)], rtol=1e-12)
+    np.testing.assert_allclose(rows.rows(np.arange(40)), full, rtol=1e-12)
+    np.testing.assert_allclose(rows.diagonal(chunk=7), np.diagonal(full), rtol=1e-12)
+
+
+def test_full_matrix_fits_or_not():
+    assert fits(1024, 8)
+    assert not fits(1025, 8)
+
+
+# ---------------------------------------------------------------- Nystroem
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_all_landmarks_give_the_kernel_itself(convert):
+    features = LandmarkFeatures.choose(make("rbf"), convert(X), 100, np.random.RandomState(0))
+    assert features.landmarks.shape[0] == 40
+    np.testing.assert_allclose(features(convert(X)) @ features(convert(X)).T, K, atol=1e-8)
+
+
+def test_some_landmarks_are_exact_at_the_landmarks_and_below_the_kernel_elsewhere():
+    features = LandmarkFeatures.choose(make("rbf"), X, 10, np.random.RandomState(0))
+    at = features(features.landmarks)
+    np.testing.assert_allclose(at @ at.T, make("rbf")(features.landmarks), atol=1e-8)
+    remainder = K - features(X) @ features(X).T
+    assert np.linalg.eigvalsh(remainder)[0] > -1e-8
+    assert np.abs(remainder).max() > 1e-3
+    again = LandmarkFeatures.choose(make("rbf"), X, 10, np.random.RandomState(0))
+    np.testing.assert_array_equal(again.landmarks, features.landmarks)
+
+
+def test_a_kernel_of_low_rank_gives_few_features():
+    features = LandmarkFeatures.choose(Kernel("linear"), X, 20, np.random.RandomState(0))
+    assert features(X).shape == (40, 3)
+    np.testing.assert_allclose(features(X) @ features(X).T, X @ X.T, atol=1e-8)

@@ -1,0 +1,328 @@
+"""`lupi reproduce` on boxes around birds: draws, controls, resumption and tables, with generated pictures in CUB's layout."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+from vision_data import picture
+
+from lupi.cli import app
+from lupi.datasets import load_cub
+from lupi.engine.store import StoreMismatchError
+from lupi.localize import Localizer, evaluate_boxes, search_parameters
+from lupi.reproduce import feyereisl, sun
+from lupi.reproduce._birds import Arm, Draw, class_differences, privileged_of
+from lupi.reproduce._entry import paper_table
+from lupi.reproduce._units import fingerprint, finish
+from lupi.vision import read_mask
+
+SPECIES = [f"{row['class']}.{row['name']}" for row in paper_table("sun_2018_table2")]
+CLASSES = [*SPECIES, "011.Grey_Gull", "012.Red_Vireo", "013.Downy_Woodpecker", "014.Tern", "015.Kite", "016.Dove"]
+PER_CLASS = 3
+SETTINGS = {"n_words": 20, "detector": "dense", "spacing": 8, "grid_step": 24, "tol": 0.05}
+SMALL = {"C": [0.01, 1.0], "lam": [0.1], "rho": [2.0]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with cub_200_2011: three generated pictures of each class, all official training images."""
+    data = tmp_path_factory.mktemp("data")
+    root = data / "cub_200_2011"
+    names, boxes = [], []
+    for k in range(PER_CLASS * len(CLASSES)):
+        image, box, mask = picture(k, shape=(72 + 8 * (k % 3), 96))
+        name = f"{CLASSES[k // PER_CLASS]}/{k:03}.png"
+        for kind, pixels in (("images", image), ("segmentations", mask * np.uint8(255))):
+            (root / kind / name).parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(root / kind / name)
+        names.append(name)
+        boxes.append(f"{box.left} {box.top} {box.right - box.left} {box.bottom - box.top}")
+    tables = {
+        "images": names,
+        "bounding_boxes": boxes,
+        "image_class_labels": [1 + k // PER_CLASS for k in range(len(names))],
+        "train_test_split": [1] * len(names),
+        "classes": CLASSES,
+    }
+    for name, values in tables.items():
+        (root / f"{name}.txt").write_text("".join(f"{i} {value}\n" for i, value in enumerate(values, 1)))
+    (root / "attributes").mkdir()
+    present = np.random.RandomState(0).randint(0, 2, (len(names), 312))
+    np.savez(root / "attributes" / "table.npz", image_id=np.arange(1, len(names) + 1), is_present=present)
+    return data
+
+
+@pytest.fixture(scope="module")
+def birds(folder):
+    return load_cub(folder / "cub_200_2011")
+
+
+def classes_of(birds, rows):
+    return {birds.label_names[k] for k in birds.labels[rows]}
+
+
+@pytest.mark.parametrize(("draw", "n", "n_validation"), [(feyereisl.draw_birds, 12, 8), (sun.draw_species, 16, 6)])
+def test_draws_are_disjoint_and_validation_has_other_classes(birds, draw, n, n_validation):
+    seen = set()
+    for seed in range(5):
+        found = draw(birds, n, seed, n_validation=n_validation)
+        assert len(found.train) == n
+        assert sorted(np.concatenate(found)) == list(range(len(birds.images)))
+        assert not classes_of(birds, found.train) & classes_of(birds, found.validation)
+        np.testing.assert_array_equal(
+            np.concatenate(draw(birds, n, seed, n_validation=n_validation)), np.concatenate(found)
+        )
+        seen.add(tuple(found.train))
+    assert len(seen) == 5
+
+
+def test_draws_of_the_two_papers(birds):
+    small, large = (feyereisl.draw_birds(birds, n, 3, n_validation=8) for n in (4, 10))
+    assert sorted(birds.labels[small.train]) == [11, 11, 12, 12]  # two of each class of the groups
+    assert set(small.train) < set(large.train)
+    np.testing.assert_array_equal(small.validation, large.validation)
+    assert sum(label in (11, 12) for label in birds.labels[large.train]) == 6  # all there are; other classes fill up
+    found = sun.draw_species(birds, 16, 0, n_validation=6)
+    for species in range(10):  # one of three is learned from, two are tested
+        assert (birds.labels[found.train] == species).sum() == 1
+        assert (birds.labels[found.test] == species).sum() == 2
+    with pytest.raises(ValueError, match="48 training images, too few for 40"):
+        feyereisl.draw_birds(birds, 40, 0, n_validation=8)
+    with pytest.raises(ValueError, match="too few for 16 to learn from and 30"):
+        sun.draw_species(birds, 16, 0, n_validation=30)
+    fewer = type(birds)(**{**birds, "labels": np.where(birds.labels == 4, 15, birds.labels)})
+    with pytest.raises(ValueError, match=r"no image to test 005\.Crested_Auklet"):
+        sun.draw_species(fewer, 16, 0, n_validation=6)
+
+
+def test_official_test_images_are_the_test(birds):
+    changed = birds.copy()
+    changed["train"] = np.arange(len(birds.images)) % 3 < 2
+    found = feyereisl.draw_birds(type(birds)(**changed), 4, 0, n_validation=4)
+    np.testing.assert_array_equal(found.test, np.arange(2, len(birds.images), 3))
+    assert changed["train"][np.concatenate([found.train, found.validation])].all()
+
+
+def test_shuffled_arm_has_everybody_elses_information_once(birds):
+    train = np.arange(0, 33, 3)
+    right = privileged_of(birds, train, Arm("r", "ssvm+", SMALL, ("masks", "attributes")), 0)
+    for seed in range(5):
+        arm = Arm("w", "ssvm+", SMALL, ("masks", "attributes"), shuffled=True)
+        wrong = privileged_of(birds, train, arm, seed)
+        source = [int(np.flatnonzero((right["attributes"] == row).all(axis=1))[0]) for row in wrong["attributes"]]
+        assert sorted(source) == list(range(len(train)))
+        assert not any(i == j for i, j in enumerate(source))
+        for i, j in enumerate(source):  # the same image's mask, stretched to the size of this one
+            own, other = (read_mask(right["masks"][k]) for k in (i, j))
+            assert wrong["masks"][i].shape == own.shape
+            assert wrong["masks"][i].mean() == pytest.approx(other.mean(), abs=0.03)
+    assert privileged_of(birds, train, Arm("p", "ssvm", SMALL), 0) is None
+    assert set(privileged_of(birds, train, Arm("m", "ssvm+", SMALL, ("masks",)), 0)) == {"masks"}
+
+
+def _unit(folder, name, deadly=False):
+    path = Path(folder) / name
+    path.write_text(path.read_text() + "x" if path.exists() else "x")
+    if deadly and len(path.read_text()) == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"value": len(name)}
+
+
+def test_units_resume_after_kill(tmp_path):
+    code = (
+        "import sys; sys.path[:0] = sys.argv[3:]\n"
+        "from functools import partial\n"
+        "from test_reproduce_birds import _unit\n"
+        "from lupi.reproduce._units import finish\n"
+        "names = ['a', 'bb', 'ccc', 'dddd']\n"
+        "work = {n: partial(_unit, sys.argv[2], n, n == 'ccc') for n in names}\n"
+        "print([r['value'] for r in finish(work, sys.argv[2] + '/units.sqlite', 'id').values()])\n"
+    )
+    command = [sys.executable, "-c", code, "", str(tmp_path), *map(str, Path(__file__).parents[:2])]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    again = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert again.stdout.strip() == "[1, 2, 3, 4]"
+    # Finished units ran once; the one that was killed ran twice.
+    assert {n: len((tmp_path / n).read_text()) for n in ("a", "bb", "ccc", "dddd")} == {
+        "a": 1,
+        "bb": 1,
+        "ccc": 2,
+        "dddd": 1,
+    }
+
+
+def test_units_tell_progress_and_refuse_another_protocol(tmp_path):
+    told = []
+    work = {n: partial(_unit, tmp_path, n) for n in ("a", "bb")}
+    store = tmp_path / "units.sqlite"
+    finish(work, store, fingerprint(words=3), on_progress=lambda *state: told.append(state))
+    assert told == [(0, 2), (1, 2), (2, 2)]
+    with pytest.raises(StoreMismatchError, match="another protocol"):
+        finish(work, store, fingerprint(words=4))
+
+
+ARMS = (
+    Arm("mean box"),
+    Arm("SSVM", "ssvm", {"C": SMALL["C"]}, paper="ssvm"),
+    Arm("SSVM+, privileged off", "ssvm+", {"C": SMALL["C"]}),
+    Arm("SSVM+", "ssvm+", SMALL, ("masks", "attributes"), paper="ssvm+"),
+    Arm("SSVM+, others", "ssvm+", SMALL, ("masks", "attributes"), shuffled=True),
+)
+
+
+def test_whole_table_of_feyereisl(folder, birds, tmp_path, monkeypatch):
+    options = {"sizes": (4,), "n_splits": 2, "arms": ARMS, "settings": SETTINGS}
+    options["draw"] = partial(feyereisl.draw_birds, n_validation=6)
+    result = feyereisl.localization_table(folder, tmp_path / "run", **options)
+    assert len(result["units"]) == 2 * len(ARMS)
+    rows = {row["arm"]: row for row in result["sizes"][0]["rows"]}
+    assert rows["SSVM+, privileged off"]["overlap"]["values"] == rows["SSVM"]["overlap"]["values"]
+    assert rows["SSVM+"]["overlap"]["values"] != rows["SSVM"]["overlap"]["values"]
+    assert all(row["largest_gap"] <= 0.05 and row["unconverged"] == 0 for row in rows.values())
+    # The constant box, scored independently.
+    draw = options["draw"](birds, 4, 0)
+    shapes = [read_mask(mask).shape for mask in birds.masks]
+    mean = np.mean([np.array(birds.boxes[i]) / (shapes[i] * 2) for i in draw.train], axis=0)
+    expected = evaluate_boxes([birds.boxes[i] for i in draw.test], [tuple(mean * (shapes[i] * 2)) for i in draw.test])
+    assert rows["mean box"]["overlap"]["values"][0] == pytest.approx(100 * expected["mean_overlap"])
+    assert rows["mean box"]["detection"]["values"][0] == pytest.approx(100 * expected["detection_rate"])
+    # Nothing is computed twice, and two processes give the same bits.
+    monkeypatch.setattr(feyereisl, "run_arm", lambda *unit: pytest.fail("computed twice"))
+    assert feyereisl.localization_table(folder, tmp_path / "run", **options)["units"] == result["units"]
+    monkeypatch.undo()
+    other = feyereisl.localization_table(folder, tmp_path / "other" / "run", **options, n_jobs=2)
+    assert {k: u["overlaps"] for k, u in other["units"].items()} == {
+        k: u["overlaps"] for k, u in result["units"].items()
+    }
+    text = "\n".join(feyereisl.table_lines(result, ARMS))
+    assert f"{rows['SSVM']['overlap']['mean']:.1f} ± {rows['SSVM']['overlap']['error']:.1f}" in text
+    assert "SSVM+ minus SSVM+, others" in text
+
+
+def test_whole_table_of_sun(folder, birds, tmp_path, monkeypatch):
+    grid = {"nu": [0.01, 0.02, 0.5, 0.9], "gamma": [0.001, 0.01]}
+    arms = (
+        Arm("mean box"),
+        Arm("JKSE", "jkse", grid, paper="jkse"),
+        Arm("off", "jkse+", grid),
+        Arm("JKSE+", "jkse+", {**grid, "lam": [0.1, 10.0]}, ("masks", "attributes"), paper="jkse+"),
+        Arm("others", "jkse+", {**grid, "lam": [0.1, 10.0]}, ("masks", "attributes"), shuffled=True),
+    )
+    settings = {**SETTINGS, "n_words": 8, "privileged_words": 10, "tol": 1e-4}
+    draw = partial(sun.draw_species, n_validation=4)
+    # The command itself; its table is then read from the run store.
+    small = partial(sun.species_table, arms=arms, settings=settings, draw=draw, n_train=14)
+    monkeypatch.setattr(sun, "species_table", small)
+    monkeypatch.setattr(sun, "table_lines", partial(sun.table_lines, arms=arms))
+    command = ["reproduce", "sun-table2", "--out", tmp_path, "--data", folder, "--splits", "2", "--jobs", "1"]
+    outcome = CliRunner().invoke(app, [*map(str, command)])
+    assert outcome.exit_code == 0, outcome.output
+    written = json.loads((tmp_path / "sun-table2" / "result.json").read_text())
+    monkeypatch.setattr(sun, "run_arm", lambda *unit: pytest.fail("computed twice"))
+    result = small(folder, tmp_path / "sun-table2", n_splits=2)
+    assert written["rows"] == result["rows"]
+    rows = {row["arm"]: row for row in result["rows"]}
+    assert rows["off"]["overlap"]["values"] == rows["JKSE"]["overlap"]["values"]
+    assert all(row["largest_gap"] <= 1e-4 and row["unconverged"] == 0 for row in rows.values())
+    # Cells that share the direction of their coefficients are searched once; trying all of them finds the same.
+    found = draw(birds, 14, 1)
+    images, boxes = ([values[i] for i in found.train] for values in (birds.images, birds.boxes))
+    held_out = tuple([values[i] for i in found.validation] for values in (birds.images, birds.boxes))
+    vocabulary = [birds.images[i] for i in np.concatenate(found[:2])]
+    for arm in (arms[1], arms[3]):
+        unit = result["units"][f"14/1/{arm.name}"]
+        best, table = search_parameters(
+            Localizer(arm.method, random_state=1, **settings),
+            images,
+            boxes,
+            privileged_of(birds, found.train, arm, 1),
+            validation=held_out,
+            grid=arm.grid,
+            vocabulary_images=vocabulary,
+        )
+        assert unit["validation"] == max(row["mean_overlap"] for row in table)
+        assert unit["params"] == {name: getattr(best, name) for name in arm.grid}
+        predicted = best.predict([birds.images[i] for i in found.test])
+        again = evaluate_boxes([birds.boxes[i] for i in found.test], predicted)
+        assert unit["overlaps"] == [record["overlap"] for record in again["images"]]
+    lines = (tmp_path / "sun-table2" / "result.txt").read_text().splitlines()
+    albatross = next(line for line in lines if line.startswith("001.Black_footed_Albatross"))
+    assert "/ 41.0" in albatross
+    assert "/ 46.2" in albatross
+    assert any("(paper: 8)" in line for line in lines)
+
+
+def test_difference_of_classes():
+    labels = np.array([0, 0, 1, 1])
+    draws = {(2, 0): Draw(np.array([]), np.array([]), np.array([1, 2, 3])), (9, 0): None}
+    results = {(2, 0, "a"): {"overlaps": [0.4, 0.9, 0.6]}, (2, 0, "b"): {"overlaps": [0.6, 0.4, 0.5]}}
+    first, second = class_differences(results, draws, labels, 2, "a", "b")
+    assert (first["label"], first["images"], second["label"]) == (1, 2, 0)
+    assert first["overlap"] == pytest.approx(30.0)
+    assert first["detection"] == pytest.approx(100.0)
+    assert second["overlap"] == pytest.approx(-20.0)
+    assert second["detection"] == pytest.approx(-100.0)
+
+
+def test_marks_and_printed_numbers():
+    for row in paper_table("feyereisl_2014_table1"):  # the differences that the paper prints below its table
+        gains = {14: (3.1, 6.7), 70: (1.9, 5.1), 140: (3.5, 7.2), 280: (2.0, 3.5), 1000: (0.9, 1.9)}[int(row["n"])]
+        for key, gain in zip(("overlap", "detection"), gains):
+            assert float(row[f"ssvm+_{key}"]) - float(row[f"ssvm_{key}"]) == pytest.approx(gain)
+    differences = [float(r["jkse+"]) - float(r["jkse"]) for r in paper_table("sun_2018_table2")]
+    assert differences == pytest.approx(
+        [5.267, 8.652, -9.461, 1.375, 5.941, 3.750, 2.278, 8.647, -4.125, 3.581], abs=0.0011
+    )
+
+
+@pytest.mark.parametrize("name", ["feyereisl-table1", "sun-table2"])
+def test_missing_data_are_named(name, tmp_path):
+    result = CliRunner().invoke(app, ["reproduce", name, "--out", str(tmp_path), "--data", str(tmp_path / "none")])
+    assert result.exit_code == 1
+    assert "cub_200_2011" in result.output
+    assert "there is no folder" in result.output
+
+
+def test_folder_without_masks_is_refused(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "data")
+    shutil.rmtree(tmp_path / "data" / "cub_200_2011" / "segmentations")
+    with pytest.raises(ValueError, match="has no segmentations"):
+        feyereisl.localization_table(tmp_path / "data")
+
+
+def test_one_draw_is_refused(folder):
+    with pytest.raises(ValueError, match="--splits must be at least 2"):
+        sun.species_table(folder, n_splits=1, draw=partial(sun.draw_species, n_validation=4), n_train=14)
+
+
+def test_written_files(folder, tmp_path, monkeypatch):
+    """The command: table on the terminal and in result.txt, all figures in result.json, Figure 2 as a picture."""
+    monkeypatch.setattr(feyereisl, "SIZES", (4,))
+    monkeypatch.setattr(feyereisl, "MOST_VALIDATION", 6)
+    options = {"arms": ARMS, "settings": SETTINGS}
+    monkeypatch.setattr(feyereisl, "localization_table", partial(feyereisl.localization_table, **options))
+    monkeypatch.setattr(feyereisl, "table_lines", partial(feyereisl.table_lines, arms=ARMS))
+    command = ["reproduce", "feyereisl-table1", "--out", tmp_path, "--data", folder, "--splits", "2", "--tasks", "1"]
+    result = CliRunner().invoke(app, [*map(str, command), "--jobs", "1"])
+    assert result.exit_code == 0, result.output
+    out = tmp_path / "feyereisl-table1"
+    text = (out / "result.txt").read_text()
+    assert "What differs from the paper" in text
+    assert str(folder) in text
+    content = json.loads((out / "result.json").read_text())
+    assert content["sizes"][0]["rows"][1]["arm"] == "SSVM"
+    assert "overlaps" not in content["units"]["4/0/SSVM"]
+    for part in ("overlap", "detection"):
+        svg = ElementTree.fromstring((out / f"figure2-n4-{part}.svg").read_text())
+        bars = svg.findall("{http://www.w3.org/2000/svg}rect")
+        assert len(bars) == len(content["sizes"][0]["classes"])

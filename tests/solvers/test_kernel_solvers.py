@@ -1,0 +1,311 @@
+import numpy as np
+import pytest
+
+from lupi.kernels.functions import Kernel, KernelRows
+from lupi.problems import (
+    Space,
+    deformation_features,
+    deformation_matrix,
+    svm2_plus_dual,
+    svm_2k_dual,
+    svm_dual,
+    svm_plus_dual,
+)
+from lupi.solvers import SOLVERS
+from lupi.solvers.kernel.active_set import polish
+from lupi.solvers.kernel.auto import solve_auto
+from lupi.solvers.kernel.decomposition import solve_decomposition
+from lupi.solvers.kernel.interior_point import solve_interior_point
+from lupi.solvers.kernel.newton_systems import DenseSystem, FeatureSystem, MixedSystem, newton_system
+from lupi.solvers.kernel.reference import dense_qp, solve_reference
+from lupi.solvers.kernel.smo import solve_smo
+from lupi.solvers.kernel.smo_two_space import smo_two_space
+
+KERNELS = ["linear", "rbf", "poly", "chi2", "laplacian"]
+
+
+def data(seed, n, noise=0.7):
+    rng = np.random.default_rng(seed)
+    X, Z = rng.random((n, 4)), rng.random((n, 3))
+    margin = X[:, 0] - X[:, 1] + 0.4 * noise * rng.normal(size=n)
+    y = np.where(margin > np.median(margin), 1.0, -1.0)
+    Z[:, 0] = np.clip(Z[:, 0] + np.abs(margin), 0, None)
+    return rng, X, Z, y
+
+
+def space(name, A, weight=1.0, available=None):
+    kernel = Kernel(name, gamma=2.0, degree=3, coef0=1.0)
+    mask = np.ones(len(A)) if available is None else available.astype(float)
+    if name == "linear":
+        return Space(factor=A * mask[:, None], matrix=np.outer(mask, mask) * (A @ A.T), weight=weight)
+    return Space(matrix=kernel(A) * np.outer(mask, mask), weight=weight)
+
+
+def build(seed, family, n, C, lam, kappa, labelled, missing, kernel="rbf", privileged_kernel="rbf", noise=0.7):
+    """A random problem, and a function that gives its primal and dual value from formulas.md alone."""
+    rng, X, Z, y = data(seed, n, noise)
+    available = rng.random(n) >= (0.3 if missing else 0.0)
+    C = C * rng.uniform(0.5, 2.0, size=n)
+    decision = space(kernel, X)
+    K, K_star = decision.dense, space(privileged_kernel, Z, available=available).dense
+    s = y if labelled else np.ones(n)
+    if family == "svm+":
+        privileged = space(privileged_kernel, Z, 1 / lam, available)
+        problem = svm_plus_dual(decision, privileged, y, C, kappa, labelled, available)
+        return problem, lambda solution: svm_plus_values(solution, K, K_star, y, s, C, lam, kappa, labelled, available)
+    Q = deformation_matrix(K_star, C, lam, available)
+    decision = Space(matrix=K)
+    problem = svm2_plus_dual(decision, Space(matrix=Q), y, C, kappa, labelled, available)
+    return problem, lambda solution: svm2_plus_values(solution, K, K_star, y, s, C, lam, kappa, available)
+
+
+def price(factor, slack):
+    """Factor times slack, where an infinite price of no slack is nothing (up to rounding)."""
+    out = np.zeros_like(slack)
+    out[slack > 1e-9] = factor * slack[slack > 1e-9]
+    return out
+
+
+def svm_plus_values(solution, K, K_star, y, s, C, lam, kappa, labelled, available):
+    n, t = len(y), solution.certificate.scale
+    a, d = solution.x[:n], np.zeros(n)
+    d[available] = solution.x[n:]
+    beta, eta = y * a, np.where(available, s * (a - d), 0.0)
+    quadratic = 0.5 * beta @ K @ beta + 0.5 / lam * eta @ K_star @ eta
+    f = t * (K @ beta + solution.certificate.biases[0])
+    g = t * (K_star @ eta / lam + solution.certificate.biases[1])
+    first = np.maximum(y * g, 0) if labelled else np.where(g < -1e-9 * (1 + np.abs(g).max()), np.inf, g)
+    known = C * (first + price(kappa, np.maximum(1 - y * f - s * g, 0)))
+    primal = t**2 * quadratic + known[available].sum() + (C * np.maximum(1 - y * f, 0))[~available].sum()
+    return primal, a.sum() - quadratic
+
+
+def svm2_plus_values(solution, K, K_star, y, s, C, lam, kappa, available):
+    a, t = solution.x, solution.certificate.scale
+    beta = y * a
+    m = np.flatnonzero(available)
+    Kt = K_star[np.ix_(m, m)] + 1
+    # v and rho by solving for the multipliers, not through Q.
+    e = np.linalg.solve(Kt * C[m][:, None] + lam * np.eye(len(m)), (s * a)[m])
+    xi = np.zeros(len(y))
+    xi[m] = t * (Kt @ e)
+    f = t * (K @ beta + solution.certificate.biases[0])
+    residual = np.maximum(1 - y * f - s * xi, 0)
+    loss = np.where(available, xi**2 + price(kappa, residual**2), np.maximum(1 - y * f, 0) ** 2)
+    primal = 0.5 * t**2 * beta @ K @ beta + 0.5 * lam * t**2 * e @ Kt @ e + 0.5 * (C * loss).sum()
+    ridge = np.where(available, 1 / kappa, 1.0) / C
+    own = (C[m] * (Kt @ e) ** 2).sum() + lam * e @ Kt @ e
+    return primal, a.sum() - 0.5 * beta @ K @ beta - 0.5 * own - 0.5 * ridge @ a**2
+
+
+def random_cases():
+    rng = np.random.default_rng(7)
+    cases = []
+    for seed in range(152):
+        labelled = bool(seed % 2)
+        kappa = [1.5, 3.0, 20.0, np.inf][seed // 2 % 4]
+        kernels = [str(k) for k in rng.choice(KERNELS, size=2)]
+        C, lam = 10.0 ** rng.uniform(-3, 4), 10.0 ** rng.uniform(-3, 3)
+        if labelled and np.isinf(kappa):
+            kernels = [str(k) for k in rng.choice(["rbf", "laplacian"], size=2)]  # separable, so that a solution exists
+        family = "svm+" if seed % 8 < 4 or seed % 3 else "svm2+"
+        n = int(rng.integers(20, 61))
+        cases.append((seed, family, n, C, lam, kappa, labelled, bool(rng.random() < 0.4), *kernels))
+    return cases
+
+
+@pytest.mark.parametrize("case", random_cases(), ids=lambda c: f"{c[0]}-{c[1]}-C{c[3]:.0e}-lam{c[4]:.0e}-kappa{c[5]}")
+def test_auto_finds_the_optimum_of_the_reference_on_every_random_problem(case):
+    problem, values = build(*case)
+    solution = solve_auto(problem, tol=1e-7)
+    assert solution.converged or solution.certificate.gap < 1e-6  # where digits end
+    reference = solve_reference(problem)
+    assert solution.certificate.dual == pytest.approx(reference.certificate.dual, rel=1e-4)
+    primal, dual = values(solution)
+    size = max(abs(primal), abs(dual))
+    assert abs((primal - dual) / size - solution.certificate.gap) < 1e-6
+    assert (primal - dual) / size < 1e-4
+    assert problem.infeasibility(solution.x) < 1e-7
+
+
+def test_the_optimum_is_that_of_piqp_too():
+    piqp = pytest.importorskip("piqp")
+    for case in random_cases()[:24]:
+        problem, _ = build(*case)
+        if case[3] > 100 or case[4] < 0.1:
+            continue  # not every solver's regime
+        qp = dense_qp(problem)
+        solver = piqp.DenseSolver()
+        solver.settings.eps_abs = solver.settings.eps_rel = 1e-9
+        solver.setup(qp["P"], qp["q"], qp["A"], qp["b"], None, None, None, qp["lb"], qp["ub"])
+        solver.solve()
+        assert solve_auto(problem, tol=1e-7).certificate.dual == pytest.approx(-solver.result.info.primal_obj, rel=1e-5)
+
+
+# ---------------------------------------------------------------- every solver, the same optimum
+
+
+def problem_set():
+    for labelled in (False, True):
+        for missing in (False, True):
+            for family in ("svm+", "svm2+"):
+                kernels = ("linear", "rbf") if missing else ("rbf", "linear")
+                name = f"{family}-{'labelled' if labelled else 'slack'}-{'missing' if missing else 'all'}"
+                yield pytest.param((5, family, 60, 1.5, 0.5, 3.0, labelled, missing, *kernels), id=name)
+
+
+@pytest.mark.parametrize("case", list(problem_set()))
+@pytest.mark.parametrize("solver", [*SOLVERS, "decomposition of small sets"])
+def test_every_solver_finds_the_same_optimum(solver, case):
+    problem, _ = build(*case)
+    best = solve_reference(problem).certificate.dual
+    if solver == "decomposition of small sets":
+        solution = solve_decomposition(problem, tol=1e-6, working_set=20)
+    else:
+        solution = SOLVERS[solver](problem, tol=1e-6, max_iter=-1)
+    assert solution.converged
+    assert solution.certificate.dual == pytest.approx(best, rel=1e-6)
+    assert -1e-9 < solution.certificate.gap < 1e-5
+
+
+@pytest.mark.parametrize("solver", ["smo", "decomposition", "interior_point", "auto"])
+def test_labels_sorted_by_class_are_no_obstacle(solver):
+    _, X, Z, y = data(2, 90)
+    order = np.argsort(y, kind="stable")
+    X, Z, y = X[order], Z[order], y[order]
+    problem = svm_plus_dual(space("rbf", X), space("rbf", Z), y, np.ones(90), 3.0, False, np.ones(90, bool))
+    options = {"working_set": 24} if solver == "decomposition" else {}
+    solution = SOLVERS[solver](problem, tol=1e-5, **options)
+    assert solution.converged
+    assert solution.certificate.dual == pytest.approx(solve_reference(problem).certificate.dual, rel=1e-6)
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize(
+    ("kernels", "system"),
+    [(("linear", "linear"), FeatureSystem), (("linear", "rbf"), MixedSystem), (("rbf", "linear"), MixedSystem),
+     (("rbf", "rbf"), DenseSystem)],
+)  # fmt: skip
+def test_interior_point_in_every_newton_system(kernels, system, missing, labelled):
+    problem, values = build(3, "svm+", 50, 2.0, 0.3, 4.0, labelled, missing, *kernels)
+    assert type(newton_system(problem)) is system
+    solution = solve_interior_point(problem, tol=1e-7)
+    assert solution.converged
+    assert solution.certificate.dual == pytest.approx(solve_reference(problem).certificate.dual, rel=1e-7)
+    np.testing.assert_allclose(values(solution), solution.certificate.dual, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernels", [("linear", "linear"), ("linear", "rbf"), ("rbf", "rbf")])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_interior_point_solves_svm_2k(epsilon, kernels):
+    rng, X, Z, y = data(4, 40)
+    available = rng.random(40) > 0.2
+    C = rng.uniform(0.5, 2.0, size=40)
+    spaces = space(kernels[0], X), space(kernels[1], Z, available=available)
+    problem = svm_2k_dual(*spaces, y, C, 2 * C, 0.5 * C, epsilon, available)
+    solution = solve_auto(problem, tol=1e-7)
+    assert solution.converged
+    assert solution.certificate.dual == pytest.approx(solve_reference(problem).certificate.dual, rel=1e-6)
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_svm2_plus_through_features_is_svm2_plus_through_matrices(labelled):
+    rng, X, Z, y = data(6, 250)
+    C, available = rng.uniform(0.5, 2.0, size=250), rng.random(250) > 0.2
+    U = deformation_features(Z, C, 0.5, available)
+    dense = Space(matrix=deformation_matrix(Z @ Z.T, C, 0.5, available))
+    problem = svm2_plus_dual(space("linear", X), Space(factor=U), y, C, 3.0, labelled, available)
+    matrices = svm2_plus_dual(Space(matrix=X @ X.T), dense, y, C, 3.0, labelled, available)
+    assert type(newton_system(problem)) is FeatureSystem
+    by_features, by_matrices = solve_auto(problem, tol=1e-7), solve_auto(matrices, tol=1e-7)
+    np.testing.assert_allclose(by_features.x, by_matrices.x, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["svm", "svm+"])
+def test_rows_on_demand_give_the_solution_of_the_full_matrix(family):
+    _, X, Z, y = data(8, 120)
+    kernel = Kernel("rbf", gamma=2.0)
+
+    def make(on_demand):
+        first, second = (
+            Space(source=KernelRows(kernel, A, 0.02)) if on_demand else Space(matrix=kernel(A)) for A in (X, Z)
+        )
+        if family == "svm":
+            return svm_dual(first, y, np.ones(120))
+        return svm_plus_dual(first, second, y, np.ones(120), 3.0, True, np.ones(120, bool))
+
+    full = solve_auto(make(False), tol=1e-7)
+    for solver in (solve_auto, solve_interior_point):
+        rows = solver(make(True), tol=1e-6)
+        assert rows.converged
+        assert rows.certificate.dual == pytest.approx(full.certificate.dual, rel=1e-6)
+
+
+# ---------------------------------------------------------------- limits, stalls, no solution
+
+
+@pytest.mark.parametrize(
+    ("family", "solver"),
+    [
+        *(("svm+", name) for name in ("smo", "decomposition", "interior_point", "auto")),
+        ("svm2+", "smo"),
+        ("svm2+", "decomposition"),
+    ],
+)
+def test_too_few_iterations_are_not_called_converged(family, solver):
+    problem, _ = build(1, family, 150, 100.0, 0.01, 3.0, True, False)
+    solution = SOLVERS[solver](problem, tol=1e-6, max_iter=1)
+    assert not solution.converged
+    assert solution.certificate.gap > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("labelled", "missing"),
+    [(False, False), (False, True), (True, True)],
+    ids=["slack", "slack missing", "labelled missing"],
+)
+def test_smo_needs_triples_where_pairs_stall(labelled, missing, monkeypatch):
+    problems = [build(seed, "svm+", 20, 0.1, 1.0, 1.5, labelled, missing, "linear", "linear")[0] for seed in range(3)]
+    best = [solve_reference(problem).certificate.dual for problem in problems]
+    for problem, dual in zip(problems, best):
+        solution = solve_smo(problem, tol=1e-6, max_iter=1_000_000)
+        assert solution.converged
+        assert solution.certificate.dual == pytest.approx(dual, rel=1e-6)
+    # The same algorithm, interpreted, without triples: it stops where no pair can move, below the optimum.
+    monkeypatch.setattr("lupi.solvers.kernel.smo_two_space.TRIPLES", np.zeros((4, 4)))
+    monkeypatch.setattr("lupi.solvers.kernel.smo.smo_two_space", smo_two_space.py_func)
+    stalled = [solve_smo(problem, tol=1e-6, max_iter=3000).certificate.dual for problem in problems]
+    assert any(value < dual * (1 - 1e-4) for value, dual in zip(stalled, best))
+
+
+@pytest.mark.parametrize("solver", [solve_auto, solve_interior_point, solve_reference])
+@pytest.mark.parametrize("family", ["svm+", "svm2+"])
+def test_a_problem_without_a_feasible_point_is_recognised(family, solver):
+    problem, _ = build(0, family, 60, 1.0, 1.0, np.inf, True, False, "linear", "linear", noise=3.0)
+    solution = solver(problem)
+    assert problem.diverges(solution.x)
+    if solver is not solve_reference:
+        assert not solution.converged
+    feasible, _ = build(0, family, 60, 1.0, 1.0, np.inf, True, False, "laplacian", "laplacian", noise=3.0)
+    assert not feasible.diverges(solver(feasible).x)
+
+
+def test_polish_keeps_what_it_cannot_improve():
+    problem, _ = build(2, "svm+", 40, 1.0, 1.0, 3.0, False, False)
+    exact = solve_auto(problem, tol=1e-9)
+    again = polish(problem, exact)
+    assert again.certificate.gap <= exact.certificate.gap
+    rough = solve_smo(problem, tol=0.1)
+    better = polish(problem, rough)
+    assert better.certificate.gap < 1e-9 < rough.certificate.gap
+    assert better.n_iter > rough.n_iter
+
+
+@pytest.mark.parametrize("solver", [solve_smo, solve_decomposition])
+def test_pairwise_solvers_say_which_problems_they_solve(solver):
+    _, X, Z, y = data(0, 20)
+    one = np.ones(20)
+    problem = svm_2k_dual(space("rbf", X), space("rbf", Z), y, one, one, one, 0.0, one > 0)
+    with pytest.raises(ValueError, match=r"needs a one-space or two-space dual; got KernelQP"):
+        solver(problem)
