@@ -15,6 +15,7 @@ _PUBLIC = {
     "PrivilegedColumns": "lupi.estimators.privileged_columns",
     "KnowledgeTransfer": "lupi.estimators.knowledge_transfer",
     "Distillation": "lupi.estimators.distillation",
+    "compare": "lupi.comparison",
     "save": "lupi.persistence",
     "load": "lupi.persistence",
     "StructuralSVM": "lupi.estimators.structural_svm",

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from lupi.cli import app
 from lupi.comparison import compare
-from lupi.engine import workers
 from lupi.datasets import make_privileged
+from lupi.engine import workers
 from lupi.engine.workers import cluster
 
 GRIDS = {"svm": {"C": [0.1, 1.0]}, "svm+": {"C": [0.1, 1.0], "lam": [1.0]}, "transfer": {"estimator__C": [1.0]}}
