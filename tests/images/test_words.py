@@ -5,6 +5,8 @@ import pytest
 from PIL import Image
 from vision_data import pictures
 
+from lupi.images import extraction as module
+from lupi.images import parallel
 from lupi.images.descriptors import dense_scale, describe
 from lupi.vision import (
     BagOfVisualWords,
@@ -14,10 +16,8 @@ from lupi.vision import (
     WordImage,
     attribute_words,
     join_words,
-    parallel,
     word_histograms,
 )
-from lupi.vision import extraction as module
 
 IMAGES, BOXES, MASKS = pictures(4)
 
