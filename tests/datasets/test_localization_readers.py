@@ -60,13 +60,20 @@ def test_cub(cub):
     assert [Path(p).name for p in data.images] == ["a.jpg", "b.jpg", "c.jpg"]
     assert data.labels.tolist() == [0, 0, 1]
     assert data.train.tolist() == [True, False, True]
-    assert np.argwhere(data.attributes).tolist() == [[0, 1], [0, 311], [2, 0]]
+    assert np.argwhere(data.attributes == 1).tolist() == [[0, 1], [0, 311], [2, 0]]
+    assert np.argwhere(data.attributes == 0).tolist() == [[2, 1]]
+    # What the file does not mention is not known; of the second image it says nothing.
+    assert np.isnan(data.attributes[1]).all()
+    assert np.isnan(data.attributes).sum() == 3 * 312 - 4
     assert mask_box(read_mask(data.masks[1])) == BOXES[1]
     assert data.privileged["attributes"] is data.attributes
     # The same from arrays.
     (cub / "attributes" / "image_attribute_labels.txt").unlink()
-    np.savez(cub / "attributes" / "table.npz", image_id=[3, 1], is_present=data.attributes[[2, 0]])
-    np.testing.assert_array_equal(load_cub(cub).attributes, data.attributes)
+    known = np.eye(2, 312, dtype=np.uint8)
+    np.savez(cub / "attributes" / "table.npz", image_id=[3, 1], is_present=known)
+    np.testing.assert_array_equal(load_cub(cub).attributes, [known[1], np.full(312, np.nan), known[0]])
+    np.savez(cub / "attributes" / "table.npz", image_id=[3, 1, 2], is_present=known[[0, 1, 1]])
+    assert load_cub(cub).attributes.dtype == np.uint8
 
 
 @pytest.mark.parametrize(
