@@ -62,10 +62,22 @@ def id_table(path, expected, convert, n_values, *, exact=True):
 
 def whole_number(text):
     """An integer from text that fits into an array."""
-    value = int(text)
+    value = int(_plain(text))
     if abs(value) > LARGEST_EDGE:
         raise ValueError(f"{value} is too large")
     return value
+
+
+def number(text):
+    """A number from text."""
+    return float(_plain(text))
+
+
+def _plain(text):
+    """Text without what only Python takes for a part of a number: 1_0 is no ten in anybody's table."""
+    if "_" in text:
+        raise ValueError(f"{text!r} is no number")
+    return text
 
 
 def checked_box(top, left, bottom, right, shape=None):

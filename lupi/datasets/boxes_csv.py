@@ -11,6 +11,7 @@ from lupi.datasets._localization import (
     checked_box,
     localization_bunch,
     malformed,
+    number,
     text_lines,
 )
 
@@ -70,7 +71,7 @@ def load_boxes_csv(path, *, follow_links=False):
         row = dict(zip(header, values))
         edges = [row[name] for name in COLUMNS[1:]]
         try:
-            boxes.append(checked_box(*edges) if any(edges) else None)
+            boxes.append(checked_box(*map(number, edges)) if any(edges) else None)
         except ValueError:
             raise malformed(path, k, "numbers with top < bottom and left < right", line) from None
         if not row["image"]:

@@ -15,6 +15,7 @@ from lupi.datasets._localization import (
     id_table,
     localization_bunch,
     malformed,
+    number,
     text_lines,
     whole_number,
 )
@@ -53,7 +54,7 @@ def load_cub(root, *, follow_links=False):
     boxes = id_table(
         root / "bounding_boxes.txt",
         "<image_id> <x> <y> <width> <height>",
-        lambda v: _box(*map(float, v)),
+        lambda v: _box(*map(number, v)),
         4,
     )
     classes = id_table(root / "classes.txt", "<class_id> <class_name>", lambda v: v[0], 1)
@@ -119,7 +120,7 @@ def _fill_from_lines(found, path, row_of):
     for k, line in text_lines(path):
         parts = line.split(maxsplit=4)
         try:
-            image, attribute, present = int(parts[0]), int(parts[1]), ("0", "1").index(parts[2])
+            image, attribute, present = whole_number(parts[0]), whole_number(parts[1]), ("0", "1").index(parts[2])
             if not 1 <= attribute <= N_ATTRIBUTES or len(parts) < 4:
                 raise ValueError
         except (ValueError, IndexError):

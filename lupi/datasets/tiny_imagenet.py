@@ -1,7 +1,14 @@
 """Tiny ImageNet: pictures of 64 x 64 pixels in class folders, each with one box."""
 
 from lupi.datasets._files import checked_files, data_folder
-from lupi.datasets._localization import FilesInside, checked_box, localization_bunch, malformed, text_lines
+from lupi.datasets._localization import (
+    FilesInside,
+    checked_box,
+    localization_bunch,
+    malformed,
+    text_lines,
+    whole_number,
+)
 
 # Of the subset of eight classes, in the order of this reader.
 _BOXES = "a00d279d992515bfa10099988cbeea4a1416b8f665764a2fbc1f83d1262eee64"
@@ -48,7 +55,7 @@ def load_tiny_imagenet_boxes(root=None, *, verify=True, follow_links=False):
             name, *edges = line.split()
             try:
                 # Two corners, both inside the box.
-                x0, y0, x1, y1 = (int(edge) for edge in edges)
+                x0, y0, x1, y1 = (whole_number(edge) for edge in edges)
                 boxes.append(checked_box(y0, x0, y1 + 1, x1 + 1))
             except ValueError:
                 raise malformed(table, k, "image and two corners x0 y0 x1 y1", line) from None

@@ -14,6 +14,7 @@ from lupi.datasets._localization import (
     checked_box,
     localization_bunch,
     malformed,
+    number,
     text_lines,
     whole_number,
 )
@@ -61,10 +62,10 @@ def _image_shape(path, root, lines):
     shape = []
     for part in parts:
         try:
-            shape.append(whole_number(part.text))
+            shape.append(whole_number(part.text or ""))
             if shape[-1] < 0:
                 raise ValueError
-        except (TypeError, ValueError):
+        except ValueError:
             raise malformed(path, lines[part], "a whole number", part.text or "", part=f"size/{part.tag}") from None
     return tuple(shape) if all(shape) else None
 
@@ -82,8 +83,8 @@ def _object_box(path, item, k, lines, shape):
             found = ", ".join(other.tag for other in frame) or "nothing"
             raise malformed(path, lines[frame], f"an element {name}", found, part=f"object[{k}]/bndbox")
         try:
-            edges[name] = float(part.text)
-        except (TypeError, ValueError):
+            edges[name] = number(part.text or "")
+        except ValueError:
             raise malformed(path, lines[part], "a number", part.text or "", part=f"object[{k}]/bndbox/{name}") from None
     try:
         return checked_box(edges["ymin"] - 1, edges["xmin"] - 1, edges["ymax"], edges["xmax"], shape)
@@ -176,6 +177,13 @@ def load_oxford_pets(root, *, follow_links=False):
     ------
     DataFormatError
         With the file, the line and what was expected.
+    ImageReadError
+        If a trimap cannot be read.
+
+    Warns
+    -----
+    UserWarning
+        If a trimap has no pet; the box is None.
     """
     from lupi.images.privileged_words import mask_box
 
