@@ -247,3 +247,10 @@ def test_a_trimap_without_a_pet_warns(tmp_path):
     Image.new("L", (5, 4), 2).save(tmp_path / "annotations" / "trimaps" / "Cat_1.png")
     with pytest.warns(UserWarning, match=r"Cat_1\.png is empty"):
         assert load_oxford_pets(tmp_path).boxes == [None]
+
+
+def test_numbers_as_only_python_writes_them(tmp_path):
+    with pytest.raises(DataFormatError, match="line 2: expected numbers"):
+        load_boxes_csv(csv_folder(tmp_path, box="1,2,3,1_0"))
+    with pytest.raises(DataFormatError, match="expected a number, got '2_0'"):
+        load_voc(voc_folder(tmp_path, xmax="2_0"))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from attack.run_lengths import slow_counts
 from PIL import Image
 
 from lupi.images.masks import LabelMask, PolygonMask, RunLengthMask, unpack_counts
@@ -56,22 +57,6 @@ def test_labels_have_one_value_a_pixel(tmp_path):
     Image.new("RGB", (4, 4), (1, 2, 3)).save(tmp_path / "b.png")
     with pytest.raises(ImageReadError, match=r"b\.png is a coloured picture"):
         LabelMask(str(tmp_path / "b.png"), (1, 3)).read()
-
-
-def slow_counts(text):
-    """COCO's decoder, letter by letter as in its C source."""
-    counts, k = [], 0
-    while k < len(text):
-        value, shift, more = 0, 0, True
-        while more:
-            bits = ord(text[k]) - 48
-            value |= (bits & 0x1F) << 5 * shift
-            more = bool(bits & 0x20)
-            k, shift = k + 1, shift + 1
-            if not more and bits & 0x10:
-                value |= -1 << 5 * shift
-        counts.append(value + counts[-2] if len(counts) > 2 else value)
-    return counts
 
 
 def test_run_lengths_letter_by_letter():
