@@ -1,7 +1,7 @@
 """Attacks: many seeded cases against one target, with counts.
 
-A *target* makes one case from a random generator, feeds it to the library and checks the answer. Two ends are allowed: an answer that
-passes the checks, or one of the errors that are documented, with a sentence. Anything else, a warning included, is a finding; its
+A *target* makes one case from a random generator, feeds it to the library and checks the answer. Two ends are allowed: an answer
+that passes the checks, or one of the errors that are documented, with a sentence. Anything else, a warning included, is a finding; its
 message has the case's number and seed, which repeat it.
 
 The suite runs few cases of each target. The long run, from the root of the repository::
@@ -13,8 +13,8 @@ The second line repeats one case. A new room of the library is one module beside
 ``test_*_attack.py`` of a few lines; the long run takes the module's name.
 
 A hang is told by counting, not by a clock: a case may run a number of lines of the library that grows linearly with the size of its
-input. A loop that goes on is stopped at that number. Work inside compiled code is not counted; the long run prints the CPU seconds of
-the slowest case. With TMPDIR on a disk in memory it runs several times as fast.
+input. A loop that goes on is stopped at that number. Work inside compiled code is not counted; the long run prints the CPU seconds
+of the slowest case. With TMPDIR on a disk in memory it runs several times as fast.
 """
 
 from __future__ import annotations
