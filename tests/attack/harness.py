@@ -1,8 +1,8 @@
 """Attacks: many seeded cases against one target, with counts.
 
 A *target* makes one case from a random generator, feeds it to the library and checks the answer. Two ends are allowed: an answer
-that passes the checks, or one of the errors that are documented, with a sentence. Anything else, a warning included, is a finding; its
-message has the case's number and seed, which repeat it.
+that passes the checks, or one of the errors that are documented, with a sentence. Anything else, a warning included, is a finding;
+its message has the case's number and seed, which repeat it.
 
 The suite runs few cases of each target. The long run, from the root of the repository::
 
