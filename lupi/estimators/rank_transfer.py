@@ -14,12 +14,12 @@ from lupi.estimators.ranking_base import (
     SHARED_CONSTRAINTS,
     BaseRanker,
     check_has_pairs,
-    check_privileged,
     check_ranking_input,
     check_teacher_has_pairs,
 )
 from lupi.estimators.ranking_spaces import KernelSpec, decision_space
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
+from lupi.validation import check_privileged
 
 TRANSFER_CONSTRAINTS = {
     **SHARED_CONSTRAINTS,
@@ -177,21 +177,21 @@ class RankTransfer(BaseRanker):
         RankTransfer
             Itself.
         """
+        given = X
         X, y, group = check_ranking_input(self, X, y, group)
         check_has_pairs(y, group)
-        known = np.zeros(len(y), bool)
-        if privileged is not None:
-            privileged, known = check_privileged(privileged, len(y))
+        privileged = check_privileged(privileged, len(y), estimator_name=type(self).__name__, index_of=given)
         self.margins_ = np.full(len(y), np.nan)
         self.teacher_ = None
-        if known.any():
-            self.teacher_ = self._fit_teacher(privileged[known], y[known], None if group is None else group[known])
-            self.margins_[known] = self.teacher_.decision_function(privileged[known])
+        if privileged is not None and privileged.available.any():
+            rows = np.flatnonzero(privileged.available)
+            self.teacher_ = self._fit_teacher(privileged.data[rows], y[rows], None if group is None else group[rows])
+            self.margins_[rows] = self.teacher_.decision_function(privileged.data[rows])
         pairs = self._pair_set(y, self.margins_, group)
         if pairs.n_pairs == 0:
             warnings.warn(
                 f"margin_threshold={self.margin_threshold:g} leaves no pair: the teacher's margins reach "
-                f"{np.ptp(self.margins_[known]):.2g} only, so all scores are 0; lower margin_threshold or raise "
+                f"{np.ptp(self.margins_[~np.isnan(self.margins_)]):.2g} only, so all scores are 0; lower margin_threshold or raise "
                 f"C_privileged={self.C_privileged:g}.",
                 UserWarning,
                 stacklevel=2,

@@ -16,13 +16,13 @@ from lupi.estimators.rank_transfer import TRANSFER_CONSTRAINTS, RankTransfer
 from lupi.estimators.ranking_base import (
     BaseRanker,
     check_has_pairs,
-    check_privileged,
     check_ranking_input,
     check_teacher_has_pairs,
 )
 from lupi.estimators.ranking_metrics import METRICS, default_metric
 from lupi.estimators.ranking_spaces import KernelSpec, decision_space
 from lupi.problems.ranking.pairwise import plain_pairs
+from lupi.validation import check_privileged
 
 PAPER_GRID = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
 
@@ -168,15 +168,16 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         given = X
         X, y, group = check_ranking_input(self, X, y, group)
         check_has_pairs(y, group)
-        known = np.zeros(len(y), bool)
-        if privileged is not None:
-            privileged, known = check_privileged(privileged, len(y))
+        checked = check_privileged(privileged, len(y), estimator_name=type(self).__name__, index_of=given)
+        available = np.zeros(len(y), bool) if checked is None else checked.available
         Cs, Cs_privileged = _check_grid("Cs", self.Cs), _check_grid("Cs_privileged", self.Cs_privileged)
-        if not known.any():
-            privileged, Cs_privileged = None, np.array([RankTransfer().C_privileged])
+        if not available.any():
+            checked, privileged, Cs_privileged = None, None, np.array([RankTransfer().C_privileged])
         params = [{"C": float(c), "C_privileged": float(p)} for p in Cs_privileged for c in Cs]
         folds = self._folds(X, y, group)
-        scores = np.array([self.score_fold(X, y, privileged, known, group, f, Cs, Cs_privileged) for f in folds])
+        scores = np.array(
+            [self.score_fold(X, y, checked and checked.data, available, group, f, Cs, Cs_privileged) for f in folds]
+        )
         self.n_splits_ = len(scores)
         self.cv_results_ = _results(params, scores)
         self.best_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
@@ -197,14 +198,14 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
             splitter = check_cv(self.cv, y, classifier=len(np.unique(y)) == 2)
         return splitter.split(X, y, group)
 
-    def score_fold(self, X, y, privileged, known, group, fold, Cs, Cs_privileged):
+    def score_fold(self, X, y, privileged, available, group, fold, Cs, Cs_privileged):
         """Scores of the whole grid on one fold: a teacher for each ``C_privileged``, a path over ``C`` for each teacher.
 
         Parameters
         ----------
         X, y, privileged, group : ndarray or None
             Checked data, as :meth:`fit` makes them.
-        known : ndarray of bool
+        available : ndarray of bool
             Which rows of ``privileged`` are available.
         fold : pair of ndarray
             Training and test rows.
@@ -226,7 +227,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         held_out = space.transform(X[test])
         margins = [np.full(len(train), np.nan)] * len(Cs_privileged)
         if privileged is not None:
-            margins = self._teachers(privileged, known, y, group, train, Cs_privileged)
+            margins = self._teachers(privileged, available, y, group, train, Cs_privileged)
         scores = []
         for teacher in margins:
             pairs = RankTransfer._pair_set(self, y[train], teacher, queries)
@@ -234,9 +235,9 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
             scores += [metric(y[test], held_out @ w, test_queries) for w in weights]
         return scores
 
-    def _teachers(self, privileged, known, y, group, train, Cs_privileged):
+    def _teachers(self, privileged, available, y, group, train, Cs_privileged):
         """Scores of the training examples by each teacher, NaN where there is no privileged row."""
-        rows = train[known[train]]
+        rows = train[available[train]]
         queries = None if group is None else group[rows]
         check_teacher_has_pairs(y[rows], queries)
         spec = KernelSpec(
@@ -250,7 +251,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         space = decision_space(privileged[rows], spec)
         margins = np.full((len(Cs_privileged), len(train)), np.nan)
         for teacher, w in zip(margins, self._path(space, plain_pairs(y[rows], queries), Cs_privileged)):
-            teacher[known[train]] = space.features @ w
+            teacher[available[train]] = space.features @ w
         return margins
 
     def _path(self, space, pairs, Cs):

@@ -9,7 +9,6 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
-from sklearn.utils import check_array, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -18,6 +17,7 @@ from lupi.estimators.ranking_spaces import KERNELS
 from lupi.problems.ranking.pairwise import RankingProblem
 from lupi.solvers.ranking.bundle import solve_ranking_bundle
 from lupi.solvers.ranking.newton import solve_ranking_newton
+from lupi.validation import check_group
 
 SOLVERS = {"newton": solve_ranking_newton, "bundle": solve_ranking_bundle}
 
@@ -70,46 +70,8 @@ def check_ranking_input(estimator, X, y, group):
     if y.dtype.kind == "c":
         raise ValueError("y must hold real grades; got complex data. Complex data not supported.")
     if group is not None:
-        group = column_or_1d(group)
-        if len(group) != len(y):
-            raise ValueError(f"group has {len(group)} entries, X has {len(y)} rows; give one query id per row.")
+        group = check_group(group, len(y), estimator_name=type(estimator).__name__)
     return X, y, group
-
-
-def check_privileged(privileged, n):
-    """Check the privileged features.
-
-    Parameters
-    ----------
-    privileged : array-like or sparse matrix of shape (n, s)
-        As given to ``fit``.
-    n : int
-        Rows of X.
-
-    Returns
-    -------
-    privileged : array or CSR matrix
-        Checked.
-    known : bool array of shape (n,)
-        False for rows that are entirely NaN: not available for this example.
-    """
-    privileged = check_array(
-        privileged, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan", input_name="privileged"
-    )
-    if privileged.shape[0] != n:
-        raise ValueError(f"privileged has {privileged.shape[0]} rows, X has {n}; give one privileged row per example.")
-    if sparse.issparse(privileged):
-        if np.isnan(privileged.data).any():
-            raise ValueError("privileged is sparse and contains NaN; give a dense array to mark missing rows.")
-        return privileged, np.ones(n, bool)
-    nan = np.isnan(privileged)
-    known = ~nan.all(axis=1)
-    if nan[known].any():
-        row = int(np.flatnonzero(nan.any(axis=1) & known)[0])
-        raise ValueError(
-            f"privileged contains NaN in part of row {row}; a row is either complete or entirely NaN (= not available)."
-        )
-    return privileged, known
 
 
 def check_has_pairs(y, group):
@@ -119,10 +81,9 @@ def check_has_pairs(y, group):
             f"y has only one class (grade {y[0]}) in {len(y)} examples; ranking needs at least two different grades."
         )
     if group is not None:
-        queries = np.unique(group, return_inverse=True)[1]
-        order = np.lexsort((y, queries))
+        order = np.lexsort((y, group))
         # Sorted by query and grade, a choice is a change of grade without a change of query.
-        if not ((np.diff(queries[order]) == 0) & (y[order][1:] != y[order][:-1])).any():
+        if not ((np.diff(group[order]) == 0) & (y[order][1:] != y[order][:-1])).any():
             raise ValueError("group leaves nothing to rank: no query has two examples of different grades.")
 
 

@@ -18,6 +18,7 @@ from lupi.solvers.structural.cutting_plane import solve_n_slack, solve_one_slack
 from lupi.solvers.structural.frank_wolfe import solve_frank_wolfe
 from lupi.tasks.oracle import task_oracle
 from lupi.tasks.protocol import predict_batch
+from lupi.validation import check_privileged, check_privileged_sequence
 
 # Every solver has the signature f(problem, *, tol, max_iter, callback, ...) -> StructuralSolution.
 SOLVERS = {"bcfw": solve_frank_wolfe, "cutting_plane": solve_one_slack, "n_slack": solve_n_slack}
@@ -26,7 +27,7 @@ TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
 
 
 def check_examples(X, Y, task):
-    """Sequences of the same positive length that the task accepts."""
+    """Sequences of the same positive length that the task accepts; tables and columns become arrays."""
     for value, name in ((X, "X"), (Y, "Y")):
         if value is None or not hasattr(value, "__len__") or not hasattr(value, "__getitem__"):
             raise ValueError(f"{name} must be a sequence with one entry for each example, got {type(value).__name__}.")
@@ -36,6 +37,45 @@ def check_examples(X, Y, task):
         raise ValueError(f"X has {len(X)} examples and Y has {len(Y)}; they must have the same length.")
     if hasattr(task, "check"):
         task.check(X, Y)
+    X = np.asarray(X, dtype=float) if getattr(task, "tabular", False) else X
+    return X, Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+
+
+def check_privileged_inputs(privileged, X, Y, task, *, estimator_name):
+    """Privileged inputs of a task, by the rules of all estimators.
+
+    Parameters
+    ----------
+    privileged : sequence, array-like or None
+        As given to ``fit``.
+    X, Y : sequences
+        X as given to ``fit``, Y checked.
+    task : Task
+        Reads the privileged inputs.
+    estimator_name : str
+        Who asks.
+
+    Returns
+    -------
+    PrivilegedInput or None
+        None without a single input: the plain counterpart.
+    """
+    if getattr(task, "tabular", False):
+        given = check_privileged(privileged, len(X), estimator_name=estimator_name, accept_sparse=False, index_of=X)
+    else:
+        given = check_privileged_sequence(privileged, len(X), estimator_name=estimator_name)
+    if given is None or not given.available.any():
+        return None
+    if hasattr(task, "check"):
+        rows = np.flatnonzero(given.available)
+        try:
+            task.check([given.data[i] for i in rows], [Y[i] for i in rows])
+        except ValueError as error:
+            raise ValueError(
+                f"{estimator_name}: `privileged` does not fit the privileged task, which says of the inputs that are "
+                f"available: {error}"
+            ) from None
+    return given
 
 
 class StructuralPredictor(BaseEstimator):
@@ -202,6 +242,6 @@ class StructuralSVM(StructuralPredictor):
         -------
         self
         """
-        check_examples(X, Y, self.task)
+        X, Y = check_examples(X, Y, self.task)
         self.coef_ = self._solve(task_oracle(self.task, X, Y, self.n_jobs)).w
         return self

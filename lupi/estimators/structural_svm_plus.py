@@ -7,7 +7,13 @@ from numbers import Real
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.estimators.structural_svm import TASK_METHODS, StructuralPredictor, StructuralSVM, check_examples
+from lupi.estimators.structural_svm import (
+    TASK_METHODS,
+    StructuralPredictor,
+    StructuralSVM,
+    check_examples,
+    check_privileged_inputs,
+)
 from lupi.tasks.joint import INFERENCE, JointOracle
 from lupi.tasks.oracle import task_oracle
 
@@ -120,41 +126,30 @@ class StructuralSVMPlus(StructuralPredictor):
         X : sequence of inputs
         Y : sequence of true outputs
         privileged : sequence of privileged inputs or None
-            None gives the plain structural SVM.
+            An entry None (a row of NaN, if the task reads tables) is not available for this example, which then keeps the
+            plain hinge. None gives the plain structural SVM.
 
         Returns
         -------
         self
         """
-        check_examples(X, Y, self.task)
+        star = self.task if self.privileged_task is None else self.privileged_task
+        given = X
+        X, Y = check_examples(X, Y, self.task)
+        privileged = check_privileged_inputs(privileged, given, Y, star, estimator_name=type(self).__name__)
         if privileged is None:
             self.coef_ = self._solve(task_oracle(self.task, X, Y, self.n_jobs)).w
             self.privileged_coef_ = self.first_branch_share_ = None
             return self
-        star = self.task if self.privileged_task is None else self.privileged_task
-        if not hasattr(privileged, "__len__") or len(privileged) != len(X):
-            raise ValueError(
-                f"privileged must hold one input for each of the {len(X)} examples of X, got "
-                f"{len(privileged) if hasattr(privileged, '__len__') else type(privileged).__name__}."
-            )
-        _check_privileged(star, privileged, Y)
         options = {"lam": self.lam, "rho": self.rho, "n_jobs": self.n_jobs}
-        exact = JointOracle(self.task, star, X, privileged, Y, **options)
+        exact = JointOracle(self.task, star, X, privileged.data, privileged.available, Y, **options)
         if self.inference == "exact":
             v = self._solve(exact).w
         else:
-            local = JointOracle(self.task, star, X, privileged, Y, inference=self.inference, **options)
+            local = JointOracle(
+                self.task, star, X, privileged.data, privileged.available, Y, inference=self.inference, **options
+            )
             v = self._solve(local, judge=exact).w
         self.coef_, self.privileged_coef_ = (part.copy() for part in exact.split(v))
         self.first_branch_share_ = exact.first_branch_share(v)
         return self
-
-
-def _check_privileged(task, privileged, Y):
-    if hasattr(task, "check"):
-        try:
-            task.check(privileged, Y)
-        except ValueError as error:
-            raise ValueError(
-                f"privileged does not fit privileged_task: {str(error).replace('X[', 'privileged[')}"
-            ) from None

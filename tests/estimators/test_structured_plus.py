@@ -11,7 +11,7 @@ from structured_reference import reference_objective
 from lupi import StructuralSVM, StructuralSVMPlus
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.tasks import BoxLocalization, Multiclass
-from lupi.tasks.joint import Space, alternating_inference, exact_inference, joint_value, surrogate_loss
+from lupi.tasks.joint import TaskData, alternating_inference, exact_inference, joint_value, surrogate_loss
 from lupi.vision import Box
 
 
@@ -30,7 +30,7 @@ def random_spaces(seed, n=10):
     outputs = [
         Box(t, l, b, r) for t, b in itertools.combinations(range(6), 2) for l, r in itertools.combinations(range(7), 2)
     ]
-    return Space(BoxLocalization(6), X, Y), Space(BoxLocalization(8), Z, Y), outputs
+    return TaskData(BoxLocalization(6), X, Y), TaskData(BoxLocalization(8), Z, Y), outputs
 
 
 @pytest.mark.parametrize("rho", [0.5, 1.0, 2.0, 8.0])
@@ -135,9 +135,11 @@ def test_clone_and_metadata_request():
 
 def test_messages():
     X, y, Z = multiclass_data()
-    with pytest.raises(ValueError, match="privileged must hold one input for each of the 25 examples of X, got 24"):
+    with pytest.raises(ValueError, match="`privileged` has 24 rows, but `X` has 25 examples"):
         StructuralSVMPlus(Multiclass(3, 2)).fit(X, y, privileged=Z[1:])
-    with pytest.raises(ValueError, match=r"privileged does not fit privileged_task: X must have shape \(n, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"`privileged` does not fit the privileged task, .*: X must have shape \(n, 5\)"
+    ):
         StructuralSVMPlus(Multiclass(3, 2), Multiclass(3, 5)).fit(X, y, privileged=Z)
     with pytest.raises(ValueError, match="The 'rho' parameter"):
         StructuralSVMPlus(Multiclass(3, 2), rho=0.0).fit(X, y)

@@ -152,6 +152,6 @@ class CachedEngine:
         self._polish(gaps)
 
     def _polish(self, gaps: np.ndarray) -> None:
-        known = np.maximum(gaps[np.isfinite(gaps)], 0.0).sum()
-        self.store.ascend_all(max_sweeps=10, target=max(0.1 * known, 1e-12))
+        total = np.maximum(gaps[np.isfinite(gaps)], 0.0).sum()
+        self.store.ascend_all(max_sweeps=10, target=max(0.1 * total, 1e-12))
         self.store.tidy()
