@@ -1,6 +1,7 @@
-"""Checks of decision features, labels, weights and group ids."""
+"""Checks of what `fit` gets, once it is numbers: privileged rows and missing ones, labels, weights and group ids."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -8,6 +9,27 @@ from sklearn.utils import check_array
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
+
+from lupi.validation.containers import check_row_order, read_table
+
+
+@dataclass(frozen=True)
+class PrivilegedInput:
+    """Privileged features after validation.
+
+    Attributes
+    ----------
+    data : ndarray or csr_array of shape (n_samples, n_privileged), or a sequence of n_samples inputs
+        Float64 values; rows of examples without privileged features are 0. For structured inputs the sequence itself.
+    available : ndarray of shape (n_samples,), dtype bool
+        False where the example has no privileged features.
+    feature_names : ndarray of str or None
+        Column names, if `privileged` was a frame with string names.
+    """
+
+    data: Any
+    available: np.ndarray
+    feature_names: np.ndarray | None = None
 
 
 class ClassificationInput(NamedTuple):
@@ -29,6 +51,73 @@ class ClassificationInput(NamedTuple):
     y: np.ndarray
     classes: np.ndarray
     sample_weight: np.ndarray
+
+
+def check_privileged(
+    privileged,
+    n_samples,
+    *,
+    estimator_name="fit",
+    accept_sparse=True,
+    precomputed=False,
+    index_of=None,
+    argument="privileged",
+):
+    """Check privileged features and find the examples that have none.
+
+    Parameters
+    ----------
+    privileged : array-like, sparse matrix, data frame or None
+        One row for each example. A row that is entirely NaN says that the privileged features of this example are not
+        available; a row that is NaN in part is an error.
+    n_samples : int
+        Number of examples in `X`.
+    estimator_name : str, default="fit"
+        Who asks; begins the error messages.
+    accept_sparse : bool, default=True
+        Whether the caller works on a sparse matrix; if not, it is returned dense.
+    precomputed : bool, default=False
+        Whether `privileged` is a kernel matrix of shape (n_samples, n_samples). The entries in the column of an example
+        that is not available are ignored. Always returned dense.
+    index_of : object, default=None
+        `X` as the user gave it. If both are pandas frames with the same index labels, these must be in the same order.
+    argument : str, default="privileged"
+        What the messages call `privileged`.
+
+    Returns
+    -------
+    PrivilegedInput or None
+        None if `privileged` is None.
+
+    Raises
+    ------
+    ValueError
+        With a message that says what was wrong and what would be right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lupi.validation import check_privileged
+    >>> checked = check_privileged([[1.0, 2.0], [np.nan, np.nan]], n_samples=2)
+    >>> checked.data
+    array([[1., 2.],
+           [0., 0.]])
+    >>> checked.available
+    array([ True, False])
+    """
+    if privileged is None:
+        return None
+    prefix = f"{estimator_name}: `{argument}`"
+    if isinstance(privileged, np.ndarray) and privileged.dtype.kind in "biuf" and privileged.ndim == 2:
+        values, names = np.ascontiguousarray(privileged, dtype=np.float64), None
+    else:
+        values, names = read_table(privileged, prefix)
+        check_row_order(privileged, index_of, prefix)
+    _check_shape(values, n_samples, prefix, precomputed)
+    if sparse.issparse(values) and (precomputed or not accept_sparse):
+        values = values.toarray()
+    data, available = (_split_missing_gram if precomputed else _split_missing)(values, prefix)
+    return PrivilegedInput(data=data, available=available, feature_names=names)
 
 
 def check_classification_input(estimator, X, y, sample_weight=None):
@@ -60,9 +149,30 @@ def check_classification_input(estimator, X, y, sample_weight=None):
     (array([0, 1, 0]), ['no', 'yes'], array([1., 1., 1.]))
     """
     X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+    return check_classes(X, y, sample_weight, estimator_name=type(estimator).__name__)
+
+
+def check_classes(X, y, sample_weight=None, *, estimator_name="fit"):
+    """Encode the labels and check the weights of a classifier's input.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n_samples, n_features)
+        Decision features, already checked.
+    y : ndarray of shape (n_samples,)
+        Labels of any type, two classes or more.
+    sample_weight : array-like of shape (n_samples,), float or None
+        Non-negative weights; None means 1 for every example.
+    estimator_name : str, default="fit"
+        Who asks; begins the error messages.
+
+    Returns
+    -------
+    ClassificationInput
+    """
     check_classification_targets(y)
     classes, encoded = np.unique(y, return_inverse=True)
-    name = type(estimator).__name__
+    name = estimator_name
     if len(classes) < 2:
         raise ValueError(
             f"{name} needs at least two classes, but `y` has only one class: {classes[0]!r}. "
@@ -191,3 +301,62 @@ def check_group(group, n_samples, *, estimator_name="fit", argument="group"):
         return np.unique(ids, return_inverse=True)[1]
     except TypeError:  # ids of several types have no order of their own; that of their text does as well
         return np.unique(ids.astype(str), return_inverse=True)[1]
+
+
+def _check_shape(values, n_samples, prefix, precomputed):
+    if values.shape[0] != n_samples:
+        raise wrong_length(prefix, values.shape[0], "rows", n_samples, "a row that is entirely NaN")
+    if precomputed and values.shape[1] != n_samples:
+        raise ValueError(
+            f"{prefix} has shape {values.shape}, but a precomputed privileged kernel must be square: "
+            f"({n_samples}, {n_samples})."
+        )
+    if values.shape[1] == 0:
+        raise ValueError(f"{prefix} has no columns; pass at least one privileged feature, or privileged=None.")
+
+
+def wrong_length(prefix, n_given, unit, n_samples, missing):
+    """The error of a privileged input that has not one entry for each example."""
+    return ValueError(
+        f"{prefix} has {n_given} {unit}, but `X` has {n_samples} examples; pass one for each example "
+        f"({missing} where the privileged features are not available)."
+    )
+
+
+def _split_missing(values, prefix):
+    """The values with 0 in the missing rows, and the mask of the others."""
+    if sparse.issparse(values):
+        row_of = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
+        n_missing = np.bincount(row_of[np.isnan(values.data)], minlength=values.shape[0])
+        infinite = row_of[np.isinf(values.data)]
+    else:
+        n_missing = np.isnan(values).sum(axis=1)
+        infinite = np.flatnonzero(np.isinf(values).any(axis=1))
+    partly = np.flatnonzero((n_missing > 0) & (n_missing < values.shape[1]))
+    if len(partly):
+        raise ValueError(
+            f"{prefix} is NaN in part: row {partly[0]} has {n_missing[partly[0]]} NaN in its {values.shape[1]} columns. "
+            "Either the whole row is NaN, which means that the privileged features are not available for this example, "
+            "or no value of the row may be missing: impute the missing values."
+        )
+    if len(infinite):
+        raise ValueError(
+            f"{prefix} has an infinite value in row {infinite[0]}; all values must be finite (clip or remove it)."
+        )
+    available = n_missing == 0
+    if available.all():
+        return values, available
+    if not sparse.issparse(values):
+        return np.where(available[:, None], values, 0.0), available
+    data = values.copy()
+    data.data[~available[row_of]] = 0.0
+    data.eliminate_zeros()
+    return data, available
+
+
+def _split_missing_gram(values, prefix):
+    available = ~np.isnan(values).all(axis=1)
+    # Whatever stands in the row and in the column of a missing example takes no part in the problem.
+    data = np.where(available[:, None] & available[None, :], values, 0.0)
+    _split_missing(data, prefix)
+    return (values if available.all() else data), available
