@@ -31,6 +31,11 @@ class PrivilegedInput:
     available: np.ndarray
     feature_names: np.ndarray | None = None
 
+    def take(self, rows, precomputed=False):
+        """Some of the examples; of a kernel matrix these rows and columns."""
+        data = self.data[np.ix_(rows, rows)] if precomputed else self.data[rows]
+        return PrivilegedInput(data, self.available[rows], self.feature_names)
+
 
 class ClassificationInput(NamedTuple):
     """Decision features, encoded labels and weights after validation.
@@ -67,9 +72,9 @@ def check_privileged(
 
     Parameters
     ----------
-    privileged : array-like, sparse matrix, data frame or None
+    privileged : array-like, sparse matrix, data frame, PrivilegedInput or None
         One row for each example. A row that is entirely NaN says that the privileged features of this example are not
-        available; a row that is NaN in part is an error.
+        available; a row that is NaN in part is an error. What was checked before is returned as it is.
     n_samples : int
         Number of examples in `X`.
     estimator_name : str, default="fit"
@@ -105,8 +110,8 @@ def check_privileged(
     >>> checked.available
     array([ True, False])
     """
-    if privileged is None:
-        return None
+    if privileged is None or isinstance(privileged, PrivilegedInput):
+        return privileged
     prefix = f"{estimator_name}: `{argument}`"
     if isinstance(privileged, np.ndarray) and privileged.dtype.kind in "biuf" and privileged.ndim == 2:
         values, names = np.ascontiguousarray(privileged, dtype=np.float64), None
