@@ -5,7 +5,7 @@ import pytest
 from sklearn.svm import SVC
 
 from lupi import SVM2K, SVM2Plus, SVMPlus
-from lupi.kernels.functions import Kernel
+from lupi.kernels.space import Kernel
 from lupi.problems import Space, svm_plus_dual
 from lupi.solvers import SOLVERS
 
