@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.problems.structural.margin_rescaling import StructuralProblem, relative_gap
-from lupi.solvers.structural.cutting_plane import solve_n_slack, solve_one_slack
-from lupi.solvers.structural.frank_wolfe import solve_frank_wolfe
+from lupi.estimators.convergence import warn_not_converged
+from lupi.problems.structural.margin_rescaling import StructuralProblem
+from lupi.solvers import SOLVERS, solve
 from lupi.tasks.oracle import task_oracle
 from lupi.tasks.protocol import predict_batch
 from lupi.validation import check_privileged, check_privileged_sequence
-
-# Every solver has the signature f(problem, *, tol, max_iter, callback, ...) -> StructuralSolution.
-SOLVERS = {"bcfw": solve_frank_wolfe, "cutting_plane": solve_one_slack, "n_slack": solve_n_slack}
 
 TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
 
@@ -112,28 +106,18 @@ class StructuralPredictor(BaseEstimator):
         predicted = self.predict(X)
         return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, predicted)]))
 
-    def _solve(self, oracle, judge=None):
-        """Fit and certify; `judge` is the exact oracle when `oracle` may miss the most violated plane."""
-        options = {"tol": self.tol, "max_iter": self.max_iter, "callback": self.callback}
+    def _solve(self, problem):
+        options = {"callback": self.callback}
         if self.solver == "bcfw":
             options |= {"average": self.average, "random_state": check_random_state(self.random_state)}
-        solution = SOLVERS[self.solver](StructuralProblem(oracle, float(self.C)), **options)
-        if judge is not None:
-            primal = StructuralProblem(judge, float(self.C)).primal(solution.w, *judge.planes(solution.w))
-            converged = relative_gap(primal, solution.dual) <= self.tol
-            solution = replace(solution, primal=primal, converged=converged)
-        self.objective_ = solution.primal
-        self.dual_gap_ = solution.relative_gap
-        self.n_iter_ = solution.n_iter
-        self.n_oracle_calls_ = solution.n_oracle_calls
+        return solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, **options)
+
+    def _store(self, solution):
+        self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
+        self.n_oracle_calls_ = solution.certificate.n_oracle_calls
         if not solution.converged:
-            warnings.warn(
-                f"{type(self).__name__} stopped after {self.n_iter_} passes at a relative duality gap of "
-                f"{self.dual_gap_:.2g} > tol={self.tol:g}; raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return solution
+            warn_not_converged(self, solution)
+        return self
 
 
 class StructuralSVM(StructuralPredictor):
@@ -197,7 +181,7 @@ class StructuralSVM(StructuralPredictor):
     _parameter_constraints = {
         "task": [TASK_METHODS],
         "C": [Interval(Real, 0, None, closed="neither")],
-        "solver": [StrOptions(set(SOLVERS))],
+        "solver": [StrOptions(set(SOLVERS["structural"]))],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
@@ -243,5 +227,7 @@ class StructuralSVM(StructuralPredictor):
         self
         """
         X, Y = check_examples(X, Y, self.task)
-        self.coef_ = self._solve(task_oracle(self.task, X, Y, self.n_jobs)).w
-        return self
+        problem = StructuralProblem(task_oracle(self.task, X, Y, self.n_jobs), float(self.C))
+        solution = self._solve(problem)
+        self.coef_ = solution.point
+        return self._store(solution)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 
 from sklearn.base import _fit_context
@@ -14,6 +15,7 @@ from lupi.estimators.structural_svm import (
     check_examples,
     check_privileged_inputs,
 )
+from lupi.problems.structural.margin_rescaling import StructuralProblem
 from lupi.tasks.joint import INFERENCE, JointOracle
 from lupi.tasks.oracle import task_oracle
 
@@ -138,18 +140,21 @@ class StructuralSVMPlus(StructuralPredictor):
         X, Y = check_examples(X, Y, self.task)
         privileged = check_privileged_inputs(privileged, given, Y, star, estimator_name=type(self).__name__)
         if privileged is None:
-            self.coef_ = self._solve(task_oracle(self.task, X, Y, self.n_jobs)).w
-            self.privileged_coef_ = self.first_branch_share_ = None
-            return self
-        options = {"lam": self.lam, "rho": self.rho, "n_jobs": self.n_jobs}
-        exact = JointOracle(self.task, star, X, privileged.data, privileged.available, Y, **options)
+            problem = StructuralProblem(task_oracle(self.task, X, Y, self.n_jobs), float(self.C))
+            solution = self._solve(problem)
+            self.coef_, self.privileged_coef_, self.first_branch_share_ = solution.point, None, None
+            return self._store(solution)
+        oracle = JointOracle(
+            self.task, star, X, privileged.data, privileged.available, Y, lam=self.lam, rho=self.rho, n_jobs=self.n_jobs
+        )
+        problem = StructuralProblem(oracle, float(self.C))
         if self.inference == "exact":
-            v = self._solve(exact).w
+            solution = self._solve(problem)
         else:
-            local = JointOracle(
-                self.task, star, X, privileged.data, privileged.available, Y, inference=self.inference, **options
-            )
-            v = self._solve(local, judge=exact).w
-        self.coef_, self.privileged_coef_ = (part.copy() for part in exact.split(v))
-        self.first_branch_share_ = exact.first_branch_share(v)
-        return self
+            solution = self._solve(StructuralProblem(oracle.searched_by(self.inference), float(self.C)))
+            # Its own search may have missed the most violated planes; the exact one tells the true objective.
+            solution = replace(solution, objective=problem.primal(solution.point, *oracle.planes(solution.point)))
+            solution = replace(solution, converged=solution.gap <= self.tol)
+        self.coef_, self.privileged_coef_ = (part.copy() for part in oracle.split(solution.point))
+        self.first_branch_share_ = oracle.first_branch_share(solution.point)
+        return self._store(solution)

@@ -10,6 +10,7 @@ maximum together with two scores is the larger of two sums of independent search
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -103,19 +104,23 @@ class JointOracle(ThreadedPlanes):
         False where an example has no privileged input: it keeps the hinge of the plain structural SVM.
     lam, rho : float
         Weight of the privileged norm; eq. 7's penalization.
-    inference : {"exact", "alternating"}
-        Joint search.
     n_jobs : int or None
         Threads.
     """
 
-    def __init__(self, task, privileged_task, X, privileged, available, Y, *, lam, rho, inference="exact", n_jobs=None):
+    def __init__(self, task, privileged_task, X, privileged, available, Y, *, lam, rho, n_jobs=None):
         self.space, self.privileged = TaskData(task, X, Y), TaskData(privileged_task, privileged, Y)
         self.available, rows = available, np.flatnonzero(available)
         self.true, self.true_star = TrueFeatures(task, X, Y), TrueFeatures(privileged_task, privileged, Y, rows)
-        self.root, self.rho, self.infer, self.n_jobs = float(np.sqrt(lam)), float(rho), INFERENCE[inference], n_jobs
+        self.root, self.rho, self.infer, self.n_jobs = float(np.sqrt(lam)), float(rho), exact_inference, n_jobs
         self.n_samples, self.n_decision = len(X), int(task.n_features)
         self.n_features = self.n_decision + int(privileged_task.n_features)
+
+    def searched_by(self, inference: str) -> JointOracle:
+        """The same oracle with another joint search, one of ``INFERENCE``."""
+        other = copy(self)
+        other.infer = INFERENCE[inference]
+        return other
 
     def split(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """W and w* of a joint vector."""

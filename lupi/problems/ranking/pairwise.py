@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,6 +221,8 @@ class RankingProblem:
         difference of two squared hinges; a power of two keeps the keys on their grid. The certificate stays that of
         the hinge itself.
     """
+
+    family: ClassVar[str] = "ranking"
 
     X: Any
     pairs: PairSet
