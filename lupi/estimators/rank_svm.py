@@ -13,7 +13,7 @@ from lupi.estimators.convergence import warn_not_converged
 from lupi.estimators.ranking_metrics import default_metric
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
-from lupi.solvers import SOLVERS, solve
+from lupi.solvers import SOLVERS
 from lupi.validation import check_group
 
 RANKER_CONSTRAINTS = {
@@ -115,7 +115,7 @@ class BaseRanker(BaseEstimator):
     def _solve(self, space, pairs, start=None):
         """Solve for this C, from the weights of a neighbour's solution if there is one."""
         problem = RankingProblem(space.features(), pairs, float(self.C), self.loss)
-        return solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, start=start)
+        return SOLVERS["ranking"][self.solver](problem, tol=self.tol, max_iter=self.max_iter, start=start)
 
     def _store(self, space, pairs, solution, y):
         # A refit with another kernel must not leave the old one's.

@@ -7,7 +7,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedK
 import lupi.estimators.rank_transfer_cv as module
 from lupi import RankSVM, RankTransfer, RankTransferCV
 from lupi.estimators.ranking_metrics import roc_auc
-from lupi.solvers import solve
+from lupi.solvers import SOLVERS
 
 CS, CS_PRIVILEGED = [1e-3, 1.0, 1e-1], [1e-2, 10.0]
 
@@ -47,13 +47,15 @@ def test_each_teacher_is_trained_once_per_fold(data, monkeypatch):
     X, y, Z = data
     sizes, starts, path = [], [], []
 
-    def spy(problem, solver, *, start, **options):
+    solve = SOLVERS["ranking"]["newton"]
+
+    def spy(problem, *, start, **options):
         sizes.append(problem.X.shape[1])
         starts.append(start is not None)
         path.append(problem.C)
-        return solve(problem, solver, start=start, **options)
+        return solve(problem, start=start, **options)
 
-    monkeypatch.setattr("lupi.estimators.rank_svm.solve", spy)
+    monkeypatch.setitem(SOLVERS["ranking"], "newton", spy)
     RankTransferCV(CS, CS_PRIVILEGED, cv=3).fit(X, y, privileged=Z)
     sizes, starts, path = sizes[:-2], starts[:-2], path[:-2]  # the last teacher and student are those of the refit
     teachers = sum(size == Z.shape[1] for size in sizes)

@@ -127,6 +127,43 @@ def test_alternating_fit_is_judged_by_the_exact_search():
     assert local.objective_ * (1 - local.dual_gap_) <= exact.objective_
 
 
+def test_an_example_without_privileged_input_keeps_the_plain_hinge():
+    X, y, Z = multiclass_data()
+    task, C, lam, rho = Multiclass(3, 2), 5.0, 0.1, 2.0
+    missing = np.arange(len(y)) % 3 == 0
+    psi, loss, block = [], [], []
+    for i, lacks in enumerate(missing):
+        for a, b in itertools.product(range(3), [y[i]] if lacks else range(3)):
+            star = (task.joint_feature(Z[i], y[i]) - task.joint_feature(Z[i], b)) / np.sqrt(lam)
+            psi.append(np.concatenate([task.joint_feature(X[i], y[i]) - task.joint_feature(X[i], a), star]))
+            loss.append(surrogate_loss(float(a != y[i]), float(b != y[i]), rho))
+            block.append(i)
+    reference = reference_objective(np.array(psi), np.array(loss), np.array(block), C)
+    given = np.where(missing[:, None], np.nan, Z)
+    model = StructuralSVMPlus(task, C=C, lam=lam, rho=rho, tol=1e-7, random_state=0).fit(X, y, privileged=given)
+    assert model.objective_ == pytest.approx(reference, rel=1e-6)
+    plain = StructuralSVM(task, C=C, tol=1e-7, random_state=0).fit(X, y)
+    nothing = StructuralSVMPlus(task, C=C, tol=1e-7, random_state=0).fit(X, y, privileged=np.full_like(Z, np.nan))
+    np.testing.assert_array_equal(nothing.coef_, plain.coef_)
+    assert nothing.privileged_coef_ is None
+
+
+def test_missing_images_are_none():
+    data = {"shape": (8, 9), "n_words": 10, "n_object_words": 3, "object_rate": 0.8, "n_privileged_words": 4}
+    X, Y, Z = make_planted_boxes(12, **data, n_points=60, hard=0.2, distractors=0.2, random_state=0)
+    args = {"C": 5.0, "tol": 1e-3, "random_state": 0}
+    half = [z if i % 2 else None for i, z in enumerate(Z)]
+    model, full = (
+        StructuralSVMPlus(BoxLocalization(10), BoxLocalization(14), **args).fit(X, Y, privileged=given)
+        for given in (half, Z)
+    )
+    plain = StructuralSVM(BoxLocalization(10), **args).fit(X, Y)
+    assert model.dual_gap_ <= 1e-3
+    assert len({round(m.objective_, 2) for m in (model, full, plain)}) == 3
+    nothing = StructuralSVMPlus(BoxLocalization(10), BoxLocalization(14), **args).fit(X, Y, privileged=[None] * 12)
+    np.testing.assert_array_equal(nothing.coef_, plain.coef_)
+
+
 def test_clone_and_metadata_request():
     model = StructuralSVMPlus(Multiclass(3, 2), C=3.0, rho=5.0)
     assert clone(model).get_params()["rho"] == 5.0
