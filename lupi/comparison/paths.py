@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from lupi.comparison.metrics import measure
 from lupi.estimators._meta import StudentMethods, student_fitter
-from lupi.estimators._path import fit_path
+from lupi.estimators.paths import fit_path
 
 STUDENT = "estimator__"
 
@@ -51,12 +51,7 @@ def _fits(estimator, grid, X, y, privileged):
         yield from _student_fits(estimator, grid, X, y, privileged)
         return
     extra = {} if privileged is None else {"privileged": privileged}
-    models = (
-        estimator.fit_path(grid, X, y, **extra)
-        if hasattr(estimator, "fit_path")
-        else fit_path(estimator, grid, X, y, **extra)
-    )
-    for index, model in enumerate(models):
+    for index, model in enumerate(fit_path(estimator, grid, X, y, **extra)):
         if not isinstance(model, ValueError):
             yield index, lambda model=model: model
 

@@ -1,12 +1,11 @@
 """The one warning of a fit that stopped before its tolerance."""
 
-import warnings
-
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 
-def warn_not_converged(estimator, solution, advice="raise max_iter or tol"):
-    """Say how far an estimator's solution is from the optimum.
+def unfinished(estimator, solution):
+    """What to say of a solution that is not within the tolerance.
 
     Parameters
     ----------
@@ -14,12 +13,16 @@ def warn_not_converged(estimator, solution, advice="raise max_iter or tol"):
         The one that is being fitted.
     solution : Solution
         What its solver returned.
-    advice : str
-        What would help.
+
+    Returns
+    -------
+    ConvergenceWarning
     """
-    warnings.warn(
-        f"{type(estimator).__name__} stopped after {solution.n_iter} iterations at a relative duality gap of "
-        f"{solution.gap:.2g} > tol={estimator.tol:g}; {advice}.",
-        ConvergenceWarning,
-        stacklevel=2,
+    gap = f"relative duality gap {{}} {solution.gap:.2g}"
+    measure = f"{gap.format('of')} > tol={estimator.tol:g}"
+    if np.isfinite(solution.violation):
+        measure = f"KKT violation of {solution.violation:.2g} (tol={estimator.tol:g}); the {gap.format('is')}"
+    return ConvergenceWarning(
+        f"{type(estimator).__name__} stopped after {solution.n_iter} iterations with a {measure}. Increase max_iter or tol, "
+        "scale the features, or make slack cheaper (a smaller C)."
     )

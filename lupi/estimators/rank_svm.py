@@ -1,5 +1,6 @@
 """Ranking SVM: learn scores from graded examples; and what all rankers share."""
 
+import warnings
 from numbers import Integral, Real
 from typing import ClassVar, NamedTuple
 
@@ -9,11 +10,11 @@ from sklearn.base import BaseEstimator, _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lupi.estimators.convergence import warn_not_converged
+from lupi.estimators.convergence import unfinished
 from lupi.estimators.ranking_metrics import default_metric
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
-from lupi.solvers import SOLVERS
+from lupi.solvers import SOLVERS, solve
 from lupi.validation import check_group
 
 RANKER_CONSTRAINTS = {
@@ -116,7 +117,7 @@ class BaseRanker(BaseEstimator):
     def _solve(self, space, pairs, start=None):
         """Solve for this C, from the weights of a neighbour's solution if there is one."""
         problem = RankingProblem(space.features(), pairs, float(self.C), self.loss)
-        return SOLVERS["ranking"][self.solver](problem, tol=self.tol, max_iter=self.max_iter, start=start)
+        return solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, start=start)
 
     def _store(self, data, space, pairs, solution):
         # A refit with another kernel must not leave the old one's.
@@ -132,7 +133,7 @@ class BaseRanker(BaseEstimator):
         self.n_pairs_ = pairs.n_pairs
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         if not solution.converged:
-            warn_not_converged(self, solution, "raise max_iter or tol, or scale the features")
+            warnings.warn(unfinished(self, solution), stacklevel=3)
         return self
 
     def decision_function(self, X):

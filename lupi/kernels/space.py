@@ -24,6 +24,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "sigmoid": ("gamma", "coef0"),
     "chi2": ("gamma",),
     "laplacian": ("gamma",),
+    "intersection": (),
     "precomputed": (),
 }
 # Of the estimators' parameters that choose a kernel.
@@ -93,14 +94,10 @@ class Kernel:
             return self._checked(self.name(A, A if B is None else B), A, A if B is None else B)
         if self.name == "precomputed":
             return np.ascontiguousarray(A if B is None else A[:, B], dtype=np.float64)
-        if self.name == "chi2":
-            for block in (A, B):
-                if block is not None and block.size and block.min() < 0:
-                    raise ValueError(
-                        f"the chi2 kernel compares histograms, but `{self.argument}` has negative values (the smallest is "
-                        f"{block.min():g}). Use non-negative features, or another kernel."
-                    )
-            A, B = (x.toarray() if sparse.issparse(x) else x for x in (A, A if B is None else B))
+        if self.name in ("chi2", "intersection"):
+            A, B = (self._histograms(block) for block in (A, A if B is None else B))
+        if self.name == "intersection":
+            return sum(np.minimum(A[:, k, None], B[None, :, k]) for k in range(A.shape[1]))
         if self.name == "linear" and B is None and not sparse.issparse(A):
             return self_products(A)
         if self.name == "rbf" and not (sparse.issparse(A) or sparse.issparse(B)):
@@ -115,6 +112,14 @@ class Kernel:
                 f"rows; it must return one value per pair, shape {(A.shape[0], B.shape[0])}."
             )
         return matrix
+
+    def _histograms(self, block) -> np.ndarray:
+        if block.size and block.min() < 0:
+            raise ValueError(
+                f"the {self.name} kernel compares histograms, but `{self.argument}` has negative values (the smallest is "
+                f"{block.min():g}). Use non-negative features, or another kernel."
+            )
+        return block.toarray() if sparse.issparse(block) else block
 
     def rows(self, X, index: np.ndarray):
         """Some training examples as the kernel's second argument: their rows, or positions if it is precomputed."""

@@ -158,12 +158,11 @@ def check_classification_input(estimator, X, y, sample_weight=None):
 
 
 def check_classes(X, y, sample_weight=None, *, estimator_name="fit"):
-    """Encode the labels and check the weights of a classifier's input.
+    """Encode the labels of a classifier's `fit`, after scikit-learn's check of X and y.
 
     Parameters
     ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Decision features, already checked.
+    X : array or sparse matrix of shape (n_samples, n_features)
     y : ndarray of shape (n_samples,)
         Labels of any type, two classes or more.
     sample_weight : array-like of shape (n_samples,), float or None
@@ -177,17 +176,16 @@ def check_classes(X, y, sample_weight=None, *, estimator_name="fit"):
     """
     check_classification_targets(y)
     classes, encoded = np.unique(y, return_inverse=True)
-    name = estimator_name
     if len(classes) < 2:
         raise ValueError(
-            f"{name} needs at least two classes, but `y` has only one class: {classes[0]!r}. "
+            f"{estimator_name} needs at least two classes, but `y` has only one class: {classes[0]!r}. "
             "Pass examples of every class that is to be told apart."
         )
-    weight = check_sample_weight(sample_weight, X.shape[0], estimator_name=name)
+    weight = check_sample_weight(sample_weight, X.shape[0], estimator_name=estimator_name)
     empty = np.bincount(encoded, weights=weight, minlength=len(classes)) == 0
     if empty.any():
         raise ValueError(
-            f"{name}: every example of class {classes[empty][0]!r} has `sample_weight` 0. "
+            f"{estimator_name}: every example of class {classes[empty][0]!r} has `sample_weight` 0. "
             "Each class needs an example with a positive weight; remove the examples of that class instead."
         )
     return ClassificationInput(X=X, y=encoded.astype(np.int64, copy=False), classes=classes, sample_weight=weight)

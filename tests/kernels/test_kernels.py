@@ -15,6 +15,7 @@ HAND = {
     "sigmoid": lambda a, b: np.tanh(0.7 * (a @ b) + 0.5),
     "chi2": lambda a, b: np.exp(-0.7 * np.sum((a - b) ** 2 / (a + b))),
     "laplacian": lambda a, b: np.exp(-0.7 * np.sum(np.abs(a - b))),
+    "intersection": lambda a, b: np.minimum(a, b).sum(),
 }
 
 
@@ -54,10 +55,13 @@ def test_callable_of_the_wrong_shape_is_refused():
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
-def test_chi2_refuses_negative_values_in_either_argument(convert):
-    kernel = Kernel("chi2", argument="privileged")
+@pytest.mark.parametrize("name", ["chi2", "intersection"])
+def test_kernels_of_histograms_refuse_negative_values_in_either_argument(name, convert):
+    kernel = Kernel(name, argument="privileged")
     for left, right in ((A - 0.5, B), (A, B - 0.5)):
-        with pytest.raises(ValueError, match="chi2 kernel compares histograms, but `privileged` has negative values"):
+        with pytest.raises(
+            ValueError, match=f"{name} kernel compares histograms, but `privileged` has negative values"
+        ):
             kernel(convert(left), convert(right))
 
 
@@ -125,7 +129,7 @@ def test_gamma_of_features_far_from_zero_keeps_its_digits():
 # ---------------------------------------------------------------- positive semi-definite or not
 
 
-@pytest.mark.parametrize("name", ["linear", "rbf", "poly", "chi2", "laplacian"])
+@pytest.mark.parametrize("name", ["linear", "rbf", "poly", "chi2", "laplacian", "intersection"])
 def test_definite_matrices_pass(name):
     check_definite(make(name), make(name)(np.vstack([A, A])))  # repeated rows: singular, yet fine
 

@@ -146,6 +146,14 @@ class KernelQP:
         certificate = solution.certificate
         return Expansion(self.spaces[1].weight * certificate.expansions[1], certificate.biases[1])
 
+    def collapsed(self, solution: Any) -> bool:
+        """Whether the privileged space pays for everything: w = 0, the same decision for every example."""
+        certificate = solution.certificate
+        beta, field = certificate.expansions[0], certificate.fields[0]
+        # With features in the thousands a small w is no collapse: the decision must be the same everywhere, too.
+        flat = float(np.ptp(field)) <= 1e-3
+        return len(self.spaces) > 1 and flat and float(beta @ field) <= 1e-10 * abs(certificate.primal)
+
     def expansions(self, x: np.ndarray) -> list[np.ndarray]:
         """Coefficients beta_m of every space's kernel expansion."""
         return [np.bincount(self.example, weights=c * x, minlength=self.n_examples) for c in self.coef]
