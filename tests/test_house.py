@@ -38,9 +38,12 @@ def test_the_way_of_a_rankers_fit():
 
 
 def test_the_way_of_a_structured_fit():
-    way = walk(lambda: StructuralSVMPlus(Multiclass(2, X.shape[1]), Multiclass(2, Z.shape[1])).fit(X, Y, privileged=Z))
+    """Its solver calls the task's oracle, the only step upward: outputs are known to tasks alone."""
+    model = StructuralSVMPlus(Multiclass(2, X.shape[1]), Multiclass(2, Z.shape[1]))
+    way = walk(lambda: model.fit(X, Y, privileged=Z))
     assert way.files[0] == "estimators/structural_svm_plus.py"
     assert len(way.files) <= 14, way.files
+    assert {there for _, there in way.upward} <= {"tasks/joint.py"}
     assert way.bounces == []
 
 

@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.estimators.joint_features import JOINT_KERNELS, joint_features, joint_kernel, normalized
 from lupi.estimators.convergence import unfinished
+from lupi.estimators.joint_features import JOINT_KERNELS, joint_features, joint_kernel, normalized
 from lupi.estimators.kernel_machine import POSITIVE
 from lupi.estimators.one_class_svm_plus import ONE_CLASS_SOLVERS
 from lupi.estimators.structural_svm import TASK_METHODS, check_examples, check_privileged_inputs
@@ -329,11 +329,9 @@ class JKSEPlus(JKSE):
             features = checked.data
         else:
             checked = check_privileged_inputs(privileged, X, Y, self.privileged_task, estimator_name=name)
-            rows = np.flatnonzero(checked.available)
             features = np.zeros((len(X), self.privileged_task.n_features))
-            features[rows] = joint_features(
-                self.privileged_task, [checked.data[i] for i in rows], [Y[i] for i in rows], False
-            )
+            for i in np.flatnonzero(checked.available):
+                features[i] = self.privileged_task.joint_feature(checked.data[i], Y[i])
         return (normalized(features) if self.privileged_normalize else features), checked.available
 
     def correcting_function(self, privileged, Y=None):
