@@ -8,7 +8,6 @@ from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from lupi.validation.containers import check_row_order, read_table
 
@@ -123,38 +122,6 @@ def check_privileged(
         values = values.toarray()
     data, available = (_split_missing_gram if precomputed else _split_missing)(values, prefix)
     return PrivilegedInput(data=data, available=available, feature_names=names)
-
-
-def check_classification_input(estimator, X, y, sample_weight=None):
-    """Check and encode the input of a classifier's `fit`.
-
-    Sets `n_features_in_` and `feature_names_in_` on the estimator, as scikit-learn's own `validate_data` does.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The classifier that is being fitted.
-    X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-        Decision features.
-    y : array-like of shape (n_samples,)
-        Labels of any type, two classes or more.
-    sample_weight : array-like of shape (n_samples,), float or None
-        Non-negative weights; None means 1 for every example.
-
-    Returns
-    -------
-    ClassificationInput
-
-    Examples
-    --------
-    >>> from sklearn.svm import SVC
-    >>> from lupi.validation import check_classification_input
-    >>> checked = check_classification_input(SVC(), [[0.0], [1.0], [2.0]], ["no", "yes", "no"])
-    >>> checked.y, checked.classes.tolist(), checked.sample_weight
-    (array([0, 1, 0]), ['no', 'yes'], array([1., 1., 1.]))
-    """
-    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, order="C")
-    return check_classes(X, y, sample_weight, estimator_name=type(estimator).__name__)
 
 
 def check_classes(X, y, sample_weight=None, *, estimator_name="fit"):
