@@ -1,11 +1,12 @@
 """The one warning of a fit that stopped before its tolerance."""
 
-import numpy as np
+import math
+
 from sklearn.exceptions import ConvergenceWarning
 
 
-def unfinished(estimator, solution):
-    """What to say of a solution that is not within the tolerance.
+def unfinished(estimator, solution, advice="raise max_iter or tol"):
+    """How far an estimator's solution is from the optimum, as a warning for ``fit`` to give.
 
     Parameters
     ----------
@@ -13,16 +14,16 @@ def unfinished(estimator, solution):
         The one that is being fitted.
     solution : Solution
         What its solver returned.
+    advice : str
+        What would help.
 
     Returns
     -------
     ConvergenceWarning
     """
-    gap = f"relative duality gap {{}} {solution.gap:.2g}"
-    measure = f"{gap.format('of')} > tol={estimator.tol:g}"
-    if np.isfinite(solution.violation):
-        measure = f"KKT violation of {solution.violation:.2g} (tol={estimator.tol:g}); the {gap.format('is')}"
+    measures = f"at a relative duality gap of {solution.gap:.2g}"
+    if not math.isnan(solution.violation):
+        measures += f" and a KKT violation of {solution.violation:.2g}"
     return ConvergenceWarning(
-        f"{type(estimator).__name__} stopped after {solution.n_iter} iterations with a {measure}. Increase max_iter or tol, "
-        "scale the features, or make slack cheaper (a smaller C)."
+        f"{type(estimator).__name__} stopped after {solution.n_iter} iterations {measures} > tol={estimator.tol:g}; {advice}."
     )

@@ -6,6 +6,7 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -115,7 +116,7 @@ class JKSE(BaseEstimator):
         -------
         self
         """
-        features, _ = self._check(X, Y)
+        features = self._check(X, Y)
         problem = one_class_dual(self._kernel(features), self.nu)
         solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
         if not solution.converged:
@@ -123,7 +124,7 @@ class JKSE(BaseEstimator):
         return self._store(features, problem, solution)
 
     def _check(self, X, Y):
-        """Joint features of the pairs, and their kernel; the outputs as they were checked."""
+        """Joint features of the pairs, and their kernel."""
         check_nu(self.nu)
         X, Y = check_examples(X, Y, self.task)
         if not (hasattr(self.task, "argmax_kernel") or hasattr(self.task, "outputs")):
@@ -133,7 +134,7 @@ class JKSE(BaseEstimator):
             )
         features = joint_features(self.task, X, Y, self.normalize)
         self._kernel = joint_kernel(self.kernel, self.gamma, features, "X")
-        return features, Y
+        return features
 
     def _store(self, features, problem, solution):
         alpha = problem.decision(solution).coefficients
@@ -300,12 +301,9 @@ class JKSEPlus(JKSE):
         -------
         self
         """
-        features, Y = self._check(X, Y)
-        available = np.zeros(len(X), dtype=bool)
-        if privileged is not None:
-            privileged, available = self._privileged_features(privileged, Y, X)
+        features = self._check(X, Y)
+        rows, available = self._privileged_features(privileged, Y, X)
         if available.any():
-            rows = privileged[available]
             self._privileged_kernel = joint_kernel(self.privileged_kernel, self.privileged_gamma, rows, "privileged")
             K_star = np.zeros((len(X), len(X)))
             K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
@@ -322,17 +320,20 @@ class JKSEPlus(JKSE):
         return self._store(features, problem, solution)
 
     def _privileged_features(self, privileged, Y, X):
-        """Features of the privileged space, and which examples have them; X says how many examples, in which order."""
-        name = type(self).__name__
-        if self.privileged_task is None:
-            checked = check_privileged(privileged, len(X), estimator_name=name, accept_sparse=False, index_of=X)
-            features = checked.data
+        """Features of the privileged space for the examples that have them, and which these are."""
+        name, task = type(self).__name__, self.privileged_task
+        if task is None:
+            given = check_privileged(privileged, len(X), estimator_name=name, accept_sparse=False, index_of=X)
         else:
-            checked = check_privileged_inputs(privileged, X, Y, self.privileged_task, estimator_name=name)
-            features = np.zeros((len(X), self.privileged_task.n_features))
-            for i in np.flatnonzero(checked.available):
-                features[i] = self.privileged_task.joint_feature(checked.data[i], Y[i])
-        return (normalized(features) if self.privileged_normalize else features), checked.available
+            given = check_privileged_inputs(privileged, X, Y, task, estimator_name=name)
+        if given is None or not given.available.any():
+            return None, np.zeros(len(X), dtype=bool)
+        index = np.flatnonzero(given.available)
+        if task is None:
+            features = given.data[index]
+        else:
+            features = joint_features(task, [given.data[i] for i in index], [Y[i] for i in index], False)
+        return (normalized(features) if self.privileged_normalize else features), given.available
 
     def correcting_function(self, privileged, Y=None):
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard a pair is.
@@ -355,7 +356,11 @@ class JKSEPlus(JKSE):
                 "this JKSEPlus has no correcting function: it was fitted without privileged features, or comes from a file, "
                 "and files hold no privileged rows."
             )
+        privileged = privileged.toarray() if sparse.issparse(privileged) else privileged
         features, available = self._privileged_features(privileged, Y, privileged)
-        coefficients = self.privileged_dual_coef_[self._available]
-        values = self._privileged_kernel.expand(features, self._privileged_data, coefficients)
-        return np.where(available, values + self.privileged_intercept_, np.nan)
+        values = np.full(len(available), np.nan)
+        if available.any():
+            coefficients = self.privileged_dual_coef_[self._available]
+            expansion = self._privileged_kernel.expand(features, self._privileged_data, coefficients)
+            values[available] = expansion + self.privileged_intercept_
+        return values

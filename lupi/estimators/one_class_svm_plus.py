@@ -131,9 +131,8 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         self
         """
         check_nu(self.nu)
-        given = X
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C")
-        data = TrainingData.of(self, X, privileged, np.ones(X.shape[0]), index_of=given)
+        valid_X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C")
+        data = TrainingData.of(self, valid_X, privileged, np.ones(valid_X.shape[0]), index_of=X)
         if data.Z is None:
             problem = one_class_dual(data.decision.dense, self.nu)
         else:

@@ -133,7 +133,7 @@ class BaseRanker(BaseEstimator):
         self.n_pairs_ = pairs.n_pairs
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=3)
+            warnings.warn(unfinished(self, solution, "raise max_iter or tol, or scale the features"), stacklevel=3)
         return self
 
     def decision_function(self, X):

@@ -287,7 +287,7 @@ def test_learns_from_the_teacher():
 def test_convergence_warning_tells_the_gap(data, solver):
     X, y, _, _ = data
     with pytest.warns(
-        ConvergenceWarning, match=r"stopped after 2 iterations with a relative duality gap of .* > tol=1e-10"
+        ConvergenceWarning, match=r"stopped after 2 iterations at a relative duality gap of .* > tol=1e-10"
     ):
         model = RankSVM(1.0, "hinge", solver=solver, max_iter=2, tol=1e-10).fit(X, y)
     assert model.dual_gap_ > 1e-10
