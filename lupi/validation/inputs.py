@@ -1,0 +1,332 @@
+"""Checks of what `fit` gets, once it is numbers: privileged rows and missing ones, labels, weights and group ids."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from lupi.validation.containers import check_row_order, read_table
+
+
+@dataclass(frozen=True)
+class PrivilegedInput:
+    """Privileged features after validation.
+
+    Attributes
+    ----------
+    data : ndarray or csr_array of shape (n_samples, n_privileged), or a sequence of n_samples inputs
+        Float64 values; rows of examples without privileged features are 0. For structured inputs the sequence itself.
+    available : ndarray of shape (n_samples,), dtype bool
+        False where the example has no privileged features.
+    feature_names : ndarray of str or None
+        Column names, if `privileged` was a frame with string names.
+    """
+
+    data: Any
+    available: np.ndarray
+    feature_names: np.ndarray | None = None
+
+    def take(self, rows, precomputed=False):
+        """Some of the examples; of a kernel matrix these rows and columns."""
+        data = self.data[np.ix_(rows, rows)] if precomputed else self.data[rows]
+        return PrivilegedInput(data, self.available[rows], self.feature_names)
+
+
+class ClassificationInput(NamedTuple):
+    """Decision features, encoded labels and weights after validation.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (n_samples, n_features)
+        Float64 decision features.
+    y : ndarray of shape (n_samples,), dtype int
+        Labels as positions in `classes`.
+    classes : ndarray
+        The distinct labels, sorted.
+    sample_weight : ndarray of shape (n_samples,)
+        Non-negative weights; every class has a positive one.
+    """
+
+    X: np.ndarray | sparse.csr_array | sparse.csr_matrix
+    y: np.ndarray
+    classes: np.ndarray
+    sample_weight: np.ndarray
+
+
+def check_privileged(
+    privileged,
+    n_samples,
+    *,
+    estimator_name="fit",
+    accept_sparse=True,
+    precomputed=False,
+    index_of=None,
+    argument="privileged",
+):
+    """Check privileged features and find the examples that have none.
+
+    Parameters
+    ----------
+    privileged : array-like, sparse matrix, data frame, PrivilegedInput or None
+        One row for each example. A row that is entirely NaN says that the privileged features of this example are not
+        available; a row that is NaN in part is an error. What was checked before is returned as it is.
+    n_samples : int
+        Number of examples in `X`.
+    estimator_name : str, default="fit"
+        Who asks; begins the error messages.
+    accept_sparse : bool, default=True
+        Whether the caller works on a sparse matrix; if not, it is returned dense.
+    precomputed : bool, default=False
+        Whether `privileged` is a kernel matrix of shape (n_samples, n_samples). The entries in the column of an example
+        that is not available are ignored. Always returned dense.
+    index_of : object, default=None
+        `X` as the user gave it. If both are pandas frames with the same index labels, these must be in the same order.
+    argument : str, default="privileged"
+        What the messages call `privileged`.
+
+    Returns
+    -------
+    PrivilegedInput or None
+        None if `privileged` is None.
+
+    Raises
+    ------
+    ValueError
+        With a message that says what was wrong and what would be right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lupi.validation import check_privileged
+    >>> checked = check_privileged([[1.0, 2.0], [np.nan, np.nan]], n_samples=2)
+    >>> checked.data
+    array([[1., 2.],
+           [0., 0.]])
+    >>> checked.available
+    array([ True, False])
+    """
+    if privileged is None or isinstance(privileged, PrivilegedInput):
+        return privileged
+    prefix = f"{estimator_name}: `{argument}`"
+    if isinstance(privileged, np.ndarray) and privileged.dtype.kind in "biuf" and privileged.ndim == 2:
+        values, names = np.ascontiguousarray(privileged, dtype=np.float64), None
+    else:
+        values, names = read_table(privileged, prefix)
+        check_row_order(privileged, index_of, prefix)
+    _check_shape(values, n_samples, prefix, precomputed)
+    if sparse.issparse(values) and (precomputed or not accept_sparse):
+        values = values.toarray()
+    data, available = (_split_missing_gram if precomputed else _split_missing)(values, prefix)
+    return PrivilegedInput(data=data, available=available, feature_names=names)
+
+
+def check_classes(X, y, sample_weight=None, *, estimator_name="fit"):
+    """Encode the labels of a classifier's `fit`, after scikit-learn's check of X and y.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+        Labels of any type, two classes or more.
+    sample_weight : array-like of shape (n_samples,), float or None
+        Non-negative weights; None means 1 for every example.
+    estimator_name : str, default="fit"
+        Who asks; begins the error messages.
+
+    Returns
+    -------
+    ClassificationInput
+    """
+    check_classification_targets(y)
+    classes, encoded = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{estimator_name} needs at least two classes, but `y` has only one class: {classes[0]!r}. "
+            "Pass examples of every class that is to be told apart."
+        )
+    weight = check_sample_weight(sample_weight, X.shape[0], estimator_name=estimator_name)
+    empty = np.bincount(encoded, weights=weight, minlength=len(classes)) == 0
+    if empty.any():
+        raise ValueError(
+            f"{estimator_name}: every example of class {classes[empty][0]!r} has `sample_weight` 0. "
+            "Each class needs an example with a positive weight; remove the examples of that class instead."
+        )
+    return ClassificationInput(X=X, y=encoded.astype(np.int64, copy=False), classes=classes, sample_weight=weight)
+
+
+def check_sample_weight(sample_weight, n_samples, *, estimator_name="fit"):
+    """Check example weights; None gives ones, a number is repeated.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,), float or None
+        The weights.
+    n_samples : int
+        Number of examples.
+    estimator_name : str, default="fit"
+        Who asks; begins the error messages.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> from lupi.validation import check_sample_weight
+    >>> check_sample_weight(None, 3)
+    array([1., 1., 1.])
+    """
+    if sample_weight is None:
+        return np.ones(n_samples)
+    if np.isscalar(sample_weight):
+        sample_weight = np.full(n_samples, sample_weight)
+    weight = check_array(
+        sample_weight, dtype=np.float64, order="C", ensure_2d=False, allow_nd=True, input_name="sample_weight"
+    )
+    prefix = f"{estimator_name}: `sample_weight`"
+    if weight.shape != (n_samples,):
+        raise ValueError(f"{prefix} has shape {weight.shape}, expected ({n_samples},): one weight for each example.")
+    if weight.min() < 0:
+        raise ValueError(
+            f"{prefix} has negative values (the smallest is {weight.min():g}); weights must be 0 or larger."
+        )
+    if weight.max() == 0:
+        raise ValueError(
+            f"{prefix} is zero for every example; at least two classes need examples with a positive weight."
+        )
+    return weight
+
+
+def effective_class_weight(class_weight, classes, y):
+    """Weight of each class, in the order of `classes`.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        As in scikit-learn's classifiers: label -> weight, or weights inversely proportional to the class frequencies.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+    y : ndarray of shape (n_samples,), dtype int
+        Encoded labels: positions in `classes`.
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lupi.validation import effective_class_weight
+    >>> effective_class_weight({"rare": 5}, np.array(["common", "rare"]), np.array([0, 0, 1]))
+    array([1., 5.])
+    """
+    weight = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes[y]), dtype=np.float64)
+    wrong = ~(np.isfinite(weight) & (weight > 0))
+    if wrong.any():
+        raise ValueError(
+            f"`class_weight` of class {classes[wrong][0]!r} is {weight[wrong][0]:g}; class weights must be positive."
+        )
+    return weight
+
+
+def check_group(group, n_samples, *, estimator_name="fit", argument="group"):
+    """Check ids that say which examples belong together: queries of a ranking, or groups that no split may part.
+
+    Parameters
+    ----------
+    group : array-like of shape (n_samples,) or None
+        Ids of any type.
+    n_samples : int
+        Number of examples.
+    estimator_name, argument : str
+        Who asks, and what the argument is called; they begin the error messages.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,), dtype int, or None
+        Groups as 0, 1, ... in the order of their ids.
+
+    Examples
+    --------
+    >>> from lupi.validation import check_group
+    >>> check_group(["b", "a", "b"], 3)
+    array([1, 0, 1])
+    """
+    if group is None:
+        return None
+    prefix = f"{estimator_name}: `{argument}`"
+    ids = np.asarray(group)
+    if ids.ndim == 2 and ids.shape[1] == 1:
+        ids = ids.ravel()
+    if ids.shape != (n_samples,):
+        raise ValueError(f"{prefix} has shape {ids.shape}, expected ({n_samples},): one id for each example.")
+    missing = [value is None or value != value for value in ids.tolist()]
+    if any(missing):
+        raise ValueError(f"{prefix} has no id for example {missing.index(True)}; give every example one.")
+    try:
+        return np.unique(ids, return_inverse=True)[1]
+    except TypeError:  # ids of several types have no order of their own; that of their text does as well
+        return np.unique(ids.astype(str), return_inverse=True)[1]
+
+
+def _check_shape(values, n_samples, prefix, precomputed):
+    if values.shape[0] != n_samples:
+        raise wrong_length(prefix, values.shape[0], "rows", n_samples, "a row that is entirely NaN")
+    if precomputed and values.shape[1] != n_samples:
+        raise ValueError(
+            f"{prefix} has shape {values.shape}, but a precomputed privileged kernel must be square: "
+            f"({n_samples}, {n_samples})."
+        )
+    if values.shape[1] == 0:
+        raise ValueError(f"{prefix} has no columns; pass at least one privileged feature, or privileged=None.")
+
+
+def wrong_length(prefix, n_given, unit, n_samples, missing):
+    """The error of a privileged input that has not one entry for each example."""
+    return ValueError(
+        f"{prefix} has {n_given} {unit}, but `X` has {n_samples} examples; pass one for each example "
+        f"({missing} where the privileged features are not available)."
+    )
+
+
+def _split_missing(values, prefix):
+    """The values with 0 in the missing rows, and the mask of the others."""
+    if sparse.issparse(values):
+        row_of = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
+        n_missing = np.bincount(row_of[np.isnan(values.data)], minlength=values.shape[0])
+        infinite = row_of[np.isinf(values.data)]
+    else:
+        n_missing = np.isnan(values).sum(axis=1)
+        infinite = np.flatnonzero(np.isinf(values).any(axis=1))
+    partly = np.flatnonzero((n_missing > 0) & (n_missing < values.shape[1]))
+    if len(partly):
+        raise ValueError(
+            f"{prefix} is NaN in part: row {partly[0]} has {n_missing[partly[0]]} NaN in its {values.shape[1]} columns. "
+            "Either the whole row is NaN, which means that the privileged features are not available for this example, "
+            "or no value of the row may be missing: impute the missing values."
+        )
+    if len(infinite):
+        raise ValueError(
+            f"{prefix} has an infinite value in row {infinite[0]}; all values must be finite (clip or remove it)."
+        )
+    available = n_missing == 0
+    if available.all():
+        return values, available
+    if not sparse.issparse(values):
+        return np.where(available[:, None], values, 0.0), available
+    data = values.copy()
+    data.data[~available[row_of]] = 0.0
+    data.eliminate_zeros()
+    return data, available
+
+
+def _split_missing_gram(values, prefix):
+    available = ~np.isnan(values).all(axis=1)
+    # Whatever stands in the row and in the column of a missing example takes no part in the problem.
+    data = np.where(available[:, None] & available[None, :], values, 0.0)
+    _split_missing(data, prefix)
+    return (values if available.all() else data), available
