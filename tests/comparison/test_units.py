@@ -16,6 +16,7 @@ from lupi.comparison.methods import candidates, choose_methods
 from lupi.comparison.metrics import measure
 from lupi.comparison.protocol import derived_seed, inner_folds, others_rows, split_rows
 from lupi.comparison.units import Data, Unit, plan, run_unit
+from lupi.engine.units import measured
 from lupi.datasets import make_privileged
 from lupi.estimators.ranking_metrics import area_of_ranking, precision_of_ranking
 
@@ -212,7 +213,7 @@ def test_candidates_without_a_solution_do_not_stop_the_others(arrays):
     }
     for name, grid in grids.items():
         protocol = Protocol(train_sizes=(30,), kernel="linear", grids=((name, grid),))
-        result = run_unit(Unit(30, 0, name), protocol, Data(X, y, Z))
+        result = measured(run_unit, Unit(30, 0, name), protocol, Data(X, y, Z))
         assert result["error"] is None
         assert all(value > 0 for value in result["params"].values())
 

@@ -22,7 +22,7 @@ def table(tmp_path_factory):
 
 
 def command(table, out, splits):
-    options = "--target target --privileged z* --methods svm+ --train-size 40 --kernel linear --jobs 2".split()
+    options = "--target target --privileged z* --methods transfer --train-size 40 --kernel linear --jobs 2".split()
     return ["compare", table, *options, "--splits", splits, "--out", out]
 
 
