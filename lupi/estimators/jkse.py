@@ -10,6 +10,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators._base import POSITIVE
 from lupi.estimators.one_class_svm_plus import solve_one_class
 from lupi.estimators.structural_svm import TASK_METHODS, check_examples
@@ -55,6 +56,7 @@ def normalized(features):
     return features / np.where(total > 0, total, 1.0)
 
 
+@model_part
 class JKSE(BaseEstimator):
     r"""Joint kernel support estimation: the support of pairs (x, y) as a one-class SVM on their joint kernel.
 
@@ -223,6 +225,7 @@ class JKSE(BaseEstimator):
         return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, self.predict(X))]))
 
 
+@model_part
 class JKSEPlus(JKSE):
     r"""JKSE+: joint kernel support estimation whose slacks are a function of privileged features.
 

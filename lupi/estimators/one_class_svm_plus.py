@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators._base import KERNEL_CONSTRAINTS, POSITIVE
 from lupi.estimators._spaces import make_kernel
 from lupi.kernels import check_definite
@@ -38,6 +39,7 @@ def solve_one_class(estimator, K, K_star, available):
     return expansions[0], None if K_star is None else expansions[1] / estimator.lam, solution
 
 
+@model_part
 class OneClassSVMPlus(OutlierMixin, BaseEstimator):
     r"""Novelty detection whose slacks are a function of privileged features.
 

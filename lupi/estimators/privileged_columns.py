@@ -14,6 +14,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.engine.model_parts import model_part
 from lupi.validation import column_names
 
 
@@ -25,6 +26,7 @@ def _estimator_has(method):
     return check
 
 
+@model_part
 class PrivilegedColumns(MetaEstimatorMixin, BaseEstimator):
     """Fit on one table that contains the privileged columns; predict with or without them.
 

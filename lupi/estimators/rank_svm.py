@@ -6,11 +6,13 @@ from typing import ClassVar
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.ranking_base import SHARED_CONSTRAINTS, BaseRanker, check_has_pairs, check_ranking_input
 from lupi.estimators.ranking_spaces import KernelSpec, decision_space
 from lupi.problems.ranking.pairwise import plain_pairs
 
 
+@model_part
 class RankSVM(BaseRanker):
     r"""Ranking SVM that never writes its pairs down.
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.rank_svm import RankSVM
 from lupi.estimators.ranking_base import (
     KERNEL_CONSTRAINTS,
@@ -29,6 +30,7 @@ TRANSFER_CONSTRAINTS = {
 }
 
 
+@model_part
 class RankTransfer(BaseRanker):
     r"""Ranking SVM whose margins are those of a ranking on the privileged features.
 

@@ -12,6 +12,7 @@ from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.rank_transfer import TRANSFER_CONSTRAINTS, RankTransfer
 from lupi.estimators.ranking_base import (
     BaseRanker,
@@ -27,6 +28,7 @@ from lupi.problems.ranking.pairwise import plain_pairs
 PAPER_GRID = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
 
 
+@model_part
 class RankTransferCV(BaseRanker):
     r"""Rank Transfer with (C, C_privileged) chosen jointly by cross-validation.
 

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.engine.model_parts import model_part
 from lupi.problems.structural.margin_rescaling import StructuralProblem, relative_gap
 from lupi.solvers.structural.cutting_plane import solve_n_slack, solve_one_slack
 from lupi.solvers.structural.frank_wolfe import solve_frank_wolfe
@@ -96,6 +97,7 @@ class StructuralPredictor(BaseEstimator):
         return solution
 
 
+@model_part
 class StructuralSVM(StructuralPredictor):
     r"""Structural SVM with margin rescaling.
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.svm_plus import SVMPlus
 from lupi.kernels import LandmarkFeatures, fits
 from lupi.problems import Space, deformation_features, deformation_matrix, svm2_plus_dual
@@ -17,6 +18,7 @@ LARGEST_MATRIX = 1100
 NYSTROEM_RANK = 1500
 
 
+@model_part
 class SVM2Plus(SVMPlus):
     r"""SVM2+ classifier: SVM+ with squared slacks, as fast as a plain SVM.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators._base import NON_NEGATIVE, POSITIVE, KernelClassifier
 from lupi.problems import svm_2k_dual, svm_dual
 
 
+@model_part
 class SVM2K(KernelClassifier):
     r"""SVM-2K classifier: one SVM on each of the two views, tied together on the training examples.
 

@@ -8,11 +8,13 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators._base import POSITIVE, KernelClassifier
 from lupi.estimators._correction import CorrectionParameter
 from lupi.problems import svm_dual, svm_plus_dual
 
 
+@model_part
 class SVMPlus(KernelClassifier):
     r"""SVM+ classifier: a support vector machine whose slacks are a function of privileged features.
 

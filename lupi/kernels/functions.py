@@ -12,6 +12,8 @@ from scipy import sparse
 from scipy.linalg import LinAlgError, blas, cholesky, eigh, eigvalsh
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from lupi.engine.model_parts import model_part
+
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "precomputed")
 # Kernels that are not positive semi-definite for every choice of parameters or user's code.
 UNSAFE = ("sigmoid", "precomputed")
@@ -19,6 +21,7 @@ UNSAFE = ("sigmoid", "precomputed")
 PROBE = 1500
 
 
+@model_part
 @dataclass(frozen=True)
 class Kernel:
     """A kernel function with all parameters fixed.

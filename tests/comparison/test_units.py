@@ -16,8 +16,8 @@ from lupi.comparison.methods import candidates, choose_methods
 from lupi.comparison.metrics import measure
 from lupi.comparison.protocol import derived_seed, inner_folds, others_rows, split_rows
 from lupi.comparison.units import Data, Unit, plan, run_unit
-from lupi.engine.units import measured
 from lupi.datasets import make_privileged
+from lupi.engine.units import measured
 from lupi.estimators.ranking_metrics import area_of_ranking, precision_of_ranking
 
 

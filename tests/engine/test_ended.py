@@ -22,8 +22,8 @@ def table(tmp_path_factory):
 
 
 def command(table, out, splits):
-    options = "--target target --privileged z* --methods transfer --train-size 40 --kernel linear --jobs 2".split()
-    return ["compare", table, *options, "--splits", splits, "--out", out]
+    columns, size = ["--target", "target", "--privileged", "z*"], ["--train-size", 40, "--splits", splits]
+    return ["compare", table, *columns, *size, "--methods", "transfer", "--kernel", "linear", "--jobs", 2, "--out", out]
 
 
 def stored(out):
