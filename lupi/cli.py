@@ -50,7 +50,7 @@ def bench(
     ] = False,
 ):
     """Measure speed and exactness side by side with other tools."""
-    from lupi.bench._registry import load_cases
+    from lupi.bench import load_cases
 
     known = load_cases()
     if list_cases:
@@ -66,8 +66,7 @@ def bench(
 
     from rich.console import Console
 
-    from lupi.bench._render import facts, tables
-    from lupi.bench._runner import run
+    from lupi.bench import facts, run, tables
 
     progress = Console(stderr=True)
     result = run(cases or (), quick=quick, on_start=lambda case: progress.print(f"{case.name} ...", style="dim"))

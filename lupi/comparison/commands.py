@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from lupi.comparison.checks import check_data
 from lupi.comparison.comparison import compare
@@ -17,6 +16,7 @@ from lupi.comparison.protocol import Protocol
 from lupi.comparison.tables import read_table, split_table
 from lupi.comparison.tabular import TabularModel
 from lupi.engine.files import write_atomically
+from lupi.engine.progress import progress
 from lupi.persistence import load, save
 
 # Pictures of 4 pixels, and of 64 in training: with 16 pixels the plain SVM reached 99.6 points of AUC, nothing to gain.
@@ -59,8 +59,7 @@ def run_compare(
         for note in split.notes:
             errors.print(f"[yellow]note:[/yellow] {note}", highlight=False)
     (out / "units").mkdir(parents=True, exist_ok=True)
-    with progress_bar(errors) as progress:
-        task = progress.add_task("fitting", total=None)
+    with progress("fitting") as report:
         result = compare(
             X,
             y,
@@ -74,7 +73,7 @@ def run_compare(
             seed=seed,
             n_jobs=jobs,
             store=out / "units",
-            on_progress=lambda done, total: progress.update(task, completed=done, total=total),
+            on_progress=report,
             command=command,
         )
     result.summary["notes"] = [] if table is None else split.notes
@@ -100,20 +99,6 @@ def run_compare(
         highlight=False,
     )
     return result
-
-
-def progress_bar(console):
-    """A bar with count, time and remaining time."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("remaining"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
 
 
 def run_fit(table, *, target, privileged, drop, method, metric, kernel, seed, output):

@@ -14,10 +14,12 @@ from lupi.comparison.final import hard_examples as name_hard_examples
 from lupi.comparison.methods import METHODS, choose_methods
 from lupi.comparison.protocol import Protocol, split_rows
 from lupi.comparison.summary import summarize
-from lupi.comparison.units import plan, run_units
+from lupi.comparison.units import plan, run_unit
 from lupi.comparison.verdict import verdict
 from lupi.engine.files import strict_json, write_atomically
-from lupi.engine.store import RunStore, data_digest
+from lupi.engine.identity import digest_of
+from lupi.engine.store import RunStore
+from lupi.engine.units import measured, run_units
 
 
 class Comparison:
@@ -220,22 +222,14 @@ def compare(
         if name not in chosen:
             raise ValueError(f"`grids` names {name!r}, which is not among the methods {', '.join(chosen)}.")
     split_rows(protocol, 0, data.y, data.groups, data.test_only)  # an impossible split is better noticed at once
-    digest = data_digest(data.X, data.y, data.privileged, data.groups, data.test_only, *(data.validation or ()))
+    digest = digest_of(data.X, data.y, data.privileged, data.groups, data.test_only, *(data.validation or ()))
     units = plan(protocol, chosen)
     fingerprint = protocol.fingerprint(digest)
     if store is not None and Path(store).is_dir():
         store = Path(store) / f"{fingerprint[:16]}.sqlite"
     with RunStore(store, fingerprint) as opened:
-        done = sum(unit.key in opened.results() for unit in units)
-        report = on_progress or (lambda done, total: None)
-        report(done, len(units))
-
-        def on_done(unit, result):
-            nonlocal done
-            done += 1
-            report(done, len(units))
-
-        results = run_units(units, protocol, data, opened, n_jobs=n_jobs, on_done=on_done)
+        work = [(unit.key, measured, run_unit, unit, protocol, data) for unit in units]
+        results = run_units(work, opened, n_jobs=n_jobs, on_progress=on_progress)
     sizes = summarize(results, protocol, chosen)
     comparison = Comparison(
         {

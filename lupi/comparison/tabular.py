@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.engine.model_parts import model_part
 from lupi.validation import is_frame
 
 # A column of words with more levels than this is closer to an identifier; the rarer levels share no column.
@@ -33,6 +34,7 @@ def empty_rows(table):
     return missing.all(axis=1)
 
 
+@model_part
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Numbers: gaps filled with the median, then standardized. Words: one column per level seen in `fit`.
 
@@ -171,6 +173,7 @@ def _as_number(column):
         raise ValueError(f"the column {name!r} held numbers in training, but holds words here.") from None
 
 
+@model_part
 class TabularModel(BaseEstimator):
     """An estimator together with the encoders of both tables: what `lupi fit` trains and `lupi predict` uses.
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from dataclasses import dataclass
-from time import process_time
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.linalg import qr
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
-from threadpoolctl import threadpool_limits
 
 from lupi.comparison.methods import METHODS, candidates
 from lupi.comparison.metrics import METRICS, measure
@@ -78,45 +73,27 @@ def plan(protocol, methods):
     ]
 
 
-def run_units(units, protocol, data, store, *, n_jobs=1, on_done=lambda unit, result: None):
-    """Run what the store does not have yet; each result is stored as soon as it arrives."""
-    done = store.results()
-    todo = [unit for unit in units if unit.key not in done]
-    # One unit a batch: a batch of several would come back, and be stored, together.
-    run = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-    for unit, result in run(delayed(run_unit)(unit, protocol, data) for unit in todo):
-        store.add(unit.key, result)
-        on_done(unit, result)
-    return store.results()
-
-
 def run_unit(unit, protocol, data):
     """Choose parameters on the training rows, fit, and score on the test rows.
 
     Returns
     -------
-    Unit, dict
-        `score` (None if it failed), `params`, `inner_score`, `n_train`, `n_test`, `seconds`, `warnings`, `error`.
+    dict
+        `score` (None if it failed), `params`, `inner_score`, `n_train`, `n_test`, `error`.
     """
-    start = process_time()
     method = METHODS[unit.method]
     trains, test = split_rows(protocol, unit.split, data.y, data.groups, data.test_only)
     train = data.rows(trains[unit.size])
     result = {"score": None, "params": None, "inner_score": None, "n_train": len(train.y), "n_test": len(test)}
     result["error"] = None
-    # One thread: with more, sums are taken in another order, and results would depend on the number of workers.
-    with threadpool_limits(limits=1), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            model, result["params"], result["inner_score"] = fit_best(method, protocol, unit.split, train, unit.control)
-            tested = take(data.privileged if method.reference else data.X, test)
-            score = measure(protocol.metric, model, tested, data.y[test], getattr(model, "classes_", None))
-            result["score"] = score if np.isfinite(score) else None
-        except ValueError as problem:  # the other methods can still be compared
-            result["error"] = f"{type(problem).__name__}: {problem}"
-    result["warnings"] = dict(sorted(Counter(w.category.__name__ for w in caught).items()))
-    result["seconds"] = process_time() - start
-    return unit, result
+    try:
+        model, result["params"], result["inner_score"] = fit_best(method, protocol, unit.split, train, unit.control)
+        tested = take(data.privileged if method.reference else data.X, test)
+        score = measure(protocol.metric, model, tested, data.y[test], getattr(model, "classes_", None))
+        result["score"] = score if np.isfinite(score) else None
+    except ValueError as problem:  # the other methods can still be compared
+        result["error"] = f"{type(problem).__name__}: {problem}"
+    return result
 
 
 def fit_best(method, protocol, split, train, control=""):

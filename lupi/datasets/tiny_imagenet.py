@@ -1,6 +1,5 @@
 """Tiny ImageNet: pictures of 64 x 64 pixels in class folders, each with one box."""
 
-from lupi.datasets._files import checked_files, data_folder
 from lupi.datasets._localization import (
     FilesInside,
     checked_box,
@@ -9,6 +8,7 @@ from lupi.datasets._localization import (
     text_lines,
     whole_number,
 )
+from lupi.datasets.files import data_folder
 
 # Of the subset of eight classes, in the order of this reader.
 _BOXES = "a00d279d992515bfa10099988cbeea4a1416b8f665764a2fbc1f83d1262eee64"

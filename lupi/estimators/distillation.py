@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators._meta import StudentMethods
 from lupi.validation import check_privileged
 
@@ -17,6 +18,7 @@ from lupi.validation import check_privileged
 NEGLIGIBLE = 1e-3
 
 
+@model_part
 class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     r"""Fit a teacher on the privileged features, then any estimator on X to imitate it [1]_.
 

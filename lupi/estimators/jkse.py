@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.convergence import unfinished
 from lupi.estimators.joint_features import JOINT_KERNELS, joint_features, joint_kernel, normalized
 from lupi.estimators.kernel_machine import POSITIVE
@@ -23,6 +24,7 @@ from lupi.validation import check_privileged
 GAMMA = [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")]
 
 
+@model_part
 class JKSE(BaseEstimator):
     r"""Joint kernel support estimation: the support of pairs (x, y) as a one-class SVM on their joint kernel.
 
@@ -198,6 +200,7 @@ class JKSE(BaseEstimator):
         return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, self.predict(X))]))
 
 
+@model_part
 class JKSEPlus(JKSE):
     r"""JKSE+: joint kernel support estimation whose slacks are a function of privileged features.
 

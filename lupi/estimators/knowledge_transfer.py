@@ -10,10 +10,12 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators._meta import StudentMethods
 from lupi.validation import check_privileged
 
 
+@model_part
 class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     """Learn to predict the privileged features, append the predictions to X, and fit any estimator on both [1]_.
 

@@ -10,6 +10,7 @@ from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.convergence import unfinished
 from lupi.estimators.kernel_machine import POSITIVE, KernelMachine, TrainingData
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
@@ -19,6 +20,7 @@ from lupi.solvers import SOLVERS, solve
 ONE_CLASS_SOLVERS = set(SOLVERS["kernel"]) - {"decomposition"}
 
 
+@model_part
 class OneClassSVMPlus(OutlierMixin, KernelMachine):
     r"""Novelty detection whose slacks are a function of privileged features.
 

@@ -13,10 +13,12 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators._meta import Delegation, delegated_tags, has_method
 from lupi.validation import column_names
 
 
+@model_part
 class PrivilegedColumns(Delegation, MetaEstimatorMixin, BaseEstimator):
     """Fit on one table that contains the privileged columns; predict with or without them.
 

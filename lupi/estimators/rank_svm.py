@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.convergence import unfinished
 from lupi.estimators.ranking_metrics import default_metric
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
@@ -250,6 +251,7 @@ def prepare_path(estimator, candidates, free):
     return models, list(shares.values())
 
 
+@model_part
 class RankSVM(BaseRanker):
     r"""Ranking SVM that never writes its pairs down.
 

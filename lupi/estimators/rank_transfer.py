@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.rank_svm import (
     RANKER_CONSTRAINTS,
     BaseRanker,
@@ -46,6 +47,7 @@ def check_transfer_input(estimator, X, y, privileged, group):
     return data, privileged
 
 
+@model_part
 class RankTransfer(BaseRanker):
     r"""Ranking SVM whose margins are those of a ranking on the privileged features.
 

@@ -10,6 +10,7 @@ from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.rank_svm import BaseRanker, path_scores
 from lupi.estimators.rank_transfer import RankTransfer, check_transfer_input
 from lupi.estimators.ranking_metrics import METRICS, default_metric
@@ -19,6 +20,7 @@ GRID = ("C", "C_privileged")
 PAPER_GRID = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
 
 
+@model_part
 class RankTransferCV(BaseRanker):
     r"""Rank Transfer with (C, C_privileged) chosen jointly by cross-validation.
 

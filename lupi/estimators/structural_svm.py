@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.convergence import unfinished
 from lupi.problems.structural.margin_rescaling import StructuralProblem
 from lupi.solvers import SOLVERS, solve
@@ -118,6 +119,7 @@ class StructuralPredictor(BaseEstimator):
         return self
 
 
+@model_part
 class StructuralSVM(StructuralPredictor):
     r"""Structural SVM with margin rescaling.
 

@@ -8,6 +8,7 @@ from numbers import Real
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.structural_svm import (
     TASK_METHODS,
     StructuralPredictor,
@@ -20,6 +21,7 @@ from lupi.tasks.joint import INFERENCE, JointOracle
 from lupi.tasks.oracle import task_oracle
 
 
+@model_part
 class StructuralSVMPlus(StructuralPredictor):
     r"""SSVM+: a structural SVM whose training examples have a second, privileged input.
 

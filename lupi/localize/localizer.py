@@ -11,16 +11,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.boxes.geometry import Box, check_box
+from lupi.engine.model_parts import model_part
 from lupi.images.bag_of_words import BagOfVisualWords
 from lupi.images.descriptors import DETECTORS
 from lupi.images.images import Inpainted, source_name
 from lupi.images.privileged_words import attribute_words, join_words
 from lupi.localize.evaluation import evaluate_boxes
-from lupi.localize.methods import METHODS, make_model
+from lupi.localize.learners import LEARNERS, make_model
 from lupi.tasks import BoxLocalization
 from lupi.validation import check_privileged, check_privileged_sequence
 
-POSITIVE = [Interval(Real, 0, None, closed="neither")]
+ABOVE_ZERO = [Interval(Real, 0, None, closed="neither")]
 COUNT = [Interval(Integral, 1, None, closed="left")]
 
 
@@ -34,6 +35,7 @@ class TrainingWords(NamedTuple):
     n_privileged_words: int
 
 
+@model_part
 class Localizer(BaseEstimator):
     """Learn to find one object in each image.
 
@@ -104,17 +106,17 @@ class Localizer(BaseEstimator):
     _places_in = ("cache",)
 
     _parameter_constraints = {
-        "method": [StrOptions(set(METHODS))],
+        "method": [StrOptions(set(LEARNERS))],
         "n_words": COUNT,
         "detector": [StrOptions(set(DETECTORS))],
         "privileged_words": [*COUNT, None],
         "grid_step": COUNT,
-        "C": POSITIVE,
-        "lam": POSITIVE,
-        "rho": POSITIVE,
+        "C": ABOVE_ZERO,
+        "lam": ABOVE_ZERO,
+        "rho": ABOVE_ZERO,
         "nu": [Interval(Real, 0, 1, closed="right")],
-        "gamma": [*POSITIVE, StrOptions({"scale", "auto"})],
-        "tol": POSITIVE,
+        "gamma": [*ABOVE_ZERO, StrOptions({"scale", "auto"})],
+        "tol": ABOVE_ZERO,
         "max_iter": COUNT,
         "on_error": [StrOptions({"raise", "skip"})],
         "n_jobs": [Integral, None],
@@ -197,7 +199,7 @@ class Localizer(BaseEstimator):
         keep = [i for i, found in enumerate(words) if found is not None]
         X = [words[i] for i in keep]
         Y = [_inside(boxes[i], words[i].shape, source_name(images[i])) for i in keep]
-        if privileged is None or not METHODS[self.method].uses_privileged:
+        if privileged is None or not LEARNERS[self.method].uses_privileged:
             return TrainingWords(X, Y, None, self.n_words, 0)
         parts, sizes = [], []
         if masks is not None:

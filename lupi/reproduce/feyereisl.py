@@ -11,10 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lupi.comparison.figures import difference_bars, standalone
 from lupi.comparison.protocol import derived_seed
+from lupi.engine.identity import fingerprint
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_parameters
 from lupi.reproduce._birds import (
     FOLDER,
+    MASKS_AND_ATTRIBUTES,
     MEAN_BOX,
     Arm,
     Draw,
@@ -27,7 +29,7 @@ from lupi.reproduce._birds import (
     pick,
     privileged_of,
     rows_to_test,
-    run_units,
+    run_arms,
     scored,
     training_data,
     training_pool,
@@ -35,7 +37,6 @@ from lupi.reproduce._birds import (
     without_overlaps,
 )
 from lupi.reproduce._entry import Entry, paper_table, write_result
-from lupi.reproduce._units import fingerprint
 
 # The paper trains on 14 classes of two groups after Farrell et al. (2011), without naming them. Vireos and woodpeckers (with the
 # flicker, a woodpecker) are 14 classes.
@@ -46,7 +47,6 @@ MOST_VALIDATION = 500
 
 PLAIN = paper_grid("ssvm", 4)
 JOINT = paper_grid("ssvm+", 4)
-BOTH = ("masks", "attributes")
 ARMS = (
     Arm(MEAN_BOX),
     Arm("SSVM", "ssvm", PLAIN, paper="ssvm"),
@@ -55,8 +55,8 @@ ARMS = (
     Arm("SSVM+, privileged off", "ssvm+", PLAIN),
     Arm("SSVM+, masks", "ssvm+", JOINT, ("masks",)),
     Arm("SSVM+, masks of others", "ssvm+", JOINT, ("masks",), shuffled=True),
-    Arm("SSVM+, masks + attributes", "ssvm+", JOINT, BOTH, paper="ssvm+"),
-    Arm("SSVM+, both of others", "ssvm+", JOINT, BOTH, shuffled=True),
+    Arm("SSVM+, masks + attributes", "ssvm+", JOINT, MASKS_AND_ATTRIBUTES, paper="ssvm+"),
+    Arm("SSVM+, both of others", "ssvm+", JOINT, MASKS_AND_ATTRIBUTES, shuffled=True),
 )
 
 
@@ -165,7 +165,7 @@ def localization_table(
     settings = SETTINGS if settings is None else settings
     draws = {(n, seed): draw(birds, n, seed) for seed in range(n_splits) for n in sizes}
     cache = None if out is None else str(out.parent / "features")
-    results = run_units(
+    results = run_arms(
         birds,
         draws,
         arms,

@@ -12,10 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lupi.comparison.protocol import derived_seed
 from lupi.comparison.statistics import mean_and_error
+from lupi.engine.identity import fingerprint
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.localizer import Localizer
 from lupi.reproduce._birds import (
     FOLDER,
+    MASKS_AND_ATTRIBUTES,
     MEAN_BOX,
     Arm,
     Draw,
@@ -27,7 +29,7 @@ from lupi.reproduce._birds import (
     pick,
     privileged_of,
     rows_to_test,
-    run_units,
+    run_arms,
     scored,
     training_data,
     training_pool,
@@ -35,7 +37,6 @@ from lupi.reproduce._birds import (
     without_overlaps,
 )
 from lupi.reproduce._entry import Entry, paper_table, write_result
-from lupi.reproduce._units import fingerprint
 
 N_TRAIN, N_VALIDATION = 50, 50
 SETTINGS = {"n_words": 200, "privileged_words": 500, "detector": "surf", "grid_step": 24, "tol": 1e-4}
@@ -44,16 +45,15 @@ SETTINGS = {"n_words": 200, "privileged_words": 500, "detector": "surf", "grid_s
 DECADES = [10.0**k for k in range(-4, 4)]
 PLAIN = {"nu": DECADES[:5], "gamma": DECADES}
 JOINT = {"nu": DECADES[:5], "lam": DECADES, "gamma": DECADES}
-FINE = {"nu": np.geomspace(1e-4, 1, 16).tolist(), "gamma": np.geomspace(1e-4, 1e3, 20).tolist()}
-BOTH = ("masks", "attributes")
+FINE_GRID = {"nu": np.geomspace(1e-4, 1, 16).tolist(), "gamma": np.geomspace(1e-4, 1e3, 20).tolist()}
 ARMS = (
     Arm(MEAN_BOX),
     Arm("JKSE", "jkse", PLAIN, paper="jkse"),
     # As many candidates as JKSE+ has: the better of many has a head start whatever the privileged information.
-    Arm("JKSE, 16 x 20 values", "jkse", FINE),
+    Arm("JKSE, 16 x 20 values", "jkse", FINE_GRID),
     Arm("JKSE+, privileged off", "jkse+", PLAIN),
-    Arm("JKSE+", "jkse+", JOINT, BOTH, paper="jkse+"),
-    Arm("JKSE+, others' information", "jkse+", JOINT, BOTH, shuffled=True),
+    Arm("JKSE+", "jkse+", JOINT, MASKS_AND_ATTRIBUTES, paper="jkse+"),
+    Arm("JKSE+, others' information", "jkse+", JOINT, MASKS_AND_ATTRIBUTES, shuffled=True),
 )
 
 
@@ -165,7 +165,7 @@ def species_table(
     settings = SETTINGS if settings is None else settings
     draws = {(n_train, seed): draw(birds, n_train, seed) for seed in range(n_splits)}
     cache = None if out is None else str(out.parent / "features")
-    results = run_units(
+    results = run_arms(
         birds,
         draws,
         arms,

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from lupi.engine.model_parts import model_part
 from lupi.tasks.checks import check_positive_int, check_rows
 
 
+@model_part
 class Multiclass:
     r"""One of ``n_classes`` labels, 0 to ``n_classes - 1``, with the zero-one loss.
 

@@ -1,6 +1,5 @@
 """Readers of research data and `lupi reproduce`; what needs the data themselves is skipped without LUPI_DATA."""
 
-import os
 import re
 
 import numpy as np
@@ -11,14 +10,9 @@ from lupi.cli import app
 from lupi.comparison import compare
 from lupi.comparison.protocol import Protocol, split_rows
 from lupi.datasets import load_awa, load_mnist_plus, load_research_table, mnist_plus
-from lupi.datasets._files import checked_file, data_folder
+from lupi.datasets.files import checked_file, data_folder
 from lupi.reproduce._entry import paper_table
 from lupi.reproduce.commands import ENTRIES
-
-needs_data = [
-    pytest.mark.data,
-    pytest.mark.skipif(not os.environ.get("LUPI_DATA"), reason="LUPI_DATA does not name the folder of research data"),
-]
 
 
 def invoke(*arguments, **env):
@@ -147,9 +141,8 @@ def test_entries_that_cannot_run_say_why(tmp_path):
 # ---------------------------------------------------------------- with data
 
 
+@pytest.mark.data
 class TestData:
-    pytestmark = needs_data
-
     def test_shapes(self):
         assert load_awa(classes=("rat", "seal")).data.shape == (812, 2000)
         digits = load_mnist_plus()
