@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lupi.datasets._files import bounded_arrays
 from lupi.datasets._localization import (
     DataFormatError,
     FilesInside,
@@ -19,6 +18,7 @@ from lupi.datasets._localization import (
     text_lines,
     whole_number,
 )
+from lupi.datasets.files import bounded_arrays
 
 N_ATTRIBUTES = 312
 

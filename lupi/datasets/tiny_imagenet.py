@@ -8,7 +8,7 @@ from lupi.datasets._localization import (
     text_lines,
     whole_number,
 )
-from lupi.datasets.files import data_folder
+from lupi.datasets.files import checked_files, data_folder
 
 # Of the subset of eight classes, in the order of this reader.
 _BOXES = "a00d279d992515bfa10099988cbeea4a1416b8f665764a2fbc1f83d1262eee64"
