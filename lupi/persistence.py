@@ -39,8 +39,8 @@ TRUSTED = (
     "lupi.estimators.svm2_plus.SVM2Plus",
     "lupi.estimators.svm_2k.SVM2K",
     "lupi.estimators.svm_plus.SVMPlus",
-    "lupi.comparison.tabular.TableEncoder",
-    "lupi.comparison.tabular.TabularModel",
+    "lupi.comparison.encode.TableEncoder",
+    "lupi.comparison.model.TabularModel",
     "lupi.kernels.functions.Kernel",
     "lupi.localize.localizer.Localizer",
     "lupi.problems.surrogate.calibration.Calibration",
@@ -51,9 +51,10 @@ TRUSTED = (
     "lupi.images.fisher.FisherVectors",
 )
 
-# Modules that had another name when a file was written.
+# Modules, or single classes of them, that had another name when a file was written.
 MOVED = {
-    "lupi.experiments.tabular": "lupi.comparison.tabular",
+    "lupi.experiments.tabular.TableEncoder": "lupi.comparison.encode",
+    "lupi.experiments.tabular.TabularModel": "lupi.comparison.model",
     "lupi.kernels": "lupi.kernels.functions",
     "lupi.vision.bag_of_words": "lupi.images.bag_of_words",
     "lupi.vision.fisher": "lupi.images.fisher",
@@ -155,7 +156,8 @@ def _rename_modules(node):
         return sum(_rename_modules(part) for part in node)
     if not isinstance(node, dict):
         return 0
-    moved = MOVED.get(node.get("__module__")) if isinstance(node.get("__module__"), str) else None
+    module = node.get("__module__")
+    moved = MOVED.get(f"{module}.{node.get('__class__')}") or MOVED.get(module) if isinstance(module, str) else None
     if moved:
         node["__module__"] = moved
     return sum(_rename_modules(part) for part in node.values()) + (moved is not None)

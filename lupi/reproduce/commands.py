@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lupi.comparison.commands import progress_bar
+from lupi.comparison.render.terminal import progress_bar
 from lupi.reproduce import celik, feyereisl, mnist_plus, sharmanska, sharmanska_substitutes, sun, xu
 
 ENTRIES = {
