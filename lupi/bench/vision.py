@@ -40,7 +40,7 @@ def extraction(quick):
     from mahotas.features import surf
 
     from lupi.bench._cores import core_use
-    from lupi.images.parallel import run_all
+    from lupi.engine.workers import run_anywhere
     from lupi.vision import BagOfVisualWords, read_image
 
     n, words = (6, 100) if quick else (1000, 1000)
@@ -49,7 +49,7 @@ def extraction(quick):
         surf.surf(read_image(paths[0]))
         grey = [read_image(path) for path in paths]
         alone = core_use(lambda: sum(len(surf.surf(image)) for image in grey))
-        pair = core_use(lambda: run_all(_surf_of_file, paths, n_jobs=2))
+        pair = core_use(lambda: list(run_anywhere(_surf_of_file, [(path,) for path in paths], n_jobs=2)))
         bag = BagOfVisualWords(words, random_state=0).fit(paths[: 2 if quick else 20])
         bag.set_params(cache=f"{folder}/cache", n_jobs=2)
         first = core_use(lambda: bag.transform(paths))

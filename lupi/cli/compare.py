@@ -1,6 +1,5 @@
 """`lupi compare`: parse, validate, run, export."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -27,9 +26,7 @@ from lupi.cli.shared import (
 
 def compare(
     context: typer.Context,
-    table: Annotated[
-        Path | None, typer.Argument(metavar="TABLE", help=f"{KINDS}; the bundled digits if none.")
-    ] = None,
+    table: Annotated[Path | None, typer.Argument(metavar="TABLE", help=f"{KINDS}; the bundled digits if none.")] = None,
     target: Annotated[
         str | None, typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabelled row.")
     ] = None,
@@ -82,10 +79,11 @@ def compare(
         need("pandas", "reading tables")
         frame, columns, sizes = _data(table, target, privileged, drop, groups, _numbers(train_size))
         from lupi.comparison.comparison import compare as run
+        from lupi.engine.progress import progress
         from lupi.engine.workers import cluster
 
         (out / "units").mkdir(parents=True, exist_ok=True)
-        with cluster(scheduler), _progress() as report:
+        with cluster(scheduler), progress("fitting") as report:
             result = run(
                 frame,
                 **columns,
@@ -122,7 +120,9 @@ def _data(table, target, privileged, drop, groups, sizes):
         frame = digits.data.join(digits.privileged).assign(digit=digits.target)
         return frame, {"target": "digit", "privileged": list(digits.privileged.columns)}, sizes or [30, 60]
     if target is None or privileged is None:
-        raise ValueError("with a TABLE, say which column to predict (--target) and which are privileged (--privileged).")
+        raise ValueError(
+            "with a TABLE, say which column to predict (--target) and which are privileged (--privileged)."
+        )
     from lupi.comparison.read import read_table
 
     return read_table(table), {"target": target, "privileged": privileged, "drop": drop or "", "groups": groups}, sizes
@@ -136,13 +136,6 @@ def _numbers(sizes):
         raise ValueError(
             f"--train-size is {sizes!r}, but must be numbers such as 50,100 or shares such as 0.5."
         ) from None
-
-
-def _progress():
-    """A bar on a terminal, a line now and then elsewhere; both say how long it will take."""
-    from lupi.comparison.render.terminal import progress
-
-    return progress(sys.stderr)
 
 
 def _show(result):

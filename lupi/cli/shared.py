@@ -8,12 +8,8 @@ from typing import Annotated
 import typer
 
 # Written out: the registry of the methods would load numba. A test compares the two.
-PLAIN_NAMES = (
-    "linear, forest, boosting, svm, surrogate-plain, ridge-plain, boosted-plain, l2svm, ranksvm"
-)
-METHOD_NAMES = (
-    "surrogate, surrogate-ridge, surrogate-boosted, svm2+, distillation, transfer, ranktransfer, svm+, svm2k"
-)
+PLAIN_NAMES = "linear, forest, boosting, svm, surrogate-plain, ridge-plain, boosted-plain, l2svm, ranksvm"
+METHOD_NAMES = "surrogate, surrogate-ridge, surrogate-boosted, svm2+, distillation, transfer, ranktransfer, svm+, svm2k"
 REFERENCE_NAMES = "reference, joint, rankreference"
 KINDS = "CSV, TSV, Parquet, Feather, Excel or JSON lines"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,10 +24,13 @@ from lupi.comparison.summary import (
     summarize_permutations,
     worth,
 )
-from lupi.comparison.units import Setup, Unit, plan, run_units
+from lupi.comparison.units import Setup, Unit, plan, run_unit
 from lupi.comparison.verdict import verdict
 from lupi.engine.files import strict_json, write_atomically
-from lupi.engine.store import RunStore, data_digest
+from lupi.engine.identity import digest_of
+from lupi.engine.progress import progress
+from lupi.engine.store import RunStore
+from lupi.engine.units import measured, run_units
 from lupi.validation import is_frame
 
 # The method that computes the exact test where the winner is no quick one: any statistic keeps the level.
@@ -77,10 +81,17 @@ class Comparison:
         lines = []
         for size in self.summary["sizes"]:
             for row in size["methods"]:
-                line = {"train_size": size["train_size"], **{k: row[k] for k in ("name", "title", "role", "mean", "error")}}
+                line = {
+                    "train_size": size["train_size"],
+                    **{k: row[k] for k in ("name", "title", "role", "mean", "error")},
+                }
                 for part in ("gain", "over_shuffled", "over_best_plain"):
                     found = row.get(part) or {}
-                    line |= {part: found.get("mean"), f"{part}_low": found.get("low"), f"{part}_high": found.get("high")}
+                    line |= {
+                        part: found.get("mean"),
+                        f"{part}_low": found.get("low"),
+                        f"{part}_high": found.get("high"),
+                    }
                 lines.append(line | {"p": row.get("p"), "outcome": row.get("outcome"), "seconds": row["seconds"]})
         return pd.DataFrame(lines)
 
@@ -289,7 +300,7 @@ def compare(
     setup = Setup(protocol, data, {STAND_IN: METHODS[STAND_IN]} | chosen, column_groups(data.privileged))
     for split in range(n_splits if data.groups is not None else 1):
         split_rows(protocol, split, data)  # an impossible split is better noticed at once
-    digest = data_digest(X, y, privileged, groups, test_only, *(validation or ()))
+    digest = digest_of(X, y, privileged, groups, test_only, *(validation or ()))
     leaks, notes = examine(
         X, data.y, privileged, target or "y", grouped=groups is not None or test_only is not None, others=dropped
     )
@@ -299,12 +310,11 @@ def compare(
             f"{len(data.unlabelled)} of {len(data.y)} rows have no {target or 'label'}: they join the training sets of the "
             "methods that use unlabelled rows, and never a test set.",
         )
-    with _open_store(store, protocol.fingerprint(digest)) as opened:
-        runner = _Runner(setup, opened, n_jobs, _reporter(on_progress))
-        sizes, results = runner.first(list(chosen))
+    with _open_store(store, protocol.fingerprint(digest)) as opened, _reporting(on_progress) as report:
+        runner = _Runner(setup, opened, n_jobs, report)
+        sizes = runner.first(list(chosen))
         tested, skipped = runner.exact_test(sizes[-1], permutations)
         effects = runner.columns(sizes[-1]) if columns else []
-        seconds = runner.seconds
     translated = worth(sizes)
     summary = {
         "format": FORMAT,
@@ -321,7 +331,7 @@ def compare(
         "protocol": protocol_facts(protocol),
         "data": data_facts(data, classes, digest, target),
         "environment": environment(),
-        "seconds": seconds,
+        "seconds": sum(result["seconds"] for result in runner.results.values()),
         "command": command,
     }
     return Comparison(summary, setup, classes)
@@ -332,25 +342,23 @@ class _Runner:
 
     def __init__(self, setup, store, n_jobs, report):
         self.setup, self.store, self.n_jobs, self.report = setup, store, n_jobs, report
-        self.done = self.total = 0
-        self.results, self.seconds = {}, 0.0
+        self.results, self.before = {}, 0
 
     def run(self, units):
-        stored = self.store.results()
-        self.total += len(units)
-        self.done += sum(self.setup.key(unit) in stored for unit in units)
-        self.report(self.done, self.total)
-        found = run_units(units, self.setup, self.store, n_jobs=self.n_jobs, on_done=self.count)
-        self.results |= found
-        self.seconds += sum(result["seconds"] for result in found.values())
-
-    def count(self):
-        self.done += 1
-        self.report(self.done, self.total)
+        keys = {self.setup.key(unit): unit for unit in units}
+        found = run_units(
+            [(key, measured, run_unit, unit, self.setup) for key, unit in keys.items()],
+            self.store,
+            n_jobs=self.n_jobs,
+            on_progress=lambda done, total: self.report(self.before + done, self.before + total),
+        )
+        self.before += len(units)
+        self.results |= {keys[key]: result for key, result in found.items()}
 
     def first(self, names):
+        """The comparison itself."""
         self.run(plan(self.setup, names))
-        return summarize(self.results, self.setup, names), self.results
+        return summarize(self.results, self.setup, names)
 
     def exact_test(self, size, permutations):
         """The exact test of the method that did best, and why there is none."""
@@ -401,9 +409,6 @@ def _open_store(store, fingerprint):
     return RunStore(store, fingerprint)
 
 
-def _reporter(on_progress):
-    if on_progress is True:
-        from lupi.comparison.render.terminal import progress_lines
-
-        return progress_lines()
-    return on_progress or (lambda done, total: None)
+def _reporting(on_progress):
+    """The caller's function, or lines and bars of our own, or nothing."""
+    return nullcontext(on_progress) if callable(on_progress) else progress("fitting", shown=on_progress is True)

@@ -47,7 +47,9 @@ class Data:
         """From arrays or frames and an encoded target."""
         if validation is not None:
             validation = (RawTable.of(validation[0]), np.asarray(validation[1], dtype=np.float64))
-        return cls(RawTable.of(X), np.asarray(y, dtype=np.float64), RawTable.of(privileged), groups, test_only, validation)
+        return cls(
+            RawTable.of(X), np.asarray(y, dtype=np.float64), RawTable.of(privileged), groups, test_only, validation
+        )
 
     @property
     def labelled(self):

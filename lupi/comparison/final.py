@@ -47,7 +47,10 @@ def fit_final(method, setup, classes, labelled_only=False):
     everything = data.rows(np.concatenate([np.sort(order[:MAX_FIT]), np.sort(extra)]))
     model.estimator.set_params(**params)
     model.fit(
-        everything.X, everything.y, privileged=everything.privileged if method.privileged else None, groups=everything.groups
+        everything.X,
+        everything.y,
+        privileged=everything.privileged if method.privileged else None,
+        groups=everything.groups,
     )
     if classes is not None:
         model.classes_ = np.asarray(classes)

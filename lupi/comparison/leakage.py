@@ -124,7 +124,9 @@ def _tells(kind, name, column, truth, target, words):
         what = "no value" if column[0] == GAP else "one value only"
         return [], [f"The privileged column {name!r} has {what}: it tells nothing."]
     if _same(column, truth):
-        return [f"Leakage? The {kind} column {name!r} is the target {target!r} under another name. {CONSEQUENCE[kind]}"], []
+        return [
+            f"Leakage? The {kind} column {name!r} is the target {target!r} under another name. {CONSEQUENCE[kind]}"
+        ], []
     tried = [_strength(column, truth, words), _strength(*_known(column, truth), words)]
     strength, how = max(tried, key=lambda found: found[0])
     if strength <= TELLS:

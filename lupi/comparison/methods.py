@@ -288,7 +288,9 @@ def choose_methods(methods, baselines, metric, n_classes):
             found = _from_estimator(wanted, regression)
         for method in found:
             if method.name in chosen and chosen[method.name] is not method and chosen[method.name] != method:
-                raise ValueError(f"two methods are called {method.name!r}; give one another name: (name, estimator, grid).")
+                raise ValueError(
+                    f"two methods are called {method.name!r}; give one another name: (name, estimator, grid)."
+                )
             chosen[method.name] = method
     order = {"plain": 0, "privileged": 1, "reference": 2}
     place = {name: k for k, name in enumerate(known)}
@@ -301,7 +303,9 @@ def _from_estimator(wanted, regression):
     name, estimator, grid = wanted if isinstance(wanted, tuple) else (None, wanted, {})
     if isinstance(estimator, str):
         estimator = load_estimator(estimator)
-    if isinstance(estimator, type) or not isinstance(estimator, BaseEstimator) and not hasattr(estimator, "get_params"):
+    if isinstance(estimator, type) or (
+        not isinstance(estimator, BaseEstimator) and not hasattr(estimator, "get_params")
+    ):
         raise ValueError(
             f"{estimator!r} is no estimator; give a name, an unfitted estimator such as SVMPlus(), or (name, estimator, "
             "grid)."
@@ -311,7 +315,9 @@ def _from_estimator(wanted, regression):
         raise ValueError(f"{type(estimator).__name__} is no {kind}, which this target needs.")
     name = name or type(estimator).__name__
     grid = {key: tuple(values) for key, values in (grid or {}).items()}
-    text = repr((estimator.__class__.__module__, sorted(map(repr, estimator.get_params().items())), sorted(grid.items())))
+    text = repr(
+        (estimator.__class__.__module__, sorted(map(repr, estimator.get_params().items())), sorted(grid.items()))
+    )
     method = Method(
         name,
         name,
@@ -347,7 +353,9 @@ def load_estimator(path):
     except AttributeError:
         raise ValueError(f"{path!r}: the module {module} has no class {name}.") from None
     except TypeError as problem:
-        raise ValueError(f"{path!r} cannot be made without arguments ({problem}); use lupi.compare in Python.") from None
+        raise ValueError(
+            f"{path!r} cannot be made without arguments ({problem}); use lupi.compare in Python."
+        ) from None
 
 
 def candidates(method, grids=None, kernel=None, regression=False):
@@ -379,5 +387,5 @@ def candidates(method, grids=None, kernel=None, regression=False):
         scaled = dict(grid)
         if chosen == "linear" and given is None:
             scaled[price] = tuple(LINEAR_SCALE * value for value in grid[price])
-        found.append({name: (chosen,) for name in names} | scaled)
+        found.append(dict.fromkeys(names, (chosen,)) | scaled)
     return found

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import zlib
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, train_test_split
 
-from lupi import __version__
 from lupi.comparison.metrics import METRICS
+from lupi.engine.identity import fingerprint
 
 
 @dataclass(frozen=True)
@@ -77,13 +75,12 @@ class Protocol:
             raise ValueError(f"train_sizes is {self.train_sizes}, but must be increasing numbers.")
 
     def fingerprint(self, data_digest):
-        """Identity of every unit's result: protocol, data and version.
+        """Identity of every unit's result: protocol, data and code.
 
         The number of splits is left out: a store may be continued with more of them.
         """
         facts = {k: v for k, v in asdict(self).items() if k != "n_splits"}
-        text = json.dumps({"protocol": facts, "data": data_digest, "lupi": __version__}, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return fingerprint(protocol=facts, data=data_digest)
 
 
 def derived_seed(*parts):

@@ -80,7 +80,22 @@ def _reader(path):
         ".jsonl": lambda path: pd.read_json(path, lines=True),
         ".ndjson": lambda path: pd.read_json(path, lines=True),
     }
-    refused = {".xls", ".ods", ".json", ".sav", ".dta", ".rds", ".rdata", ".sas7bdat", ".zip", ".xz", ".bz2", ".zst", ".h5", ".sqlite"}
+    refused = {
+        ".xls",
+        ".ods",
+        ".json",
+        ".sav",
+        ".dta",
+        ".rds",
+        ".rdata",
+        ".sas7bdat",
+        ".zip",
+        ".xz",
+        ".bz2",
+        ".zst",
+        ".h5",
+        ".sqlite",
+    }
     if kind in refused:
         raise ValueError(f"{kind} files are not read here; save it as one of {KINDS}")
     return readers.get(kind, _read_text)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from dataclasses import dataclass
-from time import process_time
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import has_fit_parameter
-from threadpoolctl import threadpool_limits
 
 from lupi.comparison.data import Data
 from lupi.comparison.encode import encode_privileged, joined
@@ -96,51 +91,27 @@ def plan(setup, names):
     ]
 
 
-def run_units(units, setup, store, *, n_jobs=1, on_done=lambda: None):
-    """Run what the store does not have yet; each result is stored as soon as it arrives.
-
-    Returns
-    -------
-    dict of Unit to dict
-    """
-    done = store.results()
-    todo = [unit for unit in units if setup.key(unit) not in done]
-    # One unit a batch: a batch of several would come back, and be stored, together.
-    run = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-    for unit, result in run(delayed(run_unit)(unit, setup) for unit in todo):
-        store.add(setup.key(unit), result)
-        on_done()
-    done = store.results()
-    return {unit: done[setup.key(unit)] for unit in units}
-
-
 def run_unit(unit, setup):
     """Choose parameters on the training rows, fit, and score on the test rows.
 
     Returns
     -------
-    Unit, dict
+    dict
         `score` (None if it failed; a list for permutations), `params`, `inner_score`, `n_train` (labelled rows),
-        `n_unlabelled`, `n_test`, `seconds`, `warnings`, `error`.
+        `n_unlabelled`, `n_test`, `error`.
     """
-    start = process_time()
     protocol, data = setup.protocol, setup.data
     trains, test = split_rows(protocol, unit.split, data)
     rows = trains[unit.size]
     more = unlabelled_rows(protocol, unit.split, data, test) if unit.rows == "all" else rows[:0]
     result = {"score": None, "params": None, "inner_score": None}
     result |= {"n_train": len(rows), "n_unlabelled": len(more), "n_test": len(test), "error": None}
-    # One thread: with more, sums are taken in another order, and results would depend on the number of workers.
-    with threadpool_limits(limits=1), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            found = _measured(unit, setup, np.concatenate([rows, more]), test)
-            result |= dict(zip(("score", "params", "inner_score"), found))
-        except ValueError as problem:  # the other methods can still be compared
-            result["error"] = f"{type(problem).__name__}: {problem}"
-    result["warnings"] = dict(sorted(Counter(w.category.__name__ for w in caught).items()))
-    result["seconds"] = process_time() - start
-    return unit, result
+    try:
+        found = _measured(unit, setup, np.concatenate([rows, more]), test)
+        result |= dict(zip(("score", "params", "inner_score"), found))
+    except ValueError as problem:  # the other methods can still be compared
+        result["error"] = f"{type(problem).__name__}: {problem}"
+    return result
 
 
 def _measured(unit, setup, rows, test):

@@ -80,8 +80,17 @@ def _answer(size, protocol, permutation, leaks):
     keep = next(row for row in plains if row["mean"] >= best_plain["mean"] - row["error"])
     row = candidate_row(size)
     if row is None:
-        what = "fitted on every split" if any(r["role"] == "privileged" for r in size["methods"]) else "among those compared"
-        return "no", None, keep, f"No method that uses the columns was {what}; the best plain method is {keep['title']}."
+        what = (
+            "fitted on every split"
+            if any(r["role"] == "privileged" for r in size["methods"])
+            else "among those compared"
+        )
+        return (
+            "no",
+            None,
+            keep,
+            f"No method that uses the columns was {what}; the best plain method is {keep['title']}.",
+        )
     privileged_leaks = [leak for leak in leaks if leak["kind"] == "privileged"]
     if row["outcome"] == "helps":
         sentence, answer = _helps(row, best_plain, size, protocol, permutation)
@@ -216,13 +225,17 @@ def _actions(answer, row, keep, size, protocol, leaks):
     told = [leak for leak in leaks if leak["kind"] == "privileged"]
     if told:
         names = _list([repr(name) for name in told[0]["columns"]])
-        return [f"Ask whether {names} could be known before the target is; if not, leave it out (--drop) and run again."]
+        return [
+            f"Ask whether {names} could be known before the target is; if not, leave it out (--drop) and run again."
+        ]
     if keep is None:
         return ["Look at the errors of the plain methods first."]
     if answer == "yes":
         found = [f"Use {keep['title']} (model.lupi): it needs the columns in training only."]
         if keep["rows"] == "labelled" and size["n_unlabelled"] == 0:
-            found.append("Rows with these columns but without a label can be added, with an empty target: they often help more.")
+            found.append(
+                "Rows with these columns but without a label can be added, with an empty target: they often help more."
+            )
         return found
     found = [f"Use the plain {keep['title']} (model.lupi); the columns need not be collected for it."]
     if answer == "unclear" and row and "over_best_plain" in row:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 from sklearn.utils import Bunch
 
-from lupi.datasets._files import checked_file, checked_files, data_folder
+from lupi.datasets.files import checked_file, checked_files, data_folder
 
 _FILES = {
     "train.jsonl": "51df77ec6ed896e01f51924d5690d541a2f132b0f2cf41ece4fb85f352da712e",

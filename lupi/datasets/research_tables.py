@@ -1,6 +1,6 @@
 """Tables with columns that are known only later: patients, pupils, calls, voices."""
 
-from lupi.datasets._files import checked_file, data_folder
+from lupi.datasets.files import checked_file, data_folder
 
 # name -> file, SHA-256, target, privileged columns, columns left out (they leak or identify), column of groups
 TABLES = {

@@ -1,7 +1,7 @@
 """Tiny ImageNet: pictures of 64 x 64 pixels in class folders, each with one box."""
 
-from lupi.datasets._files import checked_files, data_folder
 from lupi.datasets._localization import checked_box, localization_bunch, malformed, text_lines
+from lupi.datasets.files import checked_files, data_folder
 
 # Of the subset of eight classes, in the order of this reader.
 _BOXES = "a00d279d992515bfa10099988cbeea4a1416b8f665764a2fbc1f83d1262eee64"

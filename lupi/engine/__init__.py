@@ -1,1 +1,1 @@
-"""Units of work: where they run, and where their results are kept."""
+"""Units of work: where they run (`units`, `workers`), where results are kept (`store`), what they depend on (`identity`)."""

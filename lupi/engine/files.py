@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 
-def strict_json(value, indent=None):
+def strict_json(value, **options):
     """JSON that every reader accepts: infinite numbers become the words "inf" and "-inf", NaN "nan", numpy's plain.
 
     Parameters
     ----------
     value : dict, list, number, str, bool or None
-    indent : int, optional
-        As in :func:`json.dumps`.
+    **options : object
+        As in :func:`json.dumps`, such as `indent`.
 
     Returns
     -------
@@ -28,7 +28,7 @@ def strict_json(value, indent=None):
     >>> strict_json({"kappa": [3.0, float("inf")], "n": np.int64(2)})
     '{"kappa": [3.0, "inf"], "n": 2}'
     """
-    return json.dumps(_strict(value), indent=indent, allow_nan=False)
+    return json.dumps(_strict(value), allow_nan=False, **options)
 
 
 def _strict(value):

@@ -1,61 +1,85 @@
-"""The run store: every finished unit of work on disk, at once, exactly once."""
+"""Stores: every finished unit of work is kept at once, exactly once, and survives any interruption.
+
+A store has two methods, ``store.get(key)`` (the result, or None) and ``store.add(key, result)``, and an attribute `in_workers`
+that tells who adds: the workers (files, one a result), or the process that started them (one database).
+"""
 
 from __future__ import annotations
 
-import hashlib
+import io
 import json
 import sqlite3
+from contextlib import contextmanager
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
-from lupi.engine.files import strict_json
-from lupi.validation import is_frame
+from lupi.engine.files import strict_json, write_atomically
 
 
 class StoreMismatchError(ValueError):
-    """The store belongs to another protocol or to other data."""
+    """The store belongs to another protocol, to other data or to other code."""
+
+
+class MemoryStore(dict):
+    """Results of any type, for as long as the process lives.
+
+    Examples
+    --------
+    >>> store = MemoryStore()
+    >>> store.add("a", 1)
+    >>> store.get("a"), store.get("b")
+    (1, None)
+    """
+
+    in_workers = False
+    add = dict.__setitem__
 
 
 class RunStore:
     """Results of units of work in one SQLite file, or in memory.
 
     Each result is a transaction of its own: after a crash, Ctrl-C or ``kill -9`` everything that was added is there, and
-    nothing else. A store belongs to one fingerprint of protocol and data.
+    nothing else. A store belongs to one :func:`~lupi.engine.identity.fingerprint` of protocol, data and code.
 
     Parameters
     ----------
     path : path-like or None
         The file; None keeps results in memory only.
     fingerprint : str
-        Of the protocol and the data.
+        Of the protocol, the data and the code.
+
+    Raises
+    ------
+    StoreMismatchError
+        If the file holds results of something else.
+    ValueError
+        If it is no run store, or is damaged.
+    OSError
+        If it cannot be opened, read or written: a full disk, missing rights, another process. Its results are safe.
 
     Examples
     --------
     >>> store = RunStore(None, "abc")
     >>> store.add("svm/0", {"score": 0.5})
-    >>> store.results()
-    {'svm/0': {'score': 0.5}}
+    >>> store.get("svm/0"), store.get("svm/1")
+    ({'score': 0.5}, None)
     """
+
+    in_workers = False
 
     def __init__(self, path, fingerprint):
         self.path = None if path is None else Path(path)
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self._open(fingerprint)
-        except sqlite3.DatabaseError as problem:
-            raise ValueError(
-                f"{self.path} is not a run store, or is damaged ({problem}); delete it to start anew."
-            ) from None
-
-    def _open(self, fingerprint):
-        self._connection = sqlite3.connect(self.path or ":memory:", timeout=60, isolation_level=None)
-        self._connection.execute("PRAGMA synchronous = FULL")
-        self._connection.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
-        self._connection.execute("CREATE TABLE IF NOT EXISTS units (unit TEXT PRIMARY KEY, result TEXT NOT NULL)")
-        self._connection.execute("INSERT OR IGNORE INTO facts VALUES ('fingerprint', ?)", (fingerprint,))
-        (found,) = self._connection.execute("SELECT value FROM facts WHERE name = 'fingerprint'").fetchone()
+        with self._plain_errors():
+            self._connection = sqlite3.connect(self.path or ":memory:", timeout=60, isolation_level=None)
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
+            self._connection.execute("CREATE TABLE IF NOT EXISTS units (unit TEXT PRIMARY KEY, result TEXT NOT NULL)")
+            self._connection.execute("INSERT OR IGNORE INTO facts VALUES ('fingerprint', ?)", (fingerprint,))
+            (found,) = self._connection.execute("SELECT value FROM facts WHERE name = 'fingerprint'").fetchone()
         if found != fingerprint:
             self.close()
             raise StoreMismatchError(
@@ -63,27 +87,49 @@ class RunStore:
                 f"{found[:12]}, now {fingerprint[:12]}). Name another store, or delete that file to start anew."
             )
 
-    def add(self, unit, result):
+    @contextmanager
+    def _plain_errors(self):
+        """Tell a file that is no store from one that cannot be used just now, whose results nobody should delete."""
+        try:
+            yield
+        except sqlite3.DatabaseError as problem:
+            if hasattr(self, "_connection"):
+                self._connection.close()
+            # The lower byte is the kind of error. SQLITE_ERROR: the file is a database, with other tables.
+            code = getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
+                raise ValueError(
+                    f"{self.path} is not a run store, or is damaged ({problem}); delete it to start anew."
+                ) from None
+            raise OSError(
+                f"{self.path} cannot be used now: {problem}. What it holds is kept; when there is room and the file may be "
+                "written, the same call goes on from there."
+            ) from None
+
+    def add(self, key, result):
         """Keep a result; a second one for the same unit is ignored.
 
         Parameters
         ----------
-        unit : str
+        key : str
             Name of the unit of work.
         result : dict
             What came out; has to fit into JSON.
         """
         # JSON writes the shortest text that reads back as the same float: no bit is lost.
-        self._connection.execute("INSERT OR IGNORE INTO units VALUES (?, ?)", (unit, strict_json(result)))
+        with self._plain_errors():
+            self._connection.execute("INSERT OR IGNORE INTO units VALUES (?, ?)", (key, strict_json(result)))
 
-    def results(self):
-        """All results.
-
-        Returns
-        -------
-        dict of str to dict
-        """
-        return {unit: json.loads(text) for unit, text in self._connection.execute("SELECT unit, result FROM units")}
+    def get(self, key):
+        """The result of a unit, or None."""
+        with self._plain_errors():
+            found = self._connection.execute("SELECT result FROM units WHERE unit = ?", (key,)).fetchone()
+        try:
+            return found and json.loads(found[0])
+        except ValueError as problem:
+            raise ValueError(
+                f"{self.path}: the result of {key!r} is damaged ({problem}); delete it to start anew."
+            ) from None
 
     def close(self):
         """Close the file."""
@@ -96,36 +142,48 @@ class RunStore:
         self.close()
 
 
-def data_digest(*blocks):
-    """SHA-256 of arrays and frames: values, shapes, column names.
+class FolderStore:
+    """Results made of arrays: one file each, written by the worker that computed it.
+
+    A file appears under its name only when it is complete, so a killed process leaves results or nothing. A file that cannot
+    be read counts as absent and is written again. Keys are digests of all that a result depends on.
 
     Parameters
     ----------
-    *blocks : ndarray, data frame or None
-
-    Returns
-    -------
-    str
+    folder : path-like
+    pack, unpack : callable
+        From a result to a dict of arrays, and back.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> data_digest(np.zeros(3)) == data_digest(np.zeros(3)) != data_digest(np.ones(3))
-    True
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     store = FolderStore(folder)
+    ...     store.add("ab12", {"overlap": np.array([0.5])})
+    ...     store.get("ab12"), store.get("cd34")
+    ({'overlap': array([0.5])}, None)
     """
-    digest = hashlib.sha256()
-    for block in blocks:
-        if block is None:
-            digest.update(b"none")
-        elif is_frame(block):
-            from pandas.util import hash_pandas_object
 
-            digest.update(repr([(str(name), str(block[name].dtype)) for name in block.columns]).encode())
-            digest.update(hash_pandas_object(block, index=False).to_numpy().tobytes())
-        else:
-            array = np.asarray(block)
-            digest.update(repr((array.shape, array.dtype.kind)).encode())
-            digest.update(
-                array.astype(str).tobytes() if array.dtype.kind in "OU" else np.ascontiguousarray(array).tobytes()
-            )
-    return digest.hexdigest()
+    in_workers = True
+
+    def __init__(self, folder, pack=dict, unpack=dict):
+        self.folder, self._pack, self._unpack = Path(folder), pack, unpack
+
+    def _path(self, key):
+        # Two letters as a folder: file systems slow down with very many entries in one place.
+        return self.folder / key[:2] / f"{key[2:]}.npz"
+
+    def add(self, key, result):
+        """Keep a result."""
+        content = io.BytesIO()
+        np.savez(content, **self._pack(result))
+        write_atomically(self._path(key), content.getvalue())
+
+    def get(self, key):
+        """The result, or None."""
+        try:
+            # Opened here: numpy leaves the file open when its content is damaged.
+            with open(self._path(key), "rb") as file, np.load(file, allow_pickle=False) as arrays:
+                return self._unpack(dict(arrays))
+        except (OSError, ValueError, EOFError, BadZipFile, KeyError, TypeError):
+            return None

@@ -1,17 +1,32 @@
-"""Where units of work run: processes of this machine, or a Dask cluster."""
+"""Where units of work run: in this process, in processes of this machine, or on a Dask cluster."""
 
 from __future__ import annotations
 
+import ctypes
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
 from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import islice
 
-from joblib import parallel_config
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
+from joblib.parallel import get_active_backend
 
 CONNECT_SECONDS = 15
+# How often a cluster is asked whether it still lives.
+LOOK_SECONDS = 2.0
+
+_client = ContextVar("client", default=None)
 
 
 @contextmanager
 def cluster(scheduler=None):
-    """Run joblib's work on a Dask cluster inside this block; on this machine if no address is given.
+    """Run units of work on a Dask cluster inside this block; on this machine if no address is given.
 
     Parameters
     ----------
@@ -37,5 +52,151 @@ def cluster(scheduler=None):
             f"no Dask scheduler answers at {scheduler!r} ({problem}); start one with `dask scheduler` and workers with "
             "`dask worker ADDRESS --nthreads 1`, and give its address, such as tcp://10.0.0.5:8786."
         ) from None
-    with client, parallel_config(backend="dask", wait_for_workers_timeout=CONNECT_SECONDS):
+    token = _client.set(client)
+    log = logging.getLogger("distributed")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # what matters is said once, by an error, without tracebacks of other threads
+    try:
         yield
+    finally:
+        log.setLevel(level)
+        _client.reset(token)
+        client.close(timeout=LOOK_SECONDS)
+
+
+def run_anywhere(function, calls, *, n_jobs=1, share=True):
+    """``function(*call)`` for every call, wherever units are to run now; results as they arrive, in any order.
+
+    Parameters
+    ----------
+    function : callable
+    calls : sequence of tuple
+        Arguments; they and the function have to be picklable.
+    n_jobs : int, default=1
+        Processes, as in joblib. A joblib backend chosen with ``parallel_config`` is used.
+    share : bool, default=True
+        Whether large arrays go to the workers as memory maps, which keep a copy of each until the end.
+
+    Yields
+    ------
+    object
+    """
+    client = _client.get()
+    if client is not None and calls:
+        yield from _on_cluster(client, function, calls)
+        return
+    workers = min(effective_n_jobs(n_jobs), len(calls))
+    if workers < 2:
+        yield from (function(*call) for call in calls)
+        return
+    # One unit a batch: a batch of several would come back, and be stored, together.
+    options = {"return_as": "generator_unordered", "batch_size": 1, "n_jobs": workers}
+    jobs = (delayed(function)(*call) for call in calls)
+    if type(get_active_backend()[0]).__name__ != "LokyBackend":
+        yield from Parallel(**options)(jobs)
+        return
+    options |= {"max_nbytes": "1M" if share else None, "initializer": _end_with_starter}
+    options["initargs"] = (os.getpid(), threading.current_thread() is threading.main_thread())
+    with parallel_config("loky", inner_max_num_threads=1), _workers_first():
+        yield from Parallel(**options)(jobs)
+
+
+def _end_with_starter(starter, of_main_thread):
+    """Let this worker end with the process that started it: orphaned, it would wait for work, and hold its output open.
+
+    Linux ends it at once, even inside a compiled loop. It would do so at the end of the starting *thread*, too, so only for
+    workers of the main thread. Elsewhere a thread of the worker looks every second, when it gets the interpreter.
+    """
+    if of_main_thread and sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+    def watch():
+        # An orphan gets another parent; perhaps it is one already.
+        while os.getppid() == starter:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def _workers_first():
+    """SIGTERM ends the workers, then this process; a handler that somebody else has set stays."""
+
+    def stop(number, frame):
+        print("lupi: terminated; what was finished is kept, the same command goes on from there.", file=sys.stderr)
+        raise SystemExit(128 + number)
+
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _on_cluster(client, function, calls):
+    """As :func:`run_anywhere`, on the workers of a Dask client.
+
+    A lost scheduler, or the loss of all workers that were there at the start (and hold the arguments), is an error: nothing
+    runs on this machine instead.
+    """
+    from distributed import wait
+
+    with _told_if_lost(client):
+        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        first = client.nthreads()
+        calls = iter(_sent_once(client, calls))
+    running = set()
+    while True:
+        with _told_if_lost(client):
+            # A few for each thread: thousands of futures at once would be slow to look through.
+            for call in islice(calls, 4 * sum(first.values()) - len(running)):
+                running.add(client.submit(function, *call, pure=False))
+            if not running:
+                return
+            try:
+                done, running = wait(running, timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
+            except TimeoutError:
+                done = set()
+            if not done and not first.keys() & client.nthreads().keys():
+                raise ConnectionError("none of its workers is left")
+        for future in done:
+            with _told_if_lost(client):
+                problem = future.exception()
+                if problem is None:
+                    result = future.result()
+            if problem is not None:
+                raise problem
+            yield result
+
+
+def _sent_once(client, calls):
+    """The calls, with arguments that several of them share sent to all workers beforehand."""
+    counts = Counter(id(argument) for call in calls for argument in call)
+    small = (str, int, float, tuple, type(None))
+    shared = {
+        id(argument): argument
+        for call in calls
+        for argument in call
+        if counts[id(argument)] > 1 and not isinstance(argument, small) and not callable(argument)
+    }
+    sent = dict(zip(shared, client.scatter(list(shared.values()), broadcast=True, hash=False))) if shared else {}
+    return [tuple(sent.get(id(argument), argument) for argument in call) for call in calls]
+
+
+@contextmanager
+def _told_if_lost(client):
+    """One readable error for all that a lost cluster raises."""
+    from distributed import CancelledError
+    from distributed.scheduler import KilledWorker
+
+    try:
+        yield
+    except (OSError, TimeoutError, CancelledError, KilledWorker) as problem:
+        cause = "its scheduler or all its workers are gone" if isinstance(problem, CancelledError) else problem
+        raise ConnectionError(
+            f"the Dask cluster is lost: {cause}. What was finished is kept; the same call goes on from there when it is back."
+        ) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -13,11 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.engine.identity import code_digest, digest_of
+from lupi.engine.progress import progress
+from lupi.engine.store import FolderStore, MemoryStore
+from lupi.engine.units import run_units
 from lupi.images.descriptors import DETECTORS, detector_version
-from lupi.images.extraction import sampled_descriptors, stored_sample, stored_words, word_image
-from lupi.images.images import ImageReadError, source_name
-from lupi.images.parallel import run_all
-from lupi.images.store import Store, digest_of
+from lupi.images.extraction import SampleStore, described, key_of, sampled, word_image, words_in
+from lupi.images.images import ImageReadError, source_digest, source_name
 
 
 class BagOfVisualWords(TransformerMixin, BaseEstimator):
@@ -128,28 +129,41 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         version = detector_version(self.detector)
         return {"detector": self.detector, "options": options, "version": version, "folder": self.cache}
 
-    def _run(self, function, items, sources, description, lookup=None):
-        """Outcomes' values; None for an unreadable source if those are to be skipped."""
-        outcomes = run_all(
-            function,
-            items,
-            n_jobs=self.n_jobs,
-            description=description,
-            verbose=self.verbose,
-            catch=(ImageReadError,),
-            lookup=None if self.cache is None else lookup,
-        )
+    def _run(self, description, sources, unit, store=None, key=None):
+        """Results of ``unit(k, digest)``, a call for each source; None for unreadable sources if those are to be skipped.
+
+        With a store, ``key(k, digest)`` names the result.
+        """
+        keys, work, outcomes = [], {}, {}
+        for k, source in enumerate(sources):
+            try:
+                digest = None if store is None else source_digest(source)
+                keys.append(k if store is None else key(k, digest))
+                work.setdefault(keys[k], unit(k, digest))
+            except ImageReadError as error:
+                keys.append(k)
+                outcomes[k] = error
+        with progress(description, self.verbose) as report:
+            outcomes |= run_units(
+                [(key, *call) for key, call in work.items()],
+                MemoryStore() if store is None else store,
+                n_jobs=self.n_jobs,
+                on_progress=report,
+                catch=(ImageReadError,),
+                share=False,  # memory maps would keep a copy of every large image until the end
+            )
+        found = [outcomes[key] for key in keys]
         failed = [
-            outcome.error if source_name(source) in outcome.error else f"{source_name(source)}: {outcome.error}"
-            for source, outcome in zip(sources, outcomes)
-            if outcome.error is not None
+            str(outcome) if source_name(source) in str(outcome) else f"{source_name(source)}: {outcome}"
+            for source, outcome in zip(sources, found)
+            if isinstance(outcome, ImageReadError)
         ]
         if failed:
             message = f"{len(failed)} of {len(sources)} images cannot be used:\n" + "\n".join(failed)
             if self.on_error == "raise":
                 raise ImageReadError(message)
             warnings.warn(f"{message}\nThey are skipped.", UserWarning, stacklevel=4)
-        return [outcome.value for outcome in outcomes]
+        return [None if isinstance(outcome, ImageReadError) else outcome for outcome in found]
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, images, y=None):
@@ -167,13 +181,14 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         """
         rng = check_random_state(self.random_state)
         descriptors, seeds = self._sample(list(images), rng)
-        store = Store(self.cache if isinstance(self.random_state, Integral) else None)
-        key = digest_of("vocabulary 1", self.n_words, self.batch_size, self.max_epochs, descriptors, seeds)
-        stored = store.load_arrays(key)
-        if stored is None or set(stored) != {"vocabulary"}:
-            stored = {"vocabulary": self._cluster(descriptors, rng)}
-            store.save_arrays(key, **stored)
-        self.vocabulary_ = stored["vocabulary"]
+        kept = self.cache is not None and isinstance(self.random_state, Integral)
+        store = FolderStore(self.cache, lambda v: {"v": v}, lambda arrays: arrays["v"]) if kept else MemoryStore()
+        how = (self.n_words, self.batch_size, self.max_epochs)
+        key = digest_of("vocabulary", code_digest("images"), *how, descriptors, seeds) if kept else ""
+        self.vocabulary_ = store.get(key)
+        if self.vocabulary_ is None:
+            self.vocabulary_ = self._cluster(descriptors, rng)
+            store.add(key, self.vocabulary_)
         self.n_descriptors_ = len(descriptors)
         return self
 
@@ -182,9 +197,13 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         if not images:
             raise ValueError("images is empty; a vocabulary needs at least one image.")
         seeds = rng.randint(0, 2**31 - 1, size=len(images))
-        how = {"per_image": -(-self.n_descriptors // len(images)), **self._how()}
-        sample, lookup = partial(sampled_descriptors, **how), partial(stored_sample, **how)
-        found = self._run(sample, list(zip(images, seeds)), images, "Describing images", lookup)
+        per_image, how, name = -(-self.n_descriptors // len(images)), self._how(), "Describing images"
+        if self.cache is None:
+            found = self._run(name, images, lambda k, _: (sampled, images[k], how, seeds[k], per_image))
+        else:
+            store = SampleStore(self.cache, per_image)
+            points = lambda k, digest: (key_of("points", digest, how), int(seeds[k]))  # noqa: E731
+            found = self._run(name, images, lambda k, _: (described, images[k], how), store, points)
         found = [descriptors for descriptors in found if descriptors is not None]
         descriptors = np.concatenate(found) if found else np.empty((0, 1), dtype=np.float32)
         if len(descriptors) < self.n_words:
@@ -220,6 +239,11 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "vocabulary_")
         images = list(images)
-        how = {"vocabulary_digest": digest_of(self.vocabulary_), **self._how()}
-        word, lookup = partial(word_image, vocabulary=self.vocabulary_, **how), partial(stored_words, **how)
-        return self._run(word, images, images, "Finding words", lookup)
+        how, vocabulary = self._how(), digest_of(self.vocabulary_)
+        return self._run(
+            "Finding words",
+            images,
+            lambda k, digest: (word_image, images[k], how, self.vocabulary_, digest),
+            None if self.cache is None else words_in(self.cache),
+            lambda k, digest: key_of("words", digest, how, vocabulary),
+        )

@@ -8,79 +8,97 @@ from __future__ import annotations
 import numpy as np
 
 from lupi.boxes.geometry import WordImage
+from lupi.engine.identity import code_digest, digest_of
+from lupi.engine.store import FolderStore
 from lupi.images.descriptors import Points, describe
 from lupi.images.images import read_image, source_digest
-from lupi.images.store import Store, digest_of
-
-# Part of every key: results of an older way of computing must not be taken for new ones.
-_POINTS_FORMAT = "points 2"
-_WORDS_FORMAT = "words 2"
 
 # Rows that are compared with all words at once: their distances stay in the processor's cache.
 _BLOCK = 256
 
 
-def _points_key(digest, how):
-    return digest_of(_POINTS_FORMAT, digest, how["detector"], how["options"], how["version"])
-
-
-def stored_points(source, *, digest=None, **how) -> Points | None:
-    """Described points of a source if the store has them, else None.
+def key_of(what, digest, how, *more) -> str:
+    """Key of what is computed from one source.
 
     Parameters
     ----------
-    source : path, ndarray or other source
-        The image.
-    digest : str or None, default=None
-        Name of its content, if it is known.
-    **how : object
-        ``detector``, ``options``, ``version`` (what the result depends on) and ``folder`` (of the store; None for no store).
-
-    Returns
-    -------
-    Points or None
+    what : str
+        "points" or "words".
+    digest : str
+        Name of the source's content.
+    how : dict
+        ``detector``, ``options`` and ``version``: what the result depends on; ``folder``: where it is kept, or None.
+    *more : object
+        What else it depends on.
     """
-    if how["folder"] is None:
-        return None
-    digest = source_digest(source) if digest is None else digest
-    stored = Store(how["folder"]).load_arrays(_points_key(digest, how))
-    if stored is None or set(stored) != {"rows", "cols", "descriptors", "shape"}:
-        return None
-    shape = tuple(stored.pop("shape").tolist())
-    return Points(**stored, shape=shape)
+    return digest_of(what, code_digest("images"), digest, how["detector"], how["options"], how["version"], *more)
 
 
-def cached_points(source, *, digest=None, **how) -> Points:
-    """Described points of a source, from the store if it has them, else computed and stored; see :func:`stored_points`."""
-    if how["folder"] is None:
-        return describe(read_image(source), how["detector"], **how["options"])
-    digest = source_digest(source) if digest is None else digest
-    points = stored_points(source, digest=digest, **how)
-    if points is None:
-        points = describe(read_image(source), how["detector"], **how["options"])
-        arrays = points._replace(shape=np.array(points.shape))._asdict()
-        Store(how["folder"]).save_arrays(_points_key(digest, how), **arrays)
-    return points
+def points_in(folder) -> FolderStore:
+    """The store of described points."""
+    return FolderStore(
+        folder,
+        lambda points: points._replace(shape=np.array(points.shape))._asdict(),
+        lambda arrays: Points(**{**arrays, "shape": tuple(arrays["shape"].tolist())}),
+    )
 
 
-def sampled_descriptors(item, *, per_image, **how) -> np.ndarray:
-    """At most `per_image` descriptors of a pair (source, seed); the seed is the item's own, so the order of work is free."""
-    source, seed = item
-    return _sample(cached_points(source, **how), seed, per_image)
+def words_in(folder) -> FolderStore:
+    """The store of word images."""
+    return FolderStore(
+        folder,
+        lambda x: {"points": np.array([x.rows, x.cols, x.words], dtype=np.int32), "shape": np.array(x.shape)},
+        lambda arrays: WordImage(*arrays["points"], tuple(arrays["shape"].tolist())),
+    )
 
 
-def stored_sample(item, *, per_image, **how) -> np.ndarray | None:
-    """As :func:`sampled_descriptors` if the store has the points, else None."""
-    source, seed = item
-    points = stored_points(source, **how)
-    return None if points is None else _sample(points, seed, per_image)
+class SampleStore:
+    """The store of described points, seen through a sample of each; a key is the key of the points and a seed."""
+
+    in_workers = True
+
+    def __init__(self, folder, per_image):
+        self._points, self._per_image = points_in(folder), per_image
+
+    def add(self, key, points):
+        """Keep all points."""
+        self._points.add(key[0], points)
+
+    def get(self, key):
+        """Descriptors of a sample, or None."""
+        points = self._points.get(key[0])
+        return None if points is None else sample_of(points, key[1], self._per_image)
 
 
-def _sample(points, seed, per_image):
+def sample_of(points, seed, per_image) -> np.ndarray:
+    """At most `per_image` descriptors; the seed is the image's own, so the order of work is free."""
     n = len(points.rows)
     if n <= per_image:
         return points.descriptors
     return points.descriptors[np.sort(np.random.RandomState(seed).choice(n, per_image, replace=False))]
+
+
+def described(source, how) -> Points:
+    """Described points of a source, computed."""
+    return describe(read_image(source), how["detector"], **how["options"])
+
+
+def sampled(source, how, seed, per_image) -> np.ndarray:
+    """A sample of the described points of a source, computed."""
+    return sample_of(described(source, how), seed, per_image)
+
+
+def cached_points(source, how, digest=None) -> Points:
+    """Described points of a source, from the store if there is one that has them, else computed and stored."""
+    if how["folder"] is None:
+        return described(source, how)
+    store = points_in(how["folder"])
+    key = key_of("points", digest or source_digest(source), how)
+    points = store.get(key)
+    if points is None:
+        points = described(source, how)
+        store.add(key, points)
+    return points
 
 
 def nearest(descriptors, vocabulary) -> np.ndarray:
@@ -106,31 +124,7 @@ def nearest(descriptors, vocabulary) -> np.ndarray:
     return words
 
 
-def _words_key(digest, vocabulary_digest, how):
-    return digest_of(_WORDS_FORMAT, digest, how["detector"], how["options"], how["version"], vocabulary_digest)
-
-
-def stored_words(source, *, vocabulary_digest, digest=None, **how) -> WordImage | None:
-    """Word image of a source if the store has it, else None."""
-    if how["folder"] is None:
-        return None
-    digest = source_digest(source) if digest is None else digest
-    stored = Store(how["folder"]).load_arrays(_words_key(digest, vocabulary_digest, how))
-    if stored is None or set(stored) != {"points", "shape"}:
-        return None
-    return WordImage(*stored["points"], tuple(stored["shape"].tolist()))
-
-
-def word_image(source, *, vocabulary, vocabulary_digest, **how) -> WordImage:
-    """Word image of a source, from the store if it has it, else computed and stored."""
-    digest = None if how["folder"] is None else source_digest(source)
-    found = stored_words(source, vocabulary_digest=vocabulary_digest, digest=digest, **how)
-    if found is not None:
-        return found
-    points = cached_points(source, digest=digest, **how)
-    words = nearest(points.descriptors, vocabulary)
-    if digest is not None:
-        table = np.array([points.rows, points.cols, words], dtype=np.int32)
-        key = _words_key(digest, vocabulary_digest, how)
-        Store(how["folder"]).save_arrays(key, points=table, shape=np.array(points.shape))
-    return WordImage(points.rows, points.cols, words, points.shape)
+def word_image(source, how, vocabulary, digest=None) -> WordImage:
+    """Word image of a source: its points (see :func:`cached_points`), each with the nearest word."""
+    points = cached_points(source, how, digest)
+    return WordImage(points.rows, points.cols, nearest(points.descriptors, vocabulary), points.shape)

@@ -15,7 +15,7 @@ from lupi.images.extraction import cached_points
 def _fisher_row(source, how, projection, mixture):
     from skimage.feature import fisher_vector
 
-    points = cached_points(source, **how)
+    points = cached_points(source, how)
     size = 2 * mixture.n_components * projection.n_components_ + mixture.n_components
     if not len(points.rows):
         return np.zeros(size)
@@ -130,11 +130,9 @@ class FisherVectors(BagOfVisualWords):
         ndarray of shape (n_images, n_words * (2 * n_components + 1))
             A row of NaN for an image that cannot be read, if ``on_error="skip"``: "not available", where it is privileged.
         """
-        from functools import partial
-
         check_is_fitted(self, "mixture_")
         images = list(images)
-        row = partial(_fisher_row, how=self._how(), projection=self.projection_, mixture=self.mixture_)
-        found = self._run(row, images, images, "Fisher vectors")
+        shared = (self._how(), self.projection_, self.mixture_)
+        found = self._run("Fisher vectors", images, lambda k, _: (_fisher_row, images[k], *shared))
         size = self.n_words * (2 * self.projection_.n_components_ + 1)
         return np.array([np.full(size, np.nan) if v is None else v for v in found])

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lupi.engine.identity import digest_of
 from lupi.images.images import ImageReadError, read_image, source_digest, source_name
-from lupi.images.store import digest_of
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 import warnings
 from pathlib import Path
 
@@ -42,7 +41,7 @@ def guarded(command, **options):
 def fit_command(data, layout, output, privileged, search, validation, parameters):
     """Train and save."""
     found = load_localization(data, layout)
-    localizer = Localizer(verbose=sys.stderr.isatty(), **parameters)
+    localizer = Localizer(verbose=True, **parameters)
     known = found.privileged if METHODS[parameters["method"]].uses_privileged and privileged != "none" else None
     if known is not None and privileged != "both":
         known = {name: value for name, value in known.items() if name == privileged} or None
@@ -64,7 +63,7 @@ def fit_command(data, layout, output, privileged, search, validation, parameters
             grid=paper_grid(parameters["method"], search),
             store=Path(parameters["cache"]) / "search",
             n_jobs=parameters["n_jobs"],
-            verbose=sys.stderr.isatty(),
+            verbose=True,
         )
         best = max(table, key=lambda row: row["mean_overlap"])
         chosen = ", ".join(f"{name}={value:.4g}" for name, value in best["params"].items())
@@ -89,7 +88,7 @@ def _load(path, settings):
     if not isinstance(localizer, Localizer):
         raise ValueError(f"{path} holds a {type(localizer).__name__}, not a model of `lupi localize fit`.")
     check_is_fitted(localizer, "model_")
-    localizer.bag_.set_params(**settings, verbose=sys.stderr.isatty())
+    localizer.bag_.set_params(**settings, verbose=True)
     return localizer
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lupi.images.parallel import run_all
-from lupi.images.store import Store, digest_of
+from lupi.engine.files import strict_json
+from lupi.engine.identity import digest_of, fingerprint
+from lupi.engine.progress import progress
+from lupi.engine.store import RunStore
+from lupi.engine.units import run_units
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.methods import METHODS
 
@@ -83,45 +86,38 @@ def search_parameters(
     words = chosen.training_words(images, boxes, privileged, vocabulary_images)
     held_out = list(zip(chosen.bag_.transform(validation[0]), validation[1]))
     held_out = [(x, y) for x, y in held_out if x is not None]
-    # Without a fixed seed two runs differ, and a stored cell of one would not belong to the other.
-    folder = store if isinstance(localizer.random_state, (int, np.integer)) else None
-    key = _data_digest(words, held_out) if folder is not None else ""
     cells = [dict(zip(grid, values)) for values in product(*grid.values())]
     plain = clone(localizer)
-    outcomes = run_all(
-        partial(_try_cell, localizer=plain, words=words, held_out=held_out, folder=folder, data_key=key),
-        cells,
-        n_jobs=n_jobs,
-        description="Trying parameters",
-        verbose=verbose,
-    )
-    table = [outcome.value for outcome in outcomes]
+    options = {name: plain.get_params(deep=False)[name] for name in METHODS[plain.method].parameters}
+    keys = [strict_json({**options, **cell}, sort_keys=True, default=str) for cell in cells]
+    work = [(key, _try_cell, cell, plain, words, held_out) for key, cell in zip(keys, cells)]
+    # Without a fixed seed two runs differ, and a stored cell of one would not belong to the other.
+    kept = store is not None and isinstance(localizer.random_state, (int, np.integer))
+    identity = fingerprint(data=_data_digest(words, held_out), method=plain.method, grid_step=plain.grid_step)
+    with (
+        RunStore(Path(store) / f"{identity[:16]}.sqlite" if kept else None, identity) as opened,
+        progress("Trying parameters", verbose) as report,
+    ):
+        found = run_units(work, opened, n_jobs=n_jobs, on_progress=report)
+    table = [{"params": cell, **found[key]} for key, cell in zip(keys, cells)]
     best = max(table, key=lambda row: row["mean_overlap"])
     chosen.set_params(**best["params"]).fit_words(words)
     return chosen, table
 
 
-def _try_cell(params, *, localizer, words, held_out, folder, data_key):
-    store = Store(folder)
-    options = {name: localizer.get_params(deep=False)[name] for name in METHODS[localizer.method].parameters}
-    key = digest_of("cell 1", data_key, localizer.method, localizer.grid_step, {**options, **params})
-    row = store.load_json(key)
-    if row is None:
-        candidate = clone(localizer).set_params(**params)
-        with warnings.catch_warnings():
-            # The gap in the table tells the same.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            candidate.fit_words(words)
-        found = candidate.model_.predict([x for x, _ in held_out])
-        result = evaluate_boxes([y for _, y in held_out], found)
-        row = {
-            "params": params,
-            "mean_overlap": result["mean_overlap"],
-            "detection_rate": result["detection_rate"],
-            "dual_gap": float(candidate.model_.dual_gap_),
-        }
-        store.save_json(key, row)
-    return row
+def _try_cell(params, localizer, words, held_out):
+    candidate = clone(localizer).set_params(**params)
+    with warnings.catch_warnings():
+        # The gap in the table tells the same.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        candidate.fit_words(words)
+    found = candidate.model_.predict([x for x, _ in held_out])
+    result = evaluate_boxes([y for _, y in held_out], found)
+    return {
+        "mean_overlap": result["mean_overlap"],
+        "detection_rate": result["detection_rate"],
+        "dual_gap": float(candidate.model_.dual_gap_),
+    }
 
 
 def _data_digest(words, held_out):

@@ -5,7 +5,6 @@ CUB-200-2011, its random draws, arms with right and wrong privileged information
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,11 +13,12 @@ import numpy as np
 from lupi.comparison.protocol import derived_seed, others_rows
 from lupi.comparison.statistics import mean_and_error, paired
 from lupi.datasets import load_cub
-from lupi.datasets._files import data_folder
-from lupi.engine.store import data_digest
+from lupi.datasets.files import data_folder
+from lupi.engine.identity import digest_of
+from lupi.engine.store import RunStore
+from lupi.engine.units import measured, run_units
 from lupi.images.images import read_mask
 from lupi.localize.evaluation import evaluate_boxes
-from lupi.reproduce._units import finish
 
 FOLDER = "cub_200_2011"
 MEAN_BOX = "mean box"
@@ -87,7 +87,7 @@ def birds_digest(birds):
     """Identity of the annotations and of the file names; pixels are part of the features' own keys."""
     names = np.array([Path(image).name for image in birds.images])
     boxes = np.array([tuple(box) for box in birds.boxes], dtype=float)
-    return data_digest(names, boxes, birds.labels, birds.attributes, birds.train)
+    return digest_of(names, boxes, birds.labels, birds.attributes, birds.train)
 
 
 def of_classes(labels, classes):
@@ -181,7 +181,7 @@ def vocabulary_images(birds, draw):
     return pick(birds.images, np.concatenate([draw.train, draw.validation]))
 
 
-def run_units(birds, draws, arms, localizer, run_arm, *, store, identity, n_jobs=1, on_progress=None):
+def run_arms(birds, draws, arms, localizer, run_arm, *, store, identity, n_jobs=1, on_progress=None):
     """Every arm on every draw.
 
     Parameters
@@ -194,42 +194,41 @@ def run_units(birds, draws, arms, localizer, run_arm, *, store, identity, n_jobs
         From a seed to the unfitted localizer, whose cache every unit uses.
     run_arm : callable
         From (birds, draw, arm, seed, localizer) to the unit's result.
-    store, identity, n_jobs, on_progress
-        As in :func:`~lupi.reproduce._units.finish`.
+    store : path-like or None
+        The SQLite file of finished units.
+    identity : str
+        A :func:`~lupi.engine.identity.fingerprint`: a store of another protocol, of other data or of other code is refused.
+    n_jobs, on_progress
+        As in :func:`~lupi.engine.units.run_units`.
 
     Returns
     -------
     dict of (int, int, str) to dict
         Results for each size, seed and arm.
     """
+    if len({seed for _, seed in draws}) < 2:
+        raise ValueError("--splits must be at least 2: one draw has no standard error.")
+    words = [
+        (f"words/{n}/{seed}", measured, prepare_words, birds, draw, localizer(seed))
+        for (n, seed), draw in draws.items()
+    ]
+    # Several workers would describe the same images at the start; the first draw is described alone, on all cores.
+    words[0][-1].set_params(n_jobs=n_jobs)
     work = {}
     for (n, seed), draw in draws.items():
         for arm in arms:
-            unit = (
-                partial(run_arm, birds, draw, arm, seed, localizer(seed))
-                if arm.method
-                else partial(mean_box, birds, draw)
-            )
-            work[f"{n}/{seed}/{arm.name}"] = unit
-    total = len(draws) + len(work)
-
-    def words(pairs, cores):
-        return {
-            f"words/{n}/{seed}": partial(prepare_words, birds, draws[n, seed], localizer(seed).set_params(n_jobs=cores))
-            for n, seed in pairs
-        }
+            call = (run_arm, birds, draw, arm, seed, localizer(seed)) if arm.method else (mean_box, birds, draw)
+            work[n, seed, arm.name] = (f"{n}/{seed}/{arm.name}", measured, *call)
+    total = len(words) + len(work)
 
     def shifted(start):
         return None if on_progress is None else lambda done, _: on_progress(start + done, total)
 
-    # Several workers would describe the same images at the start; the first draw is described alone, on all cores.
-    if len({seed for _, seed in draws}) < 2:
-        raise ValueError("--splits must be at least 2: one draw has no standard error.")
-    first, *rest = draws
-    finish(words([first], n_jobs), store, identity, on_progress=shifted(0))
-    finish(words(rest, None), store, identity, n_jobs=n_jobs, on_progress=shifted(1))
-    found = finish(work, store, identity, n_jobs=n_jobs, on_progress=shifted(len(draws)))
-    return {(n, seed, arm.name): found[f"{n}/{seed}/{arm.name}"] for n, seed in draws for arm in arms}
+    with RunStore(store, identity) as opened:
+        run_units(words[:1], opened, on_progress=shifted(0))
+        run_units(words[1:], opened, n_jobs=n_jobs, on_progress=shifted(1))
+        found = run_units(work.values(), opened, n_jobs=n_jobs, on_progress=shifted(len(words)))
+    return {name: found[unit[0]] for name, unit in work.items()}
 
 
 def arm_summary(results, n, arms, baseline, threshold=0.5):
@@ -238,7 +237,7 @@ def arm_summary(results, n, arms, baseline, threshold=0.5):
     Parameters
     ----------
     results : dict
-        Of :func:`run_units`.
+        Of :func:`run_arms`.
     n : int
         Size of the training set.
     arms : sequence of Arm

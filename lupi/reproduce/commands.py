@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
-
-from lupi.comparison.render.terminal import progress_bar
+from lupi.engine.files import write_atomically
+from lupi.engine.progress import progress
 from lupi.reproduce import celik, feyereisl, mnist_plus, sharmanska, sharmanska_substitutes, sun, xu
 
 ENTRIES = {
@@ -33,16 +32,8 @@ def run_reproduce(name, *, data, out, splits, tasks, jobs):
     folder = Path(out) / name
     folder.mkdir(parents=True, exist_ok=True)
     options = {} if splits is None else {"n_splits": splits}
-    with progress_bar(Console(stderr=True)) as progress:
-        task = progress.add_task("fitting", total=None)
-        lines = entry.run(
-            data,
-            folder,
-            tasks=tasks,
-            n_jobs=jobs,
-            on_progress=lambda done, total: progress.update(task, completed=done, total=total),
-            **options,
-        )
+    with progress("fitting") as report:
+        lines = entry.run(data, folder, tasks=tasks, n_jobs=jobs, on_progress=report, **options)
     text = "\n".join([entry.title, *lines])
-    (folder / "result.txt").write_text(text + "\n")
+    write_atomically(folder / "result.txt", (text + "\n").encode())
     print(text)

@@ -9,8 +9,9 @@ from itertools import product
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lupi.comparison.render.figures import difference_bars, standalone
 from lupi.comparison.protocol import derived_seed
+from lupi.comparison.render.figures import difference_bars, standalone
+from lupi.engine.identity import fingerprint
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_parameters
 from lupi.reproduce._birds import (
@@ -27,7 +28,7 @@ from lupi.reproduce._birds import (
     pick,
     privileged_of,
     rows_to_test,
-    run_units,
+    run_arms,
     scored,
     training_data,
     training_pool,
@@ -35,7 +36,6 @@ from lupi.reproduce._birds import (
     without_overlaps,
 )
 from lupi.reproduce._entry import Entry, paper_table, write_result
-from lupi.reproduce._units import fingerprint
 
 # The paper trains on 14 classes of two groups after Farrell et al. (2011), without naming them. Vireos and woodpeckers (with the
 # flicker, a woodpecker) are 14 classes.
@@ -165,7 +165,7 @@ def localization_table(
     settings = SETTINGS if settings is None else settings
     draws = {(n, seed): draw(birds, n, seed) for seed in range(n_splits) for n in sizes}
     cache = None if out is None else str(out.parent / "features")
-    results = run_units(
+    results = run_arms(
         birds,
         draws,
         arms,

@@ -10,8 +10,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from lupi.comparison.comparison import compare
 from lupi.datasets import load_movie_rationales, load_tiny_imagenet_boxes
+from lupi.engine.identity import code_digest, digest_of
+from lupi.engine.store import FolderStore
 from lupi.images.images import source_digest
-from lupi.images.store import Store, digest_of
 from lupi.reproduce._entry import Entry, paper_table, write_result
 from lupi.reproduce.sharmanska import PAPER_METHODS, PRIVILEGED_RANGE
 from lupi.vision import Box, FisherVectors, read_image
@@ -130,7 +131,7 @@ class Inside:
 
     def digest(self):
         """Name of the content."""
-        return digest_of("inside 1", source_digest(self.image), [float(edge) for edge in self.box])
+        return digest_of("inside", source_digest(self.image), [float(edge) for edge in self.box])
 
     def __str__(self):
         return f"{self.image} inside {self.box}"
@@ -162,14 +163,14 @@ def box_features(pictures, folder, *, n_mixture=N_MIXTURE, fisher=FISHER, seed=0
     rows = np.sort(np.concatenate([rows[n_mixture:] for rows in by_class]))
     whole = list(pictures.images)
     inside = [Inside(image, box) for image, box in zip(pictures.images, pictures.boxes)]
-    key = digest_of("box features 1", [part.digest() for part in inside], mixture, rows, fisher)
-    store = Store(folder)
-    found = store.load_arrays(key)
+    key = digest_of("box features", code_digest(), [part.digest() for part in inside], mixture, rows, fisher)
+    store = FolderStore(folder)
+    found = store.get(key)
     if found is None:
         vectors = FisherVectors(**fisher, cache=folder, n_jobs=n_jobs)
         vectors.fit([source[i] for source in (whole, inside) for i in mixture])
         found = {name: vectors.transform([source[i] for i in rows]) for name, source in (("X", whole), ("Z", inside))}
-        store.save_arrays(key, **found)
+        store.add(key, found)
     return found["X"], pictures.labels[rows], found["Z"]
 
 

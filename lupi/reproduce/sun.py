@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lupi.comparison.protocol import derived_seed
 from lupi.comparison.statistics import mean_and_error
+from lupi.engine.identity import fingerprint
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.localizer import Localizer
 from lupi.reproduce._birds import (
@@ -27,7 +28,7 @@ from lupi.reproduce._birds import (
     pick,
     privileged_of,
     rows_to_test,
-    run_units,
+    run_arms,
     scored,
     training_data,
     training_pool,
@@ -35,7 +36,6 @@ from lupi.reproduce._birds import (
     without_overlaps,
 )
 from lupi.reproduce._entry import Entry, paper_table, write_result
-from lupi.reproduce._units import fingerprint
 
 N_TRAIN, N_VALIDATION = 50, 50
 SETTINGS = {"n_words": 200, "privileged_words": 500, "detector": "surf", "grid_step": 24, "tol": 1e-4}
@@ -165,7 +165,7 @@ def species_table(
     settings = SETTINGS if settings is None else settings
     draws = {(n_train, seed): draw(birds, n_train, seed) for seed in range(n_splits)}
     cache = None if out is None else str(out.parent / "features")
-    results = run_units(
+    results = run_arms(
         birds,
         draws,
         arms,

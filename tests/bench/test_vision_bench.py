@@ -5,7 +5,7 @@ from time import process_time
 
 from lupi.bench._cores import core_use
 from lupi.bench.vision import extraction, vocabulary
-from lupi.images.parallel import run_all
+from lupi.engine.workers import run_anywhere
 
 
 def test_quick_cases_run():
@@ -24,7 +24,7 @@ def test_time_of_workers_counts():
             pass
 
     start = process_time()
-    use = core_use(lambda: run_all(spin, [0.4, 0.4], n_jobs=2))
+    use = core_use(lambda: list(run_anywhere(spin, [(0.4,), (0.4,)], n_jobs=2)))
     # The system counts the time of ended processes in steps of 0.01 s.
     assert use.cpu_seconds >= 0.78
     # It was not this process that spun.

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from lupi.bench.interruptions import interrupted_run
 from lupi.comparison import compare
 from lupi.datasets import make_privileged
-from lupi.engine.store import RunStore, StoreMismatchError, data_digest
+from lupi.engine.store import StoreMismatchError
 
 SMALL = {"svm": {"C": [0.1, 1.0]}, "svm+": {"C": [0.1, 1.0], "lam": [1.0]}}
 QUICK = {"methods": ["svm+"], "n_splits": 4, "train_size": 30, "kernel": "linear", "inner_folds": 2, "grids": SMALL}
@@ -82,23 +82,6 @@ def test_store_of_other_data_or_protocol_is_refused(arrays, tmp_path):
     path.write_bytes(b"not a database, but long enough to be read as one" * 10)
     with pytest.raises(ValueError, match="not a run store, or is damaged"):
         compare(X, y, Z, **QUICK, store=path)
-
-
-def test_store_keeps_every_bit_and_the_first_result(tmp_path):
-    value = float(np.nextafter(0.1, 1))
-    with RunStore(tmp_path / "s", "f") as store:
-        store.add("a", {"score": value})
-        store.add("a", {"score": 0.5})
-    with RunStore(tmp_path / "s", "f") as store:
-        assert store.results() == {"a": {"score": value}}
-
-
-def test_digest_sees_values_names_and_order():
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"a": [1, 2], "b": ["x", None]})
-    digests = {data_digest(f) for f in (frame, frame.rename(columns={"a": "c"}), frame.iloc[::-1], frame[["b", "a"]])}
-    assert len(digests) == 4
-    assert data_digest(frame, None) != data_digest(None, frame)
 
 
 def test_words_gaps_groups_and_regression():

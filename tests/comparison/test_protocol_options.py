@@ -78,7 +78,7 @@ def test_validation_is_checked():
     with pytest.raises(ValueError, match="labels that `y` does not have: 7"):
         compare(X, y, Z, validation=(X, np.where(y == 1, 7, 0)))
     data = Data(X, y, Z, None, None, (X, y))
-    _, result = run_unit(Unit(20, 0, "reference"), Protocol(train_sizes=(20,)), data)
+    result = run_unit(Unit(20, 0, "reference"), Protocol(train_sizes=(20,)), data)
     assert "validation rows have no privileged features" in result["error"]
 
 
@@ -107,7 +107,7 @@ def test_the_rank_reference_takes_part_by_name_only():
     assert choose_methods(["rankreference"], "ap", 2) == ("rankreference",)
     X, y, _ = unbalanced(30, 30)
     # Privileged features that tell the class: a ranker that sees them at test time, too, makes no mistake.
-    _, result = run_unit(
+    result = run_unit(
         Unit(30, 0, "rankreference"), Protocol(train_sizes=(30,)), Data(X, y, 3.0 * y[:, None] + X[:, :1] / 9)
     )
     assert result["score"] == pytest.approx(1.0)

@@ -16,6 +16,7 @@ from lupi.comparison.methods import candidates, choose_methods
 from lupi.comparison.metrics import measure
 from lupi.comparison.protocol import derived_seed, inner_folds, others_rows, split_rows
 from lupi.comparison.units import Data, Unit, plan, run_unit
+from lupi.engine.units import measured
 from lupi.datasets import make_privileged
 from lupi.estimators.ranking_metrics import area_of_ranking, precision_of_ranking
 
@@ -148,7 +149,7 @@ def test_unit_equals_scikit_learns_grid_search(arrays):
     """An independent way to the same number: pipeline, grid search and test score of scikit-learn."""
     X, y, Z = arrays
     protocol = Protocol(metric="auc", train_sizes=(40,), kernel="rbf")
-    _, result = run_unit(Unit(40, 2, "svm"), protocol, Data(X, y, Z))
+    result = run_unit(Unit(40, 2, "svm"), protocol, Data(X, y, Z))
     trains, test = split_rows(protocol, 2, y)
     train = trains[40]
     folds = StratifiedKFold(5, shuffle=True, random_state=derived_seed(0, 2, "folds"))
@@ -192,10 +193,10 @@ def test_short_cuts_change_nothing(monkeypatch, metric, standardize):
     Z[::9] = np.nan
     protocol = Protocol(metric=metric, train_sizes=(40,), kernel="linear", standardize=standardize)
     methods = ("ranksvm", "ranktransfer", "svm+", "transfer", "distillation")
-    quick = [run_unit(Unit(40, 0, name), protocol, Data(X, y, Z))[1] for name in methods]
+    quick = [run_unit(Unit(40, 0, name), protocol, Data(X, y, Z)) for name in methods]
     monkeypatch.setattr(units, "_rotated", lambda protocol, train, test: (train, test))
     monkeypatch.setattr(units, "grid_scores", one_by_one)
-    slow = [run_unit(Unit(40, 0, name), protocol, Data(X, y, Z))[1] for name in methods]
+    slow = [run_unit(Unit(40, 0, name), protocol, Data(X, y, Z)) for name in methods]
     for a, b in zip(quick, slow):
         assert a["error"] is b["error"] is None
         assert a["params"] == b["params"]
@@ -212,7 +213,7 @@ def test_candidates_without_a_solution_do_not_stop_the_others(arrays):
     }
     for name, grid in grids.items():
         protocol = Protocol(train_sizes=(30,), kernel="linear", grids=((name, grid),))
-        _, result = run_unit(Unit(30, 0, name), protocol, Data(X, y, Z))
+        result = measured(run_unit, Unit(30, 0, name), protocol, Data(X, y, Z))
         assert result["error"] is None
         assert all(value > 0 for value in result["params"].values())
 
@@ -248,14 +249,14 @@ def test_quick_ranking_metrics_are_those_of_scikit_learn(ties):
 def test_reference_is_tested_on_privileged_columns(arrays):
     X, y, Z = arrays
     Z = np.column_stack([Z, y + 0.01 * np.arange(len(y)) / len(y)])
-    _, result = run_unit(Unit(30, 0, "reference"), Protocol(train_sizes=(30,), kernel="linear"), Data(X, y, Z))
+    result = run_unit(Unit(30, 0, "reference"), Protocol(train_sizes=(30,), kernel="linear"), Data(X, y, Z))
     assert result["score"] == pytest.approx(1.0)
 
 
 def test_failure_of_one_method_is_recorded(arrays):
     X, y, Z = arrays
     grids = (("svm+", (("C", (-1.0, -2.0)),)),)
-    _, result = run_unit(Unit(30, 0, "svm+"), Protocol(train_sizes=(30,), grids=grids), Data(X, y, Z))
+    result = run_unit(Unit(30, 0, "svm+"), Protocol(train_sizes=(30,), grids=grids), Data(X, y, Z))
     assert result["score"] is None
     assert "no candidate of the grid" in result["error"]
 

@@ -11,7 +11,7 @@ from lupi.cli import app
 from lupi.comparison import compare
 from lupi.comparison.protocol import Protocol, split_rows
 from lupi.datasets import load_awa, load_mnist_plus, load_research_table, mnist_plus
-from lupi.datasets._files import checked_file, data_folder
+from lupi.datasets.files import checked_file, data_folder
 from lupi.reproduce._entry import paper_table
 from lupi.reproduce.commands import ENTRIES
 

@@ -7,7 +7,6 @@ from vision_data import picture
 
 from lupi.images.descriptors import describe
 from lupi.images.images import source_digest, to_grey
-from lupi.images.store import Store
 from lupi.vision import ImageReadError, Inpainted, inpaint, mask_box, read_image, read_mask
 
 RGB = picture(0)[0]
@@ -114,16 +113,3 @@ def test_inpainting_keeps_the_background(tmp_path):
         inpaint(image, mask[1:])
     with pytest.raises(ValueError, match="value must be between"):
         inpaint(image, mask, 300)
-
-
-def test_a_damaged_result_counts_as_absent(tmp_path):
-    store = Store(tmp_path)
-    store.save_arrays("abcd", x=np.arange(3))
-    (file,) = tmp_path.glob("ab/*.npz")
-    assert store.load_arrays("abcd")["x"].tolist() == [0, 1, 2]
-    file.write_bytes(file.read_bytes()[:40])
-    assert store.load_arrays("abcd") is None
-    assert Store(None).load_arrays("abcd") is None
-    store.save_json("ef", 0.1 + 0.2)
-    assert store.load_json("ef") == 0.1 + 0.2
-    assert not list(tmp_path.rglob("*.part"))

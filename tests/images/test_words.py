@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 from vision_data import pictures
 
+from lupi.engine import workers
 from lupi.images import extraction as module
-from lupi.images import parallel
 from lupi.images.descriptors import dense_scale, describe
 from lupi.vision import (
     BagOfVisualWords,
@@ -33,7 +33,7 @@ def test_words_are_the_nearest_centres(detector):
     words = bag.transform(IMAGES)
     how = bag._how()
     for image, found in zip(IMAGES, words):
-        points = module.cached_points(image, **how)
+        points = module.cached_points(image, how)
         distances = ((points.descriptors[:, None, :] - bag.vocabulary_[None]) ** 2).sum(axis=2)
         np.testing.assert_array_equal(found.words, distances.argmin(axis=1))
         assert found.shape == image.shape[:2]
@@ -100,13 +100,13 @@ def test_workers_start_only_for_what_is_missing(tmp_path, monkeypatch):
     first = bag.transform(IMAGES[:3])
     asked = []
 
-    class Counted(parallel.Parallel):
+    class Counted(workers.Parallel):
         def __call__(self, jobs):
             jobs = list(jobs)
             asked.append((self.n_jobs, len(jobs)))
             return super().__call__(jobs)
 
-    monkeypatch.setattr(parallel, "Parallel", Counted)
+    monkeypatch.setattr(workers, "Parallel", Counted)
     BagOfVisualWords(**options, n_jobs=2).fit(IMAGES[:3])
     assert all(map(same, bag.transform(IMAGES[:3]), first))
     assert asked == []
@@ -139,7 +139,7 @@ def test_words_of_the_painted_object_differ_inside_only():
         np.testing.assert_array_equal(a.rows, b.rows)
         depth = np.min([a.rows - box.top, box.bottom - 1 - a.rows, a.cols - box.left, box.right - 1 - a.cols], axis=0)
         np.testing.assert_array_equal(a.words[depth < -reach], b.words[depth < -reach])
-        descriptors = [module.cached_points(x, **bag._how()).descriptors for x in (source.image, source)]
+        descriptors = [module.cached_points(x, bag._how()).descriptors for x in (source.image, source)]
         assert (descriptors[0] != descriptors[1])[depth >= 0].any(axis=1).all()
         # Where a descriptor sees nothing but paint it is zero: one word, and not the word of the stripes that were there.
         paint = depth >= reach

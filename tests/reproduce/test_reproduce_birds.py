@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from lupi.reproduce._units import fingerprint, finish
 from PIL import Image
 from typer.testing import CliRunner
 from vision_data import picture
@@ -23,7 +24,6 @@ from lupi.localize import Localizer, evaluate_boxes, search_parameters
 from lupi.reproduce import feyereisl, sun
 from lupi.reproduce._birds import Arm, Draw, class_differences, privileged_of
 from lupi.reproduce._entry import paper_table
-from lupi.reproduce._units import fingerprint, finish
 from lupi.vision import read_mask
 
 SPECIES = [f"{row['class']}.{row['name']}" for row in paper_table("sun_2018_table2")]

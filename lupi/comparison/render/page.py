@@ -30,7 +30,9 @@ def render(summary):
     environment.filters["points"] = lambda value: f"{100 * value:.2f}"
     environment.filters["signed"] = lambda value: f"{100 * value:+.2f}"
     environment.filters["p"] = lambda value: "< 0.001" if value < 0.001 else f"{value:.3f}"
-    template = environment.from_string(files("lupi.comparison.render").joinpath("templates/report.html").read_text("utf-8"))
+    template = environment.from_string(
+        files("lupi.comparison.render").joinpath("templates/report.html").read_text("utf-8")
+    )
     size = summary["sizes"][-1]
     return template.render(
         s=summary,

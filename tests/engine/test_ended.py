@@ -1,0 +1,57 @@
+"""`lupi compare --jobs 2`, ended by SIGTERM or `kill -9`: nobody is left, nothing is lost."""
+
+import json
+import signal
+import sqlite3
+from contextlib import closing
+
+import pytest
+from processes import descendants, is_alive, start, wait_until
+
+from lupi.datasets import make_privileged
+
+pytest.importorskip("pandas")
+pytest.importorskip("jinja2")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ended") / "table.csv"
+    make_privileged(120, 4, 2, random_state=0, as_frame=True).frame.to_csv(path, index=False)
+    return path
+
+
+def command(table, out, splits):
+    options = "--target target --privileged z* --methods transfer --train-size 40 --kernel linear --jobs 2".split()
+    return ["compare", table, *options, "--splits", splits, "--out", out]
+
+
+def stored(out):
+    files = list((out / "units").glob("*.sqlite"))
+    if not files:
+        return {}
+    with closing(sqlite3.connect(f"file:{files[0]}?mode=ro", uri=True, timeout=30)) as connection:
+        try:
+            return dict(connection.execute("SELECT unit, result FROM units"))
+        except sqlite3.OperationalError:  # the tables are about to be made
+            return {}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_the_command(number, table, tmp_path):
+    process = start(*command(table, tmp_path, splits=500))
+    wait_until(lambda: stored(tmp_path) or process.poll() is not None, "the command stored nothing")
+    assert process.poll() is None
+    family = descendants(process.pid)
+    assert len(family) >= 2
+    process.send_signal(number)
+    wait_until(lambda: process.poll() is not None and not any(map(is_alive, family)), f"left behind: {family}", 5)
+    assert process.returncode == {signal.SIGTERM: 128 + signal.SIGTERM, signal.SIGKILL: -signal.SIGKILL}[number]
+    kept = stored(tmp_path)
+    n_splits = len(kept) // 3 + 2
+    assert start(*command(table, tmp_path, n_splits)).wait() == 0
+    now = stored(tmp_path)
+    # To the last character: a unit that ran again would have taken another time.
+    assert {unit: now[unit] for unit in kept} == kept
+    assert len(now) >= 3 * n_splits
+    assert json.loads((tmp_path / "results.json").read_text())["protocol"]["n_splits"] == n_splits
