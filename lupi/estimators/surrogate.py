@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lupi.estimators.surrogate_input import check_surrogate_input, missingness_warning
 from lupi.estimators.surrogate_students import AveragedStudent, Standardizer
 from lupi.estimators.surrogate_teachers import fitted_lesson, make_candidates, ridge_lesson
-from lupi.estimators.surrogate_wrapped import LOGIT_LIMIT, WrappedStudent, centred_logits
+from lupi.estimators.surrogate_wrapped import LOGIT_LIMIT, WrappedStudent
 from lupi.problems.surrogate import Calibration, calibrate, calibrate_values, spread
 
 # Final slope, relative to the spread of the target, below which the output is only an order.
@@ -113,10 +113,11 @@ class _Surrogate(MetaEstimatorMixin, BaseEstimator):
         groups = None if data.groups is None else data.groups[data.taught]
         targets = self._targets(y)
         several = y if targets.shape[1] > 1 else None
-        candidates = make_candidates(self.scales, data.space_names)
+        kernels = ("linear",) if several is None or self.teacher is not None else ("linear", "rbf")
+        candidates = make_candidates(self.scales, data.space_names, kernels)
         if self.teacher is None:
             lesson = ridge_lesson(
-                candidates, spaces, A, data.taught, data.unlabelled, targets, weight, groups, labels=several
+                candidates, spaces, A, data.taught, data.unlabelled, targets, weight, groups, several, self.random_state
             )
         else:
             labels = y if self._is_classification else None
@@ -124,7 +125,7 @@ class _Surrogate(MetaEstimatorMixin, BaseEstimator):
                 self.teacher, candidates, spaces, A, data.taught, data.unlabelled, targets, weight, groups, labels,
                 self.n_jobs, self.random_state,
             )  # fmt: skip
-        self.teacher_weights_ = lesson.weights
+        self.teacher_weights_ = lesson.weights.reshape(len(kernels), -1).sum(axis=0)
         calibration = self._calibrate(lesson.known, y, weight)
         self.teacher_slope_ = calibration.slope
         if calibration.slope == 0.0:
@@ -211,8 +212,9 @@ class SurrogateClassifier(ClassifierMixin, _Surrogate):
         return calibrate(scores, y, weight)
 
     def _surrogate(self, calibration, scores):
+        """Clipped logits of two classes, probabilities of several."""
         logits = calibration.logits(scores)
-        return np.clip(logits, -LOGIT_LIMIT, LOGIT_LIMIT) if logits.shape[1] == 1 else centred_logits(logits)
+        return np.clip(logits, -LOGIT_LIMIT, LOGIT_LIMIT) if logits.shape[1] == 1 else softmax(logits, axis=1)
 
     def _target_spread(self, y, weight):
         return 1.0

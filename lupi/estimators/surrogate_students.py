@@ -18,6 +18,8 @@ from lupi.problems.surrogate.ridge import GRID
 CLIP = 5.0
 # Rows up to which the RBF ridge is exact; above, it uses this many landmarks.
 EXACT_ROWS, LANDMARKS = 1500, 500
+# Penalties of a kernel whose diagonal is 1, relative to the number of rows.
+KERNEL_GRID = GRID / 100
 
 
 class Standardizer(BaseEstimator):
@@ -93,37 +95,54 @@ def _correlations(A, targets, weight):
     return np.sqrt(np.minimum(squared, 1.0).mean(axis=1))
 
 
+class RbfRidge(BaseEstimator):
+    """Ridge in the space of the RBF kernel; above 1500 rows on 500 landmarks (Nystroem), so that time is linear in n."""
+
+    def __init__(self, gamma, random_state=None):
+        self.gamma = gamma
+        self.random_state = random_state
+
+    def solve(self, A, targets, weight, groups, by):
+        """Fit with the penalty of the best left-out predictions; gives the whole RidgeFit."""
+        if A.shape[0] <= EXACT_ROWS:
+            self.landmarks_, self.map_ = A, None
+            path = KernelPath(rbf_kernel(A, gamma=self.gamma), weight)
+        else:
+            chosen = check_random_state(self.random_state).choice(A.shape[0], LANDMARKS, replace=False)
+            self.landmarks_ = A[np.sort(chosen)]
+            values, vectors = np.linalg.eigh(rbf_kernel(self.landmarks_, gamma=self.gamma))
+            kept = values > 1e-8 * values[-1]
+            self.map_ = vectors[:, kept] / np.sqrt(values[kept])
+            path = RidgePath(self._features(A), weight)
+        fit = choose_penalty(path, targets, groups, by, grid=KERNEL_GRID)
+        self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
+        return fit
+
+    def _features(self, A):
+        kernel = rbf_kernel(A, self.landmarks_, gamma=self.gamma)
+        return kernel if self.map_ is None else kernel @ self.map_
+
+    def predict(self, A):
+        """Values of shape (n, k)."""
+        return self._features(A) @ self.coef_ + self.intercept_
+
+
 class RbfMember(BaseEstimator):
-    """Ridge in the space of the RBF kernel with gamma = 1 / p; above 1500 rows on 500 landmarks (Nystroem)."""
+    """RBF ridge with gamma = 1 / p."""
 
     def __init__(self, random_state=None):
         self.random_state = random_state
 
     def fit(self, A, targets, weight, groups):
         """Penalty by the largest leave-one-out correlation."""
-        self.gamma_ = 1.0 / A.shape[1]
-        if A.shape[0] <= EXACT_ROWS:
-            self.landmarks_, self.map_ = A, None
-            path = KernelPath(rbf_kernel(A, gamma=self.gamma_), weight)
-        else:
-            chosen = check_random_state(self.random_state).choice(A.shape[0], LANDMARKS, replace=False)
-            self.landmarks_ = A[np.sort(chosen)]
-            values, vectors = np.linalg.eigh(rbf_kernel(self.landmarks_, gamma=self.gamma_))
-            kept = values > 1e-8 * values[-1]
-            self.map_ = vectors[:, kept] / np.sqrt(values[kept])
-            path = RidgePath(self._features(A), weight)
-        fit = choose_penalty(path, targets, groups, "correlation", grid=GRID / 100)
-        self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
+        self.ridge_ = RbfRidge(1.0 / A.shape[1], self.random_state)
+        fit = self.ridge_.solve(A, targets, weight, groups, "correlation")
         self.left_out_, self.spread_ = fit.left_out, fit.spread
         return self
 
-    def _features(self, A):
-        kernel = rbf_kernel(A, self.landmarks_, gamma=self.gamma_)
-        return kernel if self.map_ is None else kernel @ self.map_
-
     def predict(self, A):
         """Values of shape (n, k)."""
-        return self._features(A) @ self.coef_ + self.intercept_
+        return self.ridge_.predict(A)
 
 
 class ForestMember(BaseEstimator):

@@ -6,9 +6,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
 
+from lupi.estimators.surrogate_students import RbfRidge
 from lupi.estimators.surrogate_wrapped import WrappedStudent
 from lupi.problems.surrogate import calibrate, fit_ridge, gaussian_weights, likelihood_weights, log_loss
-from lupi.problems.surrogate.ridge import squared_error
+from lupi.problems.surrogate.ridge import BLOCK, squared_error
 
 X_ALONE = "X alone"
 # With several privileged spaces, each of them in turn leads and the others count this much.
@@ -17,11 +18,12 @@ OTHER_SPACES = (0.0, 0.3)
 
 @dataclass(frozen=True)
 class Candidate:
-    """What one teacher sees: every privileged space and X, each times a scale (0: not at all)."""
+    """What one teacher sees: every privileged space and X, each times a scale (0: not at all), in a kernel."""
 
     name: str
     space_scales: tuple
     x_scale: float
+    kernel: str = "linear"
 
 
 @dataclass
@@ -50,8 +52,8 @@ class Lesson:
     column_evidence: np.ndarray | None = None
 
 
-def make_candidates(scales, names):
-    """The teachers to be averaged: [Z, cX] for every scale c, and X alone.
+def make_candidates(scales, names, kernels=("linear",)):
+    """The teachers to be averaged: [Z, cX] for every scale c, and X alone, in every kernel.
 
     With several spaces: all of them together, and each with the others at a smaller scale.
 
@@ -66,10 +68,9 @@ def make_candidates(scales, names):
         for other in OTHER_SPACES:
             label = str(names[j]) if other == 0 else f"{names[j]} + {other:g} others"
             mixes.append((label, tuple(1.0 if i == j else other for i in range(m))))
-    found = [
-        Candidate(label if c == 0 else f"{label} + {c:g} X", mix, float(c)) for label, mix in mixes for c in scales
-    ]
-    return [*found, Candidate(X_ALONE, (0.0,) * m, 1.0)]
+    found = [(label if c == 0 else f"{label} + {c:g} X", mix, float(c)) for label, mix in mixes for c in scales]
+    found.append((X_ALONE, (0.0,) * m, 1.0))
+    return [Candidate(*what, kernel) for kernel in kernels for what in found]
 
 
 def _table(candidate, spaces, A):
@@ -80,7 +81,7 @@ def _table(candidate, spaces, A):
     return np.hstack(parts)
 
 
-def ridge_lesson(candidates, spaces, A, known, unknown, targets, weight, groups, labels=None):
+def ridge_lesson(candidates, spaces, A, known, unknown, targets, weight, groups, labels=None, random_state=None):
     """Averaged ridge teachers, in closed form.
 
     Parameters
@@ -105,10 +106,18 @@ def ridge_lesson(candidates, spaces, A, known, unknown, targets, weight, groups,
     """
     fits, losses, others = [], [], []
     for candidate in candidates:
-        fit = fit_ridge(_table(candidate, [z[known] for z in spaces], A[known]), targets, weight, groups)
+        table = _table(candidate, [z[known] for z in spaces], A[known])
+        if candidate.kernel == "linear":
+            fit = fit_ridge(table, targets, weight, groups)
+            others.append(_predict_blocks(fit, candidate, spaces, A, unknown))
+        else:
+            member = RbfRidge(_gamma(candidate, spaces, A), random_state)
+            fit = member.solve(table, targets, weight, groups, "error")
+            blocks = (unknown[start : start + BLOCK] for start in range(0, len(unknown), BLOCK))
+            parts = [member.predict(_table(candidate, [z[rows] for z in spaces], A[rows])) for rows in blocks]
+            others.append(np.vstack([np.empty((0, targets.shape[1])), *parts]))
         fits.append(fit)
         losses.append(_loss(fit.left_out, targets, weight, labels))
-        others.append(_predict_blocks(fit, candidate, spaces, A, unknown))
     weights = _weights(np.array(losses), weight.sum(), labels)
     return Lesson(
         candidates,
@@ -118,6 +127,12 @@ def ridge_lesson(candidates, spaces, A, known, unknown, targets, weight, groups,
         unknown=np.tensordot(weights, others, axes=1),
         degrees_of_freedom=float(weights @ [fit.degrees_of_freedom for fit in fits]),
     )
+
+
+def _gamma(candidate, spaces, A):
+    """One over the number of columns, each counted with its squared scale."""
+    columns = [space.shape[1] for space in spaces] + [A.shape[1]]
+    return 1.0 / np.dot(np.square([*candidate.space_scales, candidate.x_scale]), columns)
 
 
 def _loss(scores, targets, weight, labels):
