@@ -1,5 +1,7 @@
 """Surrogate learning: a student that learns, from X, the less noisy score of a teacher who sees privileged features."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, _fit_context
@@ -10,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lupi.estimators.surrogate_input import check_surrogate_input, missingness_warning
 from lupi.estimators.surrogate_students import AveragedStudent, Standardizer
 from lupi.estimators.surrogate_teachers import fitted_lesson, make_candidates, ridge_lesson
-from lupi.estimators.surrogate_wrapped import LOGIT_LIMIT, WrappedStudent
-from lupi.problems.surrogate import Calibration, calibrate, calibrate_values, spread
+from lupi.estimators.surrogate_wrapped import LOGIT_LIMIT, WrappedStudent, class_shares
+from lupi.problems.surrogate import calibrate, calibrate_values, mean_calibration, one_hot, spread
 
 # Final slope, relative to the spread of the target, below which the output is only an order.
 SMALLEST_SLOPE = 1e-3
@@ -94,10 +96,10 @@ class _Surrogate(MetaEstimatorMixin, BaseEstimator):
         self._plain = self._fit_student(data, A, scaler, data.labelled, targets, labels=data.y[data.labelled])
         lesson = self._teach(data, A) if data.can_teach else None
         self._student = self._plain
-        self._plain_share, honest = 1.0, self._plain.left_out_ / self._plain.spread_
+        self._plain_share = 1.0
         if lesson is not None:
-            honest = self._learn(data, A, scaler, lesson, honest)
-        self._set_output(honest, data.y[data.labelled], data.weight[data.labelled])
+            self._learn(data, A, scaler, lesson)
+        self._output = self._calibrated_output(data, A, lesson)
         for student in (self._student, self._plain):
             vars(student).pop("left_out_", None)
         return self
@@ -132,22 +134,47 @@ class _Surrogate(MetaEstimatorMixin, BaseEstimator):
             return None
         return self._surrogate(calibration, np.vstack([lesson.known, lesson.unknown]))
 
-    def _learn(self, data, A, scaler, surrogate, honest_plain):
-        """Steps 5 and 6: the student of the surrogate, averaged with the plain one."""
-        rows = np.concatenate([data.taught, data.unlabelled])
+    def _learn(self, data, A, scaler, surrogate):
+        """Steps 5 and 6: the student of the surrogate, and its share beside the plain one."""
+        rows = data.with_surrogate
         self.surrogate_ = np.full((data.n_rows, surrogate.shape[1]), np.nan)
         self.surrogate_[data.kept[rows]] = surrogate
         self.surrogate_ = self.surrogate_[:, 0] if surrogate.shape[1] == 1 else self.surrogate_
         self._student = self._fit_student(data, A, scaler, rows, surrogate, honest=np.arange(len(data.taught)))
         share = data.weight[data.labelled].sum() / data.weight[rows].sum() if self.average_plain else 0.0
         self._plain_share = share / (1.0 + share)
-        honest = np.empty_like(honest_plain)
-        taught = np.isin(data.labelled, data.taught)
-        honest[taught] = self._student.left_out_[: len(data.taught)]
-        if not taught.all():
-            honest[~taught] = self._student_output(self._student, data, A, data.labelled[~taught])
-        honest /= self._student.spread_
-        return (1.0 - self._plain_share) * honest + self._plain_share * honest_plain
+
+    def _calibrated_output(self, data, A, surrogate):
+        """From averaged outputs to logits (or numbers), with left-out outputs on both sides.
+
+        The labels say it without bias, but they are few; the surrogate says it with little noise, but has the shrinkage of
+        its teacher. The mean of the two calibrations is close to right where either alone is not.
+        """
+        outputs = self._left_out_outputs(data, A)
+        y, weight = data.y[data.labelled], data.weight[data.labelled]
+        found = self._calibrate(outputs[data.labelled], y, weight)
+        if surrogate is not None:
+            rows = data.with_surrogate
+            there = ~np.isnan(outputs[rows, 0])
+            soft = self._calibrate_soft(outputs[rows[there]], surrogate[there], data.weight[rows[there]])
+            found = mean_calibration(found, soft)
+        return replace(found, slope=max(found.slope, SMALLEST_SLOPE * self._target_spread(y, weight)))
+
+    def _left_out_outputs(self, data, A):
+        """Averaged outputs of all rows, by students that did not see the row; NaN where there are none."""
+        total = np.zeros((len(data.y), self._plain.left_out_.shape[1]))
+        for student, rows, share in (
+            (self._plain, data.labelled, self._plain_share),
+            (self._student, data.with_surrogate, 1.0 - self._plain_share),
+        ):
+            if share:
+                output = np.empty_like(total)
+                output[rows] = student.left_out_
+                others = np.setdiff1d(np.arange(len(total)), rows)
+                if len(others):
+                    output[others] = self._student_output(student, data, A, others)
+                total += share / student.spread_ * output
+        return total
 
     def _fit_student(self, data, A, scaler, rows, targets, labels=None, honest=None):
         weight = data.weight[rows]
@@ -166,12 +193,6 @@ class _Surrogate(MetaEstimatorMixin, BaseEstimator):
         if self._own_student:
             return student.predict_scaled(A[rows])
         return student.predict(_safe_indexing(data.table, rows))
-
-    def _set_output(self, honest, y, weight):
-        """Calibrate the averaged output with left-out values of the labelled rows."""
-        found = self._calibrate(honest, y, weight)
-        slope = max(found.slope, SMALLEST_SLOPE * self._target_spread(y, weight))
-        self._output = Calibration(found.centre, found.scale, found.intercept, slope)
 
     def _scores(self, X):
         """Calibrated output of shape (n, k)."""
@@ -209,7 +230,10 @@ class SurrogateClassifier(ClassifierMixin, _Surrogate):
         return signs
 
     def _calibrate(self, scores, y, weight):
-        return calibrate(scores, y, weight)
+        return calibrate(scores, one_hot(y, len(self.classes_)), weight)
+
+    def _calibrate_soft(self, scores, surrogate, weight):
+        return calibrate(scores, class_shares(surrogate), weight)
 
     def _surrogate(self, calibration, scores):
         """Clipped logits of two classes, probabilities of several."""
@@ -274,6 +298,9 @@ class SurrogateRegressor(RegressorMixin, _Surrogate):
 
     def _calibrate(self, scores, y, weight):
         return calibrate_values(scores, y, weight)
+
+    def _calibrate_soft(self, scores, surrogate, weight):
+        return calibrate_values(scores, surrogate[:, 0], weight)
 
     def _surrogate(self, calibration, scores):
         return scores

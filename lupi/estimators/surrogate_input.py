@@ -56,6 +56,11 @@ class SurrogateInput:
     n_rows: int
     can_teach: bool
 
+    @property
+    def with_surrogate(self):
+        """Rows that the teachers score: labelled ones first."""
+        return np.concatenate([self.taught, self.unlabelled])
+
 
 def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
     """Check what `fit` was given; sets `n_features_in_`, `feature_names_in_` and `classes_` on the model.

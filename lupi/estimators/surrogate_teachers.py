@@ -8,7 +8,7 @@ from sklearn.base import is_classifier
 
 from lupi.estimators.surrogate_students import RbfRidge
 from lupi.estimators.surrogate_wrapped import WrappedStudent
-from lupi.problems.surrogate import calibrate, fit_ridge, gaussian_weights, likelihood_weights, log_loss
+from lupi.problems.surrogate import calibrate, fit_ridge, gaussian_weights, likelihood_weights, log_loss, one_hot
 from lupi.problems.surrogate.ridge import BLOCK, squared_error
 
 X_ALONE = "X alone"
@@ -138,7 +138,7 @@ def _gamma(candidate, spaces, A):
 def _loss(scores, targets, weight, labels):
     if labels is None:
         return squared_error(scores, targets, weight)
-    return log_loss(calibrate(scores, labels, weight).logits(scores), labels, weight)
+    return log_loss(calibrate(scores, one_hot(labels, max(2, scores.shape[1])), weight).logits(scores), labels, weight)
 
 
 def _weights(losses, n, labels):

@@ -1,6 +1,13 @@
 """Surrogate learning in closed form: ridge teachers and students, their evidence, calibration and risk."""
 
-from lupi.problems.surrogate.calibration import Calibration, calibrate, calibrate_values, log_loss
+from lupi.problems.surrogate.calibration import (
+    Calibration,
+    calibrate,
+    calibrate_values,
+    log_loss,
+    mean_calibration,
+    one_hot,
+)
 from lupi.problems.surrogate.evidence import gaussian_weights, likelihood_weights
 from lupi.problems.surrogate.ridge import (
     KernelPath,
@@ -25,5 +32,7 @@ __all__ = [
     "gaussian_weights",
     "likelihood_weights",
     "log_loss",
+    "mean_calibration",
+    "one_hot",
     "spread",
 ]

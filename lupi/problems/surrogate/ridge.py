@@ -246,7 +246,8 @@ class RidgeFit:
     alpha : float
         The penalty.
     left_out : ndarray of shape (n, k)
-        Leave-one-out (leave-group-out) predictions, with the intercept refitted.
+        Leave-one-out (leave-group-out) predictions; with the intercept of all rows, if chosen by correlation: after much
+        shrinkage the jitter of the mean, which goes against the target, would outweigh the rest.
     spread : float
         Standard deviation of the fitted values, over all targets.
     degrees_of_freedom : float
@@ -321,8 +322,6 @@ def choose_penalty(
             best = (value, float(alpha), left_out)
     assert best is not None
     _, alpha, left_out = best
-    if by != "error":
-        left_out = path.left_out(targets, alpha, groups)
     coef, intercept = path.solve(targets, alpha)
     return RidgeFit(
         coef=coef,
