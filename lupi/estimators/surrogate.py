@@ -9,8 +9,8 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lupi.estimators.surrogate_input import check_surrogate_input, missingness_warning
-from lupi.estimators.surrogate_students import AveragedStudent, Standardizer
+from lupi.estimators.surrogate_input import check_surrogate_input, missingness_warning, take
+from lupi.estimators.surrogate_students import AveragedStudent, Standardizer, standardized_space
 from lupi.estimators.surrogate_teachers import fitted_lesson, make_candidates, ridge_lesson
 from lupi.estimators.surrogate_wrapped import LOGIT_LIMIT, WrappedStudent, class_shares
 from lupi.problems.surrogate import calibrate, calibrate_values, mean_calibration, one_hot, spread
@@ -106,9 +106,7 @@ class _Surrogate(MetaEstimatorMixin, BaseEstimator):
 
     def _teach(self, data, A):
         """Steps 1 to 4: scores of the teachers, calibrated; None where they say nothing."""
-        spaces = [Standardizer().fit(z[there], data.weight[there]).transform(z) for z, there in data.spaces]
-        for space, (_, there) in zip(spaces, data.spaces):
-            space[~there] = 0.0
+        spaces = [standardized_space(z, there, data.weight) for z, there in data.spaces]
         if len(data.unlabelled):
             missingness_warning(type(self).__name__, data, spaces, A)
         y, weight = data.y[data.taught], data.weight[data.taught]
@@ -132,7 +130,9 @@ class _Surrogate(MetaEstimatorMixin, BaseEstimator):
         self.teacher_slope_ = calibration.slope
         if calibration.slope == 0.0:
             return None
-        return self._surrogate(calibration, np.vstack([lesson.known, lesson.unknown]))
+        scores = np.empty((len(data.y), targets.shape[1]))
+        scores[data.taught], scores[data.unlabelled] = lesson.known, lesson.unknown
+        return self._surrogate(calibration, scores[data.with_surrogate])
 
     def _learn(self, data, A, scaler, surrogate):
         """Steps 5 and 6: the student of the surrogate, and its share beside the plain one."""
@@ -140,7 +140,8 @@ class _Surrogate(MetaEstimatorMixin, BaseEstimator):
         self.surrogate_ = np.full((data.n_rows, surrogate.shape[1]), np.nan)
         self.surrogate_[data.kept[rows]] = surrogate
         self.surrogate_ = self.surrogate_[:, 0] if surrogate.shape[1] == 1 else self.surrogate_
-        self._student = self._fit_student(data, A, scaler, rows, surrogate, honest=np.arange(len(data.taught)))
+        labelled = np.flatnonzero(np.isin(rows, data.taught))
+        self._student = self._fit_student(data, A, scaler, rows, surrogate, honest=labelled)
         share = data.weight[data.labelled].sum() / data.weight[rows].sum() if self.average_plain else 0.0
         self._plain_share = share / (1.0 + share)
 
@@ -182,7 +183,7 @@ class _Surrogate(MetaEstimatorMixin, BaseEstimator):
         if self._own_student:
             members = ("ridge",) if self.estimator == "ridge" else AveragedStudent().members
             student = AveragedStudent(members, random_state=self.random_state)
-            return student.fit(A[rows], targets, weight, groups, scaler)
+            return student.fit(take(A, rows), targets, weight, groups, scaler)
         student = WrappedStudent(self.estimator, n_jobs=self.n_jobs, random_state=self.random_state)
         return student.fit(
             _safe_indexing(data.table, rows), targets, weight, groups,
@@ -191,7 +192,7 @@ class _Surrogate(MetaEstimatorMixin, BaseEstimator):
 
     def _student_output(self, student, data, A, rows):
         if self._own_student:
-            return student.predict_scaled(A[rows])
+            return student.predict_scaled(take(A, rows))
         return student.predict(_safe_indexing(data.table, rows))
 
     def _scores(self, X):

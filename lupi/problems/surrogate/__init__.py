@@ -18,6 +18,7 @@ from lupi.problems.surrogate.ridge import (
     fit_ridge,
     spread,
 )
+from lupi.problems.surrogate.risk import delta_bias, effective_rows, overlap, plain_risk, surrogate_risk
 
 __all__ = [
     "Calibration",
@@ -28,11 +29,16 @@ __all__ = [
     "calibrate_values",
     "choose_penalty",
     "correlation",
+    "delta_bias",
+    "effective_rows",
     "fit_ridge",
     "gaussian_weights",
     "likelihood_weights",
     "log_loss",
     "mean_calibration",
     "one_hot",
+    "overlap",
+    "plain_risk",
     "spread",
+    "surrogate_risk",
 ]

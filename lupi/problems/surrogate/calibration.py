@@ -16,8 +16,8 @@ from lupi.problems.surrogate.ridge import spread
 
 MAX_STEPS = 100
 TOLERANCE = 1e-12
-# Weight of the prior on the intercepts of several classes: a class without a single labelled row stays possible.
-INTERCEPT_RIDGE = 1e-2
+# Unit ridge on the intercepts of several classes too: a handful of labels a class says little about its frequency.
+INTERCEPT_RIDGE = 1.0
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ class RidgePath:
         The table.
     weight : ndarray of shape (n,), optional
         Positive weights; weight 2 is the row twice.
+    scale : ndarray of shape (p,), optional
+        Multiplies the columns (without a copy of the table where p <= n); coefficients belong to the unscaled columns.
 
     Attributes
     ----------
@@ -49,34 +51,39 @@ class RidgePath:
     (array([[1.]]), array([0.]))
     """
 
-    def __init__(self, A, weight: np.ndarray | None = None):
+    def __init__(self, A, weight: np.ndarray | None = None, scale: np.ndarray | None = None):
         n, p = A.shape
+        scale = np.ones(p) if scale is None else scale
         self.weight = np.ones(n) if weight is None else weight
         self.total = float(self.weight.sum())
         self.size = max(self.total, p)
         self.mean = np.asarray(A.T @ self.weight).ravel() / self.total
         if p > n:
-            self._decompose_rows(A)
+            self._decompose_rows(A, scale)
         else:
-            self._decompose_columns(A)
+            self._decompose_columns(A, scale)
 
-    def _decompose_columns(self, A):
-        weighted = sparse.diags_array(self.weight) @ A if sparse.issparse(A) else A * self.weight[:, None]
-        gram = A.T @ weighted
-        gram = gram.toarray() if sparse.issparse(gram) else gram
-        gram = gram - self.total * np.outer(self.mean, self.mean)
+    def _decompose_columns(self, A, scale):
+        gram = np.zeros((len(scale), len(scale)))
+        for start in range(0, A.shape[0], BLOCK):
+            part = A[start : start + BLOCK]
+            product = part.T @ _times(part, self.weight[start : start + BLOCK])
+            gram += product.toarray() if sparse.issparse(product) else product
+        gram = (gram - self.total * np.outer(self.mean, self.mean)) * scale * scale[:, None]
         values, vectors = np.linalg.eigh((gram + gram.T) / 2)
         kept = values > RANK_TOLERANCE * max(values[-1], np.finfo(float).tiny)
-        self.eigenvalues, self._basis = values[kept], np.ascontiguousarray(vectors[:, kept])
-        self.rows = np.asarray(A @ self._basis) - self.mean @ self._basis
+        self.eigenvalues, self._basis = values[kept], scale[:, None] * vectors[:, kept]
+        self.rows = np.asarray(A @ self._basis)
+        self.rows -= self.mean @ self._basis
 
-    def _decompose_rows(self, A):
-        products = A @ A.T
-        scaled = self._decompose_products(products.toarray() if sparse.issparse(products) else products)
-        self._basis = np.asarray(A.T @ scaled) - np.outer(self.mean, scaled.sum(axis=0))
+    def _decompose_rows(self, A, scale):
+        scaled = A @ sparse.diags_array(np.square(scale)) if sparse.issparse(A) else A * np.square(scale)
+        products = scaled @ A.T
+        turn = self._decompose_products(products.toarray() if sparse.issparse(products) else products)
+        self._basis = np.square(scale)[:, None] * (np.asarray(A.T @ turn) - np.outer(self.mean, turn.sum(axis=0)))
 
     def _decompose_products(self, products):
-        """Eigenbasis from the inner products of the rows; returns W U e^(-1/2), which turns rows into basis vectors."""
+        """Eigenbasis from the inner products of the rows; returns W^(1/2) U e^(-1/2): A' times it are basis vectors."""
         shift = products @ self.weight / self.total
         centred = products - shift - shift[:, None] + self.weight @ shift / self.total
         root = np.sqrt(self.weight)
@@ -160,7 +167,6 @@ class RidgePath:
             system = np.eye(members.shape[1]) - block * weight[:, None, :]
             return np.linalg.solve(system, residual[members])
         # More rows in the group than columns: take the group out of the normal equations instead.
-        change = np.empty((len(members), len(penalized) + 1, targets.shape[1]))
         ones = np.full((*members.shape, 1), 1.0 if shared else 0.0)
         rows = np.concatenate([rows, ones], axis=2)
         weighted = rows * weight[:, :, None]
@@ -168,30 +174,54 @@ class RidgePath:
         change = np.linalg.solve(normal, weighted.transpose(0, 2, 1) @ residual[members])
         return residual[members] + rows @ change
 
-    def without_column(self, A, targets: np.ndarray, alpha: float, column: int) -> tuple[np.ndarray, np.ndarray]:
-        """Residuals and leverages of the regressions on all columns but one, at the same penalty.
+    def errors_without(
+        self, targets: np.ndarray, alpha: float, columns: np.ndarray, groups: np.ndarray | None = None
+    ) -> np.ndarray:
+        r"""Left-out squared error of the regression without one column, for each of several columns, at one penalty.
+
+        With :math:`M = A^\top W A + \alpha I`, taking column j out changes the fitted values by
+        :math:`- A M^{-1} e_j \, \beta_j / (M^{-1})_{jj}` and the leverages by
+        :math:`- (a_i^\top M^{-1} e_j)^2 / (M^{-1})_{jj}`, so no regression is fitted again.
 
         Parameters
         ----------
-        A : ndarray of shape (n, p)
-            The table of this path.
         targets : ndarray of shape (n, k)
         alpha : float
-        column : int
+        columns : ndarray of int
+            Positions of the columns.
+        groups : ndarray of int, shape (n,), optional
 
         Returns
         -------
-        residual : ndarray of shape (n, k)
-        leverage : ndarray of shape (n,)
+        ndarray of shape (len(columns),)
         """
-        shrink = self.eigenvalues / (self.eigenvalues + alpha)
-        basis = self._basis[column]
-        pivot = (1.0 - np.square(basis) @ shrink) / alpha
-        direction = self.rows @ (basis / (self.eigenvalues + alpha))
+        inverse = 1.0 / (self.eigenvalues + alpha)
+        basis = self._basis[columns]
+        pivots = (1.0 - np.square(basis) @ (self.eigenvalues * inverse)) / alpha
+        directions = self.rows @ (basis * inverse).T
         _, projected = self._projected(targets)
-        coef = basis @ (projected / (self.eigenvalues + alpha)[:, None])
-        residual = targets - self.fitted(targets, alpha) + np.outer(direction, coef / pivot)
-        return residual, self.leverage(alpha) - np.square(direction) / pivot
+        coefs = (basis * inverse) @ projected
+        residual, leverage = targets - self.fitted(targets, alpha), self.leverage(alpha)
+        errors = np.empty(len(columns))
+        for j, (pivot, direction, coef) in enumerate(zip(pivots, directions.T, coefs)):
+            changed = residual + np.outer(direction, coef / pivot)
+            if groups is None:
+                keep = 1.0 - np.minimum(self.weight, 1.0) * (leverage - np.square(direction) / pivot + 1.0 / self.total)
+                left_out = changed / np.maximum(keep, np.finfo(float).eps)[:, None]
+            else:
+                left_out = np.empty_like(changed)
+                for members in groups_of_equal_size(groups):
+                    part = direction[members] / np.sqrt(pivot)
+                    block = (self.rows[members] * inverse) @ self.rows[members].transpose(0, 2, 1) + 1.0 / self.total
+                    block -= part[:, :, None] * part[:, None, :]
+                    system = np.eye(members.shape[1]) - block * self.weight[members][:, None, :]
+                    left_out[members] = np.linalg.solve(system, changed[members])
+            errors[j] = self.weight @ np.square(left_out).sum(axis=1) / self.total
+        return errors
+
+
+def _times(A, weight):
+    return sparse.diags_array(weight) @ A if sparse.issparse(A) else A * weight[:, None]
 
 
 class KernelPath(RidgePath):
