@@ -93,7 +93,6 @@ class RidgeMember(BaseEstimator):
         fit = choose_penalty(RidgePath(A, weight, scale), targets, groups, "correlation")
         self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
         self.left_out_, self.spread_ = fit.left_out, fit.spread
-        self.degrees_of_freedom_ = fit.degrees_of_freedom
         return self
 
     def predict(self, A):
@@ -121,29 +120,22 @@ class RbfRidge(BaseEstimator):
         self.gamma = gamma
         self.random_state = random_state
 
-    def solve(self, A, targets, weight, groups, by):
-        """Fit with the penalty of the best left-out predictions; gives the whole RidgeFit."""
+    def path(self, A, weight):
+        """The regressions on these rows."""
         if A.shape[0] <= EXACT_ROWS:
             self.landmarks_, self.map_ = A, None
-            path = KernelPath(rbf_kernel(A, gamma=self.gamma), weight)
-        else:
-            chosen = check_random_state(self.random_state).choice(A.shape[0], LANDMARKS, replace=False)
-            self.landmarks_ = A[np.sort(chosen)]
-            values, vectors = np.linalg.eigh(rbf_kernel(self.landmarks_, gamma=self.gamma))
-            kept = values > 1e-8 * values[-1]
-            self.map_ = vectors[:, kept] / np.sqrt(values[kept])
-            path = RidgePath(self._features(A), weight)
-        fit = choose_penalty(path, targets, groups, by, grid=KERNEL_GRID)
-        self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
-        return fit
+            return KernelPath(rbf_kernel(A, gamma=self.gamma), weight)
+        chosen = check_random_state(self.random_state).choice(A.shape[0], LANDMARKS, replace=False)
+        self.landmarks_ = A[np.sort(chosen)]
+        values, vectors = np.linalg.eigh(rbf_kernel(self.landmarks_, gamma=self.gamma))
+        kept = values > 1e-8 * values[-1]
+        self.map_ = vectors[:, kept] / np.sqrt(values[kept])
+        return RidgePath(self.features(A), weight)
 
-    def _features(self, A):
+    def features(self, A):
+        """What the coefficients of the path multiply."""
         kernel = rbf_kernel(A, self.landmarks_, gamma=self.gamma)
         return kernel if self.map_ is None else kernel @ self.map_
-
-    def predict(self, A):
-        """Values of shape (n, k)."""
-        return self._features(A) @ self.coef_ + self.intercept_
 
 
 class RbfMember(BaseEstimator):
@@ -154,14 +146,15 @@ class RbfMember(BaseEstimator):
 
     def fit(self, A, targets, weight, groups):
         """Penalty by the largest leave-one-out correlation."""
-        self.ridge_ = RbfRidge(1.0 / A.shape[1], self.random_state)
-        fit = self.ridge_.solve(A, targets, weight, groups, "correlation")
+        self.machine_ = RbfRidge(1.0 / A.shape[1], self.random_state)
+        fit = choose_penalty(self.machine_.path(A, weight), targets, groups, "correlation", grid=KERNEL_GRID)
+        self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
         self.left_out_, self.spread_ = fit.left_out, fit.spread
         return self
 
     def predict(self, A):
         """Values of shape (n, k)."""
-        return self.ridge_.predict(A)
+        return self.machine_.features(A) @ self.coef_ + self.intercept_
 
 
 class ForestMember(BaseEstimator):

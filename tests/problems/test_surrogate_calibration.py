@@ -12,6 +12,7 @@ from lupi.problems.surrogate import (
     delta_bias,
     effective_rows,
     gaussian_weights,
+    label_noise,
     likelihood_weights,
     log_loss,
     mean_calibration,
@@ -136,7 +137,28 @@ def test_risk_formulas(delta_size):
     np.testing.assert_allclose(joint, plain, rtol=1e-9)
 
 
-def test_effective_rows_with_unlabelled_ones():
-    """Only the noise of the labels is left of the risk when the teacher scores ever more rows."""
-    assert effective_rows(1.0, 1.0, p=10, overlap=10, n=50, n_scored=50) == pytest.approx(50)
-    assert effective_rows(1.0, 1.0, p=10, overlap=10, n=50, n_scored=1e9) == pytest.approx(100)
+def _projection_probe(n, p, q, n_unlabelled):
+    """Ridges with hardly any penalty, so that the risks are those of least squares."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n + n_unlabelled, p))
+    Z = X[:, :q] + rng.normal(size=(n + n_unlabelled, q))
+    known = np.arange(n + n_unlabelled) < n
+    coef = np.linalg.lstsq(np.c_[np.ones(n), Z[:n]], label_noise(np.ones(n)), rcond=None)[0]
+    return X, Z, known, np.c_[np.ones(len(Z)), Z] @ coef
+
+
+def test_effective_rows_are_those_of_the_risk_formula():
+    n, p, q = 400, 30, 8
+    X, Z, known, noise = _projection_probe(n, p, q, 0)
+    found = effective_rows(1.0, 0.25, X, known, np.ones(n), noise, alpha=1e-6)
+    # The formula, with one more degree of freedom in each regression for the intercept.
+    risk = surrogate_risk(1.0, 0.25, p + 1, 1 + overlap(X - X.mean(0), Z - Z.mean(0)), n)
+    np.testing.assert_allclose(found, n * plain_risk(1.0, 0.25, p + 1, n) / risk, rtol=0.1)
+
+
+def test_unlabelled_rows_count_for_what_x_cannot_know_of_the_score():
+    known = {}
+    for n_unlabelled in (0, 2000):
+        X, _, labelled, noise = _projection_probe(200, 20, 20, n_unlabelled)
+        known[n_unlabelled] = effective_rows(0.5, 0.5, X, labelled, np.ones(len(X)), noise, alpha=1e-6)
+    assert known[0] < 500 < known[2000]

@@ -118,14 +118,12 @@ def test_sparse_table_and_column_scales(n, p):
 
 
 def test_kernel_ridge_is_ridge_in_feature_space():
-    A, targets, weight, rng = problem(20, 4)
+    A, targets, weight, _ = problem(20, 4)
     kernel = rbf_kernel(A, gamma=0.1)
     path = KernelPath(kernel, weight)
     dual, intercept = path.solve(targets, 0.5)
     factor = np.linalg.cholesky(kernel + 1e-13 * np.eye(20))
-    np.testing.assert_allclose(
-        kernel @ dual + intercept, explicit(factor, targets, weight, 0.5)(factor), atol=1e-7
-    )
+    np.testing.assert_allclose(kernel @ dual + intercept, explicit(factor, targets, weight, 0.5)(factor), atol=1e-7)
     np.testing.assert_allclose(path.left_out(targets, 0.5), RidgePath(factor, weight).left_out(targets, 0.5), atol=1e-7)
 
 

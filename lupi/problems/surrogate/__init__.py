@@ -18,7 +18,7 @@ from lupi.problems.surrogate.ridge import (
     fit_ridge,
     spread,
 )
-from lupi.problems.surrogate.risk import delta_bias, effective_rows, overlap, plain_risk, surrogate_risk
+from lupi.problems.surrogate.risk import delta_bias, effective_rows, label_noise, overlap, plain_risk, surrogate_risk
 
 __all__ = [
     "Calibration",
@@ -33,6 +33,7 @@ __all__ = [
     "effective_rows",
     "fit_ridge",
     "gaussian_weights",
+    "label_noise",
     "likelihood_weights",
     "log_loss",
     "mean_calibration",

@@ -9,6 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from lupi.problems.surrogate.ridge import RidgePath
+
+# Draws of noise by which the gain is estimated.
+N_PROBES = 24
+
 
 def plain_risk(noise: float, gap: float, p: float, n: float) -> float:
     r"""Risk of regressing the labels on X: :math:`(\tau^2 + \sigma^2)\, p / n`.
@@ -72,13 +77,50 @@ def _project(A, t):
     return basis @ (basis.T @ t)
 
 
-def effective_rows(noise: float, gap: float, p: float, overlap: float, n: float, n_scored: float) -> float:
-    """Labelled rows that a plain regression would need for the risk of the surrogate.
+def effective_rows(
+    noise: float, gap: float, A, labelled: np.ndarray, weight: np.ndarray, teacher_noise: np.ndarray, alpha: float
+) -> float:
+    r"""Labelled rows with which a plain ridge on X would have as little noise as the student of the surrogate.
 
-    Examples
-    --------
-    >>> round(effective_rows(noise=1.0, gap=0.0, p=20, overlap=5, n=100, n_scored=100))
-    400
+    The risk formulas with traces of ridge in place of projections: noise of unit variance is sent through the plain
+    regression (variance :math:`\sigma^2 + \tau^2`), through teacher and student (:math:`\sigma^2`), and through the student
+    alone (:math:`\tau^2`); the mean squares that arrive at the rows are the risks, and n times their ratio is the answer.
+
+    Parameters
+    ----------
+    noise, gap : float
+        :math:`\sigma^2` and :math:`\tau^2`.
+    A : ndarray or sparse matrix of shape (m, p)
+        Standardized decision features of the rows that the teacher scores.
+    labelled : ndarray of bool, shape (m,)
+        Which of them have a label.
+    weight : ndarray of shape (m,)
+    teacher_noise : ndarray of shape (m, n_probes)
+        Scores of a teacher whose labels were noise, the one of :func:`label_noise`.
+    alpha : float
+        Penalty of a ridge on X for the labelled rows; that of the student has the same size per row.
+
+    Returns
+    -------
+    float
     """
-    risk = surrogate_risk(noise, gap, p, overlap, n, n_scored)
-    return n * plain_risk(noise, gap, p, n) / max(risk, np.finfo(float).tiny)
+    n, m = weight[labelled].sum(), weight.sum()
+    rows = np.flatnonzero(labelled)
+    plain = RidgePath(A[rows], weight[rows])
+    coef, intercept = plain.solve(label_noise(weight[rows]), alpha)
+    student = RidgePath(A, weight)
+
+    def arrived(values):
+        return float(weight @ np.square(values).mean(axis=1) / m)
+
+    plain_risk = (noise + gap) * arrived(np.asarray(A @ coef) + intercept)
+    through_both = arrived(student.fitted(teacher_noise, alpha * m / n))
+    through_student = arrived(student.fitted(label_noise(weight), alpha * m / n))
+    risk = noise * through_both + gap * through_student
+    return float(n * plain_risk / max(risk, np.finfo(float).tiny))
+
+
+def label_noise(weight: np.ndarray) -> np.ndarray:
+    """Draws of noise of unit variance for rows of these weights, of shape (n, N_PROBES); always the same ones."""
+    signs = np.random.default_rng(0).integers(0, 2, size=(len(weight), N_PROBES)) * 2.0 - 1.0
+    return signs / np.sqrt(weight)[:, None]
