@@ -3,13 +3,12 @@
 import numpy as np
 
 from lupi.estimators.surrogate_input import area_under_curve
+from lupi.estimators.surrogate_teachers import probed_rows
 from lupi.problems.surrogate import correlation, effective_rows
 from lupi.problems.surrogate.ridge import squared_error
 
 # Teachers and columns below these say nothing worth a line.
 SMALL_WEIGHT, SHOWN_COLUMNS = 0.005, 10
-# Unlabelled rows by which the gain is estimated, at most.
-PROBED_ROWS = 2000
 
 
 class Explanation(dict):
@@ -113,12 +112,12 @@ def student_facts(facts, data, A, lesson, left_out, plain_share):
 
 
 def _effective_rows(noise, gap, data, A, lesson):
-    """On all labelled rows and at most so many others, each of which then stands for several."""
-    chosen = np.arange(len(data.unlabelled))[:: 1 + len(data.unlabelled) // PROBED_ROWS]
+    """On all labelled rows and the probed others, each of which stands for several."""
+    chosen = probed_rows(len(data.unlabelled))
     rows = np.concatenate([data.taught, data.unlabelled[chosen]])
     labelled = np.arange(len(rows)) < len(data.taught)
     weight = data.weight[rows]
     if len(chosen):
         weight[~labelled] *= data.weight[data.unlabelled].sum() / weight[~labelled].sum()
     known, unknown = lesson.noise
-    return effective_rows(noise, gap, A[rows], labelled, weight, np.vstack([known, unknown[chosen]]), lesson.x_alpha)
+    return effective_rows(noise, gap, A[rows], labelled, weight, np.vstack([known, unknown]), lesson.x_alpha)

@@ -24,6 +24,8 @@ from lupi.problems.surrogate.ridge import BLOCK, squared_error
 X_ALONE = "X alone"
 # Teachers with less weight than this are left out of the search for the columns that carry the evidence.
 SMALL_WEIGHT = 0.01
+# Unlabelled rows by which the gain is estimated, at most.
+PROBED_ROWS = 2000
 # With several privileged spaces, each of them in turn leads and the others count this much.
 OTHER_SPACES = (0.0, 0.3)
 
@@ -51,7 +53,7 @@ class Lesson:
     known, unknown : ndarray of shape (n, k)
         Averaged scores: left-out ones of the labelled rows, ordinary ones of the unlabelled rows.
     noise : tuple of two ndarrays or None
-        What the teachers make of noise in place of the labels, for labelled and unlabelled rows.
+        What the teachers make of noise in place of the labels, for labelled and probed unlabelled rows.
     x_alpha : float or None
         Penalty of the teacher on X alone.
     column_evidence : ndarray or None
@@ -124,10 +126,12 @@ def ridge_lesson(candidates, spaces, A, known, unknown, targets, weight, groups,
     Lesson
     """
     noise = label_noise(weight)
+    probed = probed_rows(len(unknown))
     fits = []
     for candidate in candidates:
         table = _table(candidate, [z[known] for z in spaces], A[known])
-        fits.append(_fit_candidate(candidate, table, spaces, A, unknown, targets, noise, weight, groups, random_state))
+        fit = _fit_candidate(candidate, table, spaces, A, unknown, probed, targets, noise, weight, groups, random_state)
+        fits.append(fit)
     losses = np.array([_loss(fit.ridge.left_out, targets, weight, labels) for fit in fits])
     weights = _weights(losses, weight.sum(), labels)
 
@@ -152,7 +156,12 @@ class _CandidateFit:
     noise_unknown: np.ndarray
 
 
-def _fit_candidate(candidate, table, spaces, A, unknown, targets, noise, weight, groups, random_state):
+def probed_rows(n):
+    """Positions of the unlabelled rows on which noise is looked at."""
+    return np.arange(0, n, 1 + n // PROBED_ROWS)
+
+
+def _fit_candidate(candidate, table, spaces, A, unknown, probed, targets, noise, weight, groups, random_state):
     """One teacher: scores of all rows, and what it makes of noise in place of the targets."""
     if candidate.kernel == "linear":
         path, machine = RidgePath(table, weight), None
@@ -161,16 +170,24 @@ def _fit_candidate(candidate, table, spaces, A, unknown, targets, noise, weight,
         machine = RbfRidge(_gamma(candidate, spaces, A), random_state)
         path = machine.path(table, weight)
         ridge = choose_penalty(path, targets, groups, "error", grid=KERNEL_GRID)
-    coef, intercept = path.solve(np.hstack([targets, noise]), ridge.alpha)
-    if machine is None:
-        scores = _predict_blocks(coef, intercept, candidate, spaces, A, unknown)
-    else:
-        blocks = (unknown[start : start + BLOCK] for start in range(0, len(unknown), BLOCK))
-        tables = (_table(candidate, [z[rows] for z in spaces], A[rows]) for rows in blocks)
-        scores = np.vstack([np.empty((0, len(intercept))), *(machine.features(t) @ coef + intercept for t in tables)])
-    k = targets.shape[1]
-    noise_known = path.left_out(noise, ridge.alpha, groups)
-    return _CandidateFit(candidate, path, ridge, ridge.left_out, scores[:, :k], noise_known, scores[:, k:])
+
+    def predict(rows, coef, intercept):
+        if machine is None:
+            return _predict_blocks(coef, intercept, candidate, spaces, A, rows)
+        blocks = (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
+        tables = (_table(candidate, [z[block] for z in spaces], A[block]) for block in blocks)
+        parts = [machine.features(part) @ coef + intercept for part in tables]
+        return np.vstack([np.empty((0, len(intercept))), *parts])
+
+    return _CandidateFit(
+        candidate,
+        path,
+        ridge,
+        known=ridge.left_out,
+        unknown=predict(unknown, ridge.coef, ridge.intercept),
+        noise_known=path.left_out(noise, ridge.alpha, groups),
+        noise_unknown=predict(unknown[probed], *path.solve(noise, ridge.alpha)),
+    )
 
 
 def _column_evidence(fits, weights, spaces, targets, groups):

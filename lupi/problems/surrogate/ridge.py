@@ -12,6 +12,7 @@ GRID = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
 # Eigenvalues below this share of the largest one are rounding errors.
 RANK_TOLERANCE = 1e-12
 BLOCK = 4096
+EPS, TINY = np.finfo(float).eps, np.finfo(float).tiny
 
 
 class RidgePath:
@@ -71,7 +72,7 @@ class RidgePath:
             gram += product.toarray() if sparse.issparse(product) else product
         gram = (gram - self.total * np.outer(self.mean, self.mean)) * scale * scale[:, None]
         values, vectors = np.linalg.eigh((gram + gram.T) / 2)
-        kept = values > RANK_TOLERANCE * max(values[-1], np.finfo(float).tiny)
+        kept = values > RANK_TOLERANCE * max(values[-1], TINY)
         self.eigenvalues, self._basis = values[kept], scale[:, None] * vectors[:, kept]
         self.rows = np.asarray(A @ self._basis)
         self.rows -= self.mean @ self._basis
@@ -88,7 +89,7 @@ class RidgePath:
         centred = products - shift - shift[:, None] + self.weight @ shift / self.total
         root = np.sqrt(self.weight)
         values, vectors = np.linalg.eigh(centred * root * root[:, None])
-        kept = values > RANK_TOLERANCE * max(values[-1], np.finfo(float).tiny)
+        kept = values > RANK_TOLERANCE * max(values[-1], TINY)
         self.eigenvalues = values[kept]
         self.rows = vectors[:, kept] * np.sqrt(self.eigenvalues) / root[:, None]
         return self.weight[:, None] * self.rows / self.eigenvalues
@@ -97,18 +98,19 @@ class RidgePath:
         """Penalties for this table: the grid times the number of rows, or of columns where they are more."""
         return grid * self.size
 
-    def _projected(self, targets):
+    def project(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means of the targets, and their coordinates in the eigenbasis."""
         mean = self.weight @ targets / self.total
         return mean, self.rows.T @ (self.weight[:, None] * (targets - mean))
 
-    def fitted(self, targets: np.ndarray, alpha: float) -> np.ndarray:
+    def fitted(self, targets: np.ndarray, alpha: float, projected=None) -> np.ndarray:
         """Values of the regressions on the rows, for targets of shape (n, k)."""
-        mean, projected = self._projected(targets)
+        mean, projected = self.project(targets) if projected is None else projected
         return mean + self.rows @ (projected / (self.eigenvalues + alpha)[:, None])
 
     def solve(self, targets: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients of shape (p, k) and intercepts of shape (k,)."""
-        mean, projected = self._projected(targets)
+        mean, projected = self.project(targets)
         coef = self._basis @ (projected / (self.eigenvalues + alpha)[:, None])
         return coef, mean - self.mean @ coef
 
@@ -125,7 +127,12 @@ class RidgePath:
         return leverage
 
     def left_out(
-        self, targets: np.ndarray, alpha: float, groups: np.ndarray | None = None, refit_intercept: bool = True
+        self,
+        targets: np.ndarray,
+        alpha: float,
+        groups: np.ndarray | None = None,
+        refit_intercept: bool = True,
+        projected: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> np.ndarray:
         r"""Prediction of each row by the regression without that row, or without the row's group.
 
@@ -142,17 +149,19 @@ class RidgePath:
         refit_intercept : bool, default=True
             Whether the means are those of the remaining rows. With the means of all rows (False) the left-out values of
             a useless table do not follow the target backwards, which is what a correlation needs.
+        projected : tuple of ndarray, optional
+            What :meth:`project` made of the targets, if several penalties are tried on them.
 
         Returns
         -------
         ndarray of shape (n, k)
         """
-        residual = targets - self.fitted(targets, alpha)
+        residual = targets - self.fitted(targets, alpha, projected)
         shared = 1.0 / self.total if refit_intercept else 0.0
         if groups is None:
             out = np.minimum(self.weight, 1.0)
             keep = 1.0 - out * (self.leverage(alpha) + shared)
-            return targets - residual / np.maximum(keep, np.finfo(float).eps)[:, None]
+            return targets - residual / np.maximum(keep, EPS)[:, None]
         predictions = np.empty_like(residual)
         for members in groups_of_equal_size(groups):
             predictions[members] = targets[members] - self._group_residuals(members, targets, residual, alpha, shared)
@@ -199,25 +208,29 @@ class RidgePath:
         basis = self._basis[columns]
         pivots = (1.0 - np.square(basis) @ (self.eigenvalues * inverse)) / alpha
         directions = self.rows @ (basis * inverse).T
-        _, projected = self._projected(targets)
+        _, projected = self.project(targets)
         coefs = (basis * inverse) @ projected
-        residual, leverage = targets - self.fitted(targets, alpha), self.leverage(alpha)
-        errors = np.empty(len(columns))
-        for j, (pivot, direction, coef) in enumerate(zip(pivots, directions.T, coefs)):
-            changed = residual + np.outer(direction, coef / pivot)
-            if groups is None:
-                keep = 1.0 - np.minimum(self.weight, 1.0) * (leverage - np.square(direction) / pivot + 1.0 / self.total)
-                left_out = changed / np.maximum(keep, np.finfo(float).eps)[:, None]
-            else:
-                left_out = np.empty_like(changed)
-                for members in groups_of_equal_size(groups):
-                    part = direction[members] / np.sqrt(pivot)
-                    block = (self.rows[members] * inverse) @ self.rows[members].transpose(0, 2, 1) + 1.0 / self.total
-                    block -= part[:, :, None] * part[:, None, :]
-                    system = np.eye(members.shape[1]) - block * self.weight[members][:, None, :]
-                    left_out[members] = np.linalg.solve(system, changed[members])
-            errors[j] = self.weight @ np.square(left_out).sum(axis=1) / self.total
-        return errors
+        residual = targets - self.fitted(targets, alpha)
+        if groups is not None:
+            change = directions, pivots, coefs, inverse
+            return self._group_errors_without(residual, groups, *change)
+        leverage = self.leverage(alpha)[:, None] - np.square(directions) / pivots + 1.0 / self.total
+        keep = np.maximum(1.0 - np.minimum(self.weight, 1.0)[:, None] * leverage, EPS)
+        left_out = ((r[:, None] + directions * (c / pivots)) / keep for r, c in zip(residual.T, coefs.T))
+        return sum(self.weight @ np.square(part) for part in left_out) / self.total
+
+    def _group_errors_without(self, residual, groups, directions, pivots, coefs, inverse):
+        errors = np.zeros(len(pivots))
+        for members in groups_of_equal_size(groups):
+            rows, weight = self.rows[members], self.weight[members]
+            block = (rows * inverse) @ rows.transpose(0, 2, 1) + 1.0 / self.total
+            for j, (pivot, direction, coef) in enumerate(zip(pivots, directions.T, coefs)):
+                part = direction[members]
+                changed = block - part[:, :, None] * part[:, None, :] / pivot
+                system = np.eye(members.shape[1]) - changed * weight[:, None, :]
+                left_out = np.linalg.solve(system, residual[members] + part[:, :, None] * (coef / pivot))
+                errors[j] += (weight * np.square(left_out).sum(axis=2)).sum()
+        return errors / self.total
 
 
 def _times(A, weight):
@@ -312,7 +325,7 @@ def correlation(predictions: np.ndarray, targets: np.ndarray, weight: np.ndarray
     """
     p, t = (a - weight @ a / weight.sum() for a in (predictions, targets))
     scale = np.sqrt((weight @ np.square(p)).sum() * (weight @ np.square(t)).sum())
-    return float((weight @ (p * t)).sum() / max(scale, np.finfo(float).tiny))
+    return float((weight @ (p * t)).sum() / max(scale, TINY))
 
 
 def fit_ridge(
@@ -344,9 +357,10 @@ def choose_penalty(
 ) -> RidgeFit:
     """The second half of :func:`fit_ridge`, for a table that is decomposed already."""
     weight = path.weight
+    projected = path.project(targets)
     best: tuple[float, float, np.ndarray] | None = None
     for alpha in path.alphas(grid):
-        left_out = path.left_out(targets, alpha, groups, refit_intercept=by == "error")
+        left_out = path.left_out(targets, alpha, groups, by == "error", projected)
         value = squared_error(left_out, targets, weight) if by == "error" else -correlation(left_out, targets, weight)
         if best is None or value < best[0]:
             best = (value, float(alpha), left_out)
