@@ -32,6 +32,7 @@ TRUSTED = (
     "lupi.estimators.surrogate_students.AveragedStudent",
     "lupi.estimators.surrogate_students.ForestMember",
     "lupi.estimators.surrogate_students.RbfMember",
+    "lupi.estimators.surrogate_students.RbfRidge",
     "lupi.estimators.surrogate_students.RidgeMember",
     "lupi.estimators.surrogate_students.Standardizer",
     "lupi.estimators.surrogate_wrapped.SoftLabelStudent",

@@ -9,15 +9,17 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.tree import ExtraTreeRegressor
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
 from lupi.problems.surrogate import KernelPath, RidgePath, choose_penalty, spread
-from lupi.problems.surrogate.ridge import GRID
+from lupi.problems.surrogate.ridge import BLOCK, GRID
 
 CLIP = 5.0
 # Rows up to which the RBF ridge is exact; above, it uses this many landmarks.
 EXACT_ROWS, LANDMARKS = 1500, 500
+# Penalties of a kernel whose diagonal is 1, relative to the number of rows.
+KERNEL_GRID = GRID / 100
 
 
 class Standardizer(BaseEstimator):
@@ -28,20 +30,11 @@ class Standardizer(BaseEstimator):
 
     def fit(self, X, weight):
         """Weighted means and standard deviations, of the values that are there."""
-        if sparse.issparse(X):
-            total = weight.sum()
-            self.mean_ = np.asarray(X.T @ weight).ravel() / total
-            square = np.asarray(X.multiply(X).T @ weight).ravel() / total
-            scale = np.sqrt(np.maximum(square - np.square(self.mean_), 0.0))
-        else:
-            there = ~np.isnan(X)
-            filled = X if there.all() else np.where(there, X, 0.0)
-            total = np.maximum(weight @ there, np.finfo(float).tiny)
-            self.mean_ = weight @ filled / total
-            scale = np.sqrt(
-                np.array([weight @ np.square(np.where(t, x - m, 0.0)) for x, t, m in zip(X.T, there.T, self.mean_)])
-                / total
-            )
+        _, self.mean_ = _column_means(X, weight, lambda block: block)
+        centred = np.square if sparse.issparse(X) else lambda block: np.square(block - self.mean_)
+        _, square = _column_means(X, weight, centred)
+        variance = square - np.square(self.mean_) if sparse.issparse(X) else square
+        scale = np.sqrt(np.maximum(variance, 0.0))
         self.scale_ = np.where(scale < 1e-9 * np.maximum(1.0, np.abs(self.mean_)), 1.0, scale)
         return self
 
@@ -53,9 +46,39 @@ class Standardizer(BaseEstimator):
             columns = scaled.indices
             scaled.data = np.clip(scaled.data, low[columns], high[columns]) / self.scale_[columns]
             return scaled
-        scaled = (X - self.mean_) / self.scale_
+        scaled = X - self.mean_
+        scaled /= self.scale_
         np.clip(scaled, -CLIP, CLIP, out=scaled)
         return np.nan_to_num(scaled, copy=False, nan=0.0)
+
+
+def standardized_space(values, there, weight):
+    """Standardized privileged features; rows without them get the mean."""
+    if there.all():
+        return Standardizer().fit(values, weight).transform(values)
+    standardized = Standardizer().fit(values[there], weight[there]).transform(values)
+    standardized[~there] = 0.0
+    return standardized
+
+
+def _column_means(X, weight, function):
+    """Sums of weights and weighted means of a function of the values that are there, block by block."""
+    if sparse.issparse(X):
+        total = np.full(X.shape[1], weight.sum())
+        values = X.copy()
+        values.data = function(values.data)
+        return total, np.asarray(values.T @ weight).ravel() / total
+    total, sums = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for start in range(0, len(X), BLOCK):
+        block, part = X[start : start + BLOCK], weight[start : start + BLOCK]
+        missing = np.isnan(block)
+        if missing.any():
+            total += part @ ~missing
+            sums += part @ np.where(missing, 0.0, function(block))
+        else:
+            total += part.sum()
+            sums += part @ function(block)
+    return total, sums / np.maximum(total, np.finfo(float).tiny)
 
 
 class RidgeMember(BaseEstimator):
@@ -67,11 +90,9 @@ class RidgeMember(BaseEstimator):
         if A.shape[1] <= weight.sum():
             scale = np.sqrt(_correlations(A, targets, weight))
             scale /= np.sqrt(np.sqrt(np.mean(scale**4)) + 1e-12)
-        scaled = A @ sparse.diags_array(scale) if sparse.issparse(A) else A * scale
-        fit = choose_penalty(RidgePath(scaled, weight), targets, groups, "correlation")
-        self.coef_, self.intercept_, self.alpha_ = scale[:, None] * fit.coef, fit.intercept, fit.alpha
+        fit = choose_penalty(RidgePath(A, weight, scale), targets, groups, "correlation")
+        self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
         self.left_out_, self.spread_ = fit.left_out, fit.spread
-        self.degrees_of_freedom_ = fit.degrees_of_freedom
         return self
 
     def predict(self, A):
@@ -83,8 +104,7 @@ def _correlations(A, targets, weight):
     """Root mean square over the targets of the correlations of each column with them."""
     total = weight.sum()
     mean = np.asarray(A.T @ weight).ravel() / total
-    square = A.multiply(A) if sparse.issparse(A) else np.square(A)
-    variance = np.asarray(square.T @ weight).ravel() / total - np.square(mean)
+    variance = _column_means(A, weight, np.square)[1] - np.square(mean)
     centred = targets - weight @ targets / total
     covariance = np.asarray(A.T @ (weight[:, None] * centred)) / total
     scale = np.outer(np.maximum(variance, 0.0), weight @ np.square(centred) / total)
@@ -93,76 +113,84 @@ def _correlations(A, targets, weight):
     return np.sqrt(np.minimum(squared, 1.0).mean(axis=1))
 
 
+class RbfRidge(BaseEstimator):
+    """Ridge in the space of the RBF kernel; above 1500 rows on 500 landmarks (Nystroem), so that time is linear in n."""
+
+    def __init__(self, gamma, random_state=None):
+        self.gamma = gamma
+        self.random_state = random_state
+
+    def path(self, A, weight):
+        """The regressions on these rows."""
+        if A.shape[0] <= EXACT_ROWS:
+            self.landmarks_, self.map_ = A, None
+            return KernelPath(rbf_kernel(A, gamma=self.gamma), weight)
+        chosen = check_random_state(self.random_state).choice(A.shape[0], LANDMARKS, replace=False)
+        self.landmarks_ = A[np.sort(chosen)]
+        values, vectors = np.linalg.eigh(rbf_kernel(self.landmarks_, gamma=self.gamma))
+        kept = values > 1e-8 * values[-1]
+        self.map_ = vectors[:, kept] / np.sqrt(values[kept])
+        return RidgePath(self.features(A), weight)
+
+    def features(self, A):
+        """What the coefficients of the path multiply."""
+        kernel = rbf_kernel(A, self.landmarks_, gamma=self.gamma)
+        return kernel if self.map_ is None else kernel @ self.map_
+
+
 class RbfMember(BaseEstimator):
-    """Ridge in the space of the RBF kernel with gamma = 1 / p; above 1500 rows on 500 landmarks (Nystroem)."""
+    """RBF ridge with gamma = 1 / p."""
 
     def __init__(self, random_state=None):
         self.random_state = random_state
 
     def fit(self, A, targets, weight, groups):
         """Penalty by the largest leave-one-out correlation."""
-        self.gamma_ = 1.0 / A.shape[1]
-        if A.shape[0] <= EXACT_ROWS:
-            self.landmarks_, self.map_ = A, None
-            path = KernelPath(rbf_kernel(A, gamma=self.gamma_), weight)
-        else:
-            chosen = check_random_state(self.random_state).choice(A.shape[0], LANDMARKS, replace=False)
-            self.landmarks_ = A[np.sort(chosen)]
-            values, vectors = np.linalg.eigh(rbf_kernel(self.landmarks_, gamma=self.gamma_))
-            kept = values > 1e-8 * values[-1]
-            self.map_ = vectors[:, kept] / np.sqrt(values[kept])
-            path = RidgePath(self._features(A), weight)
-        fit = choose_penalty(path, targets, groups, "correlation", grid=GRID / 100)
+        self.machine_ = RbfRidge(1.0 / A.shape[1], self.random_state)
+        fit = choose_penalty(self.machine_.path(A, weight), targets, groups, "correlation", grid=KERNEL_GRID)
         self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
         self.left_out_, self.spread_ = fit.left_out, fit.spread
         return self
 
-    def _features(self, A):
-        kernel = rbf_kernel(A, self.landmarks_, gamma=self.gamma_)
-        return kernel if self.map_ is None else kernel @ self.map_
-
     def predict(self, A):
         """Values of shape (n, k)."""
-        return self._features(A) @ self.coef_ + self.intercept_
+        return self.machine_.features(A) @ self.coef_ + self.intercept_
 
 
 class ForestMember(BaseEstimator):
-    """Extremely randomized trees, each on a random part of the distinct rows; the trees without a row speak for it.
+    """Trees with the best split of a third of the columns, each on a random part of the distinct rows.
 
-    Copies of a row (or rows of one group) are in a tree together or not at all, so that weight 2 is the row twice and
-    ``left_out_`` is honest.
+    Copies of a row (or rows of one group) are in a tree together or not at all, so that weight 2 is the row twice, and the
+    trees without a row speak for it in ``left_out_``.
     """
 
-    def __init__(self, n_trees=60, share=0.632, leaf=3.0, max_features=0.5, random_state=None):
+    def __init__(self, n_trees=100, share=0.632, leaf=5.0, max_features=1 / 3, max_rows=10_000, random_state=None):
         self.n_trees = n_trees
         self.share = share
         self.leaf = leaf
         self.max_features = max_features
+        self.max_rows = max_rows
         self.random_state = random_state
 
     def fit(self, A, targets, weight, groups):
         """Grow the trees."""
-        rng = check_random_state(self.random_state)
-        A = np.asarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float32)
+        A = _tree_table(A)
+        targets = _on_a_grid(targets, weight)
         unit = distinct_rows(A) if groups is None else groups
         n_units = unit.max() + 1
+        share = min(self.share, self.max_rows / len(A))
         totals, counts = np.zeros(targets.shape), np.zeros(len(A))
         self.trees_ = []
-        for seed in rng.randint(np.iinfo(np.int32).max, size=self.n_trees):
-            drawn = np.random.default_rng(seed).random(n_units) < self.share
-            if drawn.all() or not drawn.any():
-                drawn[:] = np.arange(n_units) % 2 == len(self.trees_) % 2 if n_units > 1 else True
-            inside = drawn[unit]
-            tree = ExtraTreeRegressor(
+        for seed in check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.n_trees):
+            inside = _drawn(n_units, share, seed)[unit]
+            tree = DecisionTreeRegressor(
                 max_features=self.max_features,
                 min_weight_fraction_leaf=min(0.5, self.leaf / weight[inside].sum()),
                 random_state=int(seed),
             )
             tree.fit(A[inside], targets[inside], sample_weight=weight[inside], check_input=False)
-            outside = ~inside
-            if outside.any():
-                totals[outside] += tree.tree_.predict(A[outside]).reshape(-1, targets.shape[1])
-                counts[outside] += 1
+            totals[~inside] += _tree_values(tree, A[~inside], targets.shape[1])
+            counts[~inside] += 1
             self.trees_.append(tree)
         mean = weight @ targets / weight.sum()
         self.left_out_ = np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], mean)
@@ -171,8 +199,32 @@ class ForestMember(BaseEstimator):
 
     def predict(self, A):
         """Values of shape (n, k)."""
-        A = np.asarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float32, order="C")
-        return np.mean([tree.tree_.predict(A).reshape(len(A), -1) for tree in self.trees_], axis=0)
+        A = _tree_table(A)
+        k = self.trees_[0].n_outputs_
+        return np.mean([_tree_values(tree, A, k) for tree in self.trees_], axis=0)
+
+
+def _tree_table(A):
+    return np.ascontiguousarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float32)
+
+
+def _tree_values(tree, A, k):
+    return tree.tree_.predict(A).reshape(-1, k)
+
+
+def _drawn(n_units, share, seed):
+    """Which units a tree sees: never none, and never all if there are two."""
+    number = np.random.default_rng(seed).random(n_units)
+    drawn = number < share
+    if n_units > 1 and (drawn.all() or not drawn.any()):
+        drawn = number <= np.median(number)
+    return drawn if n_units > 1 else np.ones(1, dtype=bool)
+
+
+def _on_a_grid(targets, weight):
+    """Targets rounded to 2^-20 of their spread: sums are then exact, so splits that tie do so in any order of the rows."""
+    step = 2.0 ** (np.ceil(np.log2(max(spread(targets, weight), 1e-300))) - 20)
+    return np.round(targets / step) * step
 
 
 def distinct_rows(A):

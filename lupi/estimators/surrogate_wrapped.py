@@ -2,7 +2,7 @@
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit, log_softmax
 from sklearn import get_config
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.model_selection._search import BaseSearchCV
@@ -20,7 +20,7 @@ FOLDS = 5
 
 
 class SoftLabelStudent(RegressorMixin, BaseEstimator):
-    """A classifier that learns logits: every row once for each class, weighted with that class's share.
+    """A classifier that learns soft labels: every row once for each class, weighted with that class's share.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class SoftLabelStudent(RegressorMixin, BaseEstimator):
         self.estimator = estimator
 
     def fit(self, X, y, sample_weight=None):
-        """Fit to logits `y` of shape (n, k): one column for two classes, otherwise one a class."""
+        """Fit to `y` of shape (n, 1), logits of two classes, or (n, n_classes), probabilities of several."""
         shares = class_shares(y)
         self.n_outputs_ = y.shape[1]
         row, label = np.nonzero(shares > NEGLIGIBLE)
@@ -56,12 +56,12 @@ class SoftLabelStudent(RegressorMixin, BaseEstimator):
         return class_scores(self.estimator_, X, self.n_outputs_)
 
 
-def class_shares(logits):
-    """Probabilities of shape (n, n_classes) for logits of shape (n, k)."""
-    if logits.shape[1] == 1:
-        positive = expit(logits[:, 0])
-        return np.column_stack([1.0 - positive, positive])
-    return softmax(logits, axis=1)
+def class_shares(target):
+    """Probabilities of shape (n, n_classes) from the surrogate: logits of two classes, probabilities of several."""
+    if target.shape[1] > 1:
+        return target
+    positive = expit(target[:, 0])
+    return np.column_stack([1.0 - positive, positive])
 
 
 def class_scores(classifier, X, n_outputs):
@@ -116,8 +116,10 @@ def fit_weighted(estimator, X, y, weight):
 
 def soft_correlation(estimator, X, y):
     """Score of a search: correlation of the output with the soft target."""
-    predictions = np.asarray(estimator.predict(X)).reshape(len(y), -1)
-    return correlation(predictions, np.asarray(y).reshape(len(y), -1), np.ones(len(y)))
+    target = np.asarray(y).reshape(len(y), -1)
+    if isinstance(estimator, SoftLabelStudent) and target.shape[1] > 1:
+        target = centred_logits(np.log(np.maximum(target, np.finfo(float).tiny)))
+    return correlation(np.asarray(estimator.predict(X)).reshape(target.shape), target, np.ones(len(y)))
 
 
 class WrappedStudent(BaseEstimator):
