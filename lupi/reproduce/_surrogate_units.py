@@ -1,0 +1,108 @@
+"""Units of work of the study of surrogate learning: one arm on one draw of one task."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import numpy as np
+
+from lupi.reproduce._surrogate_plain import PLAIN, fit_plain, held_out_score
+from lupi.reproduce._surrogate_tasks import DIGITS, MOST_TEST_ROWS, draw, load_task
+
+N_NOISE = 40
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How many rows a task's draws have.
+
+    Attributes
+    ----------
+    n_labelled : int
+    most_unlabelled : int
+        As many as that, or as are left; 0: none.
+    n_first : int
+        The smallest number of labelled rows among the settings that share their draws.
+    n_reserved : int
+        The largest number of labelled rows among them: the test rows come after these.
+    """
+
+    n_labelled: int
+    most_unlabelled: int
+    n_first: int
+    n_reserved: int
+
+    def rows(self, y, split):
+        """Rows of one draw: without unlabelled ones the test takes what is left; with them, half of what is left."""
+        left = len(y) - self.n_reserved
+        n_test = min(MOST_TEST_ROWS, left // 2 if self.most_unlabelled else left)
+        n_unlabelled = min(self.most_unlabelled, left - n_test)
+        counts = {"n_labelled": self.n_labelled, "n_unlabelled": n_unlabelled, "n_test": n_test, "n_first": self.n_first}
+        return draw(y, split, **counts)
+
+
+SIZES = (50, 100, 200)
+LABELLED = {f"n={n}": Setting(n, 0, min(SIZES), max(SIZES)) for n in SIZES}
+UNLABELLED = {"60+1000": Setting(60, 1000, 60, 60)}
+DIGITS_SETTING = {"60+1140": Setting(60, 1140, 60, 60)}
+DIGITS_LABELLED = {"n=200": Setting(200, 0, 200, 200)}
+SETTINGS = {**LABELLED, **UNLABELLED, **DIGITS_SETTING, **DIGITS_LABELLED}
+
+
+def protocol():
+    """Facts that a store's results depend on."""
+    from lupi.reproduce._surrogate_plain import GRIDS, N_FOLDS
+
+    settings = {name: asdict(setting) for name, setting in SETTINGS.items()}
+    return {"settings": settings, "most_test_rows": MOST_TEST_ROWS, "grids": GRIDS, "folds": N_FOLDS, "noise": N_NOISE}
+
+
+def units(tasks, settings, arms, n_splits, root=None):
+    """Work for :func:`lupi.reproduce._units.finish`: split by split, so that an unfinished run has whole splits.
+
+    Parameters
+    ----------
+    tasks, settings, arms : iterables of str
+        Arms as in :func:`measure`.
+    n_splits : int
+    root : str, optional
+        Folder of the research data.
+
+    Returns
+    -------
+    dict of str to callable
+    """
+    return {
+        f"{task}/{setting}/{arm}/{split}": partial(measure, task, setting, arm, split, root)
+        for split in range(n_splits)
+        for task in tasks
+        for setting in settings
+        for arm in arms
+    }
+
+
+def measure(task, setting, arm, split, root=None):
+    """Fit one arm and score it on the test rows.
+
+    Parameters
+    ----------
+    task, setting : str
+        Keys of `TASKS` or `DIGITS`, and of `SETTINGS`.
+    arm : str
+        A plain learner of `PLAIN` on the labelled rows.
+    split : int
+    root : str, optional
+
+    Returns
+    -------
+    dict
+        With `score`.
+    """
+    X, y, Z = load_task(task, root)
+    rows = SETTINGS[setting].rows(y, split)
+    scoring = "accuracy" if task in DIGITS else "roc_auc"
+    if arm in PLAIN:
+        model = fit_plain(arm, X[rows.labelled], y[rows.labelled], split, scoring)
+        return {"score": held_out_score(model, X[rows.test], y[rows.test], scoring), "chosen": model.best_params_}
+    raise ValueError(f"no arm is called {arm!r}.")
