@@ -15,6 +15,8 @@ _PUBLIC = {
     "PrivilegedColumns": "lupi.estimators.privileged_columns",
     "KnowledgeTransfer": "lupi.estimators.knowledge_transfer",
     "Distillation": "lupi.estimators.distillation",
+    "SurrogateClassifier": "lupi.estimators.surrogate",
+    "SurrogateRegressor": "lupi.estimators.surrogate",
     "save": "lupi.persistence",
     "load": "lupi.persistence",
     "StructuralSVM": "lupi.estimators.structural_svm",
