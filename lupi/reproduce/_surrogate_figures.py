@@ -83,7 +83,7 @@ def mean_score(scores):
 
 
 def gains_table(scores, setting, *, student="", reference=None):
-    """Markdown lines, one for each task: plain, surrogate, gains over the plain counterpart, the control and the best plain learner.
+    """Markdown lines, one for each task: scores, and gains over the plain counterpart and over the best plain learner.
 
     Parameters
     ----------
@@ -99,8 +99,7 @@ def gains_table(scores, setting, *, student="", reference=None):
     -------
     list of str
     """
-    names = [f"{student}{arm}" if arm != "surrogate" or not student else student.rstrip("-") for arm in ("plain", "surrogate", "shuffled")]
-    plain, with_privileged, shuffled = names
+    plain, with_privileged, shuffled = (f"{student}{arm}" for arm in ("plain", "surrogate", "shuffled"))
     head = ["task", "plain", "surrogate", "gain", "shuffled", "best plain learner", "gain over it", ""]
     if reference:
         head.insert(7, reference)
@@ -132,8 +131,7 @@ def tally(scores, setting, *, student=""):
     dict
         `tasks`, `wins`, `harms`, `gain`, `shuffled`, and against the best plain learner `best_wins`, `best_losses`, `best_gain`.
     """
-    name = student.rstrip("-") or "surrogate"
-    plain, shuffled = f"{student}plain", f"{student}shuffled"
+    plain, name, shuffled = (f"{student}{arm}" for arm in ("plain", "surrogate", "shuffled"))
     tables = [settings[setting] for settings in scores.values()]
     outcomes = [outcome(arms, name, plain, shuffled) for arms in tables]
     over_best = [difference(arms[name], arms[best_plain(arms)]) for arms in tables]
@@ -153,8 +151,9 @@ def tally_line(scores, setting, *, student=""):
     """One sentence with the counts of :func:`tally`."""
     t = tally(scores, setting, student=student)
     return (
-        f"{setting}: {t['wins']} wins, {t['harms']} harms of {t['tasks']}; mean gain {t['gain']:+.2f} (shuffled {t['shuffled']:+.2f}); over "
-        f"the best plain learner {t['best_gain']:+.2f}, above on {t['best_wins']}, below on {t['best_losses']}."
+        f"{setting}: {t['wins']} wins, {t['harms']} harms of {t['tasks']}; mean gain {t['gain']:+.2f} (shuffled "
+        f"{t['shuffled']:+.2f}); over the best plain learner {t['best_gain']:+.2f}, above on {t['best_wins']}, below on "
+        f"{t['best_losses']}."
     )
 
 
@@ -173,7 +172,9 @@ def controls_table(scores):
     lines = ["| privileged columns | classes | rows | mean change | worst task | best task | wins |", "|---" * 7 + "|"]
     for control in CONTROLS:
         for classes, setting in _groups(scores):
-            changes = {task: difference(scores[task][setting][control], scores[task][setting]["plain"]) for task in classes[1]}
+            changes = {
+                task: difference(scores[task][setting][control], scores[task][setting]["plain"]) for task in classes[1]
+            }
             low, high = min(changes, key=lambda k: changes[k].mean), max(changes, key=lambda k: changes[k].mean)
             wins = sum(_over_control(scores[task][setting], control) for task in changes)
             mean = np.mean([change.mean for change in changes.values()])
@@ -185,7 +186,12 @@ def controls_table(scores):
 
 def _over_control(arms, control):
     # The shuffled rows are the control themselves: they would win against the plain counterpart only.
-    return outcome({**arms, "control": arms[control]}, "control", "plain", "plain" if control == "shuffled" else "shuffled") == "win"
+    return (
+        outcome(
+            {**arms, "control": arms[control]}, "control", "plain", "plain" if control == "shuffled" else "shuffled"
+        )
+        == "win"
+    )
 
 
 def _groups(scores):

@@ -72,7 +72,9 @@ def fit_plain(name, X, y, seed, scoring="roc_auc"):
     # Ten classes and 60 labels: a class may have fewer rows than there are folds.
     n_folds = max(2, min(N_FOLDS, np.bincount(y).min()))
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-    return GridSearchCV(learner, {name: list(values) for name, values in grid.items()}, scoring=scoring, cv=folds).fit(X, y)
+    return GridSearchCV(learner, {name: list(values) for name, values in grid.items()}, scoring=scoring, cv=folds).fit(
+        X, y
+    )
 
 
 def held_out_score(model, X, y, scoring="roc_auc"):

@@ -6,11 +6,16 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
+from sklearn.ensemble import RandomForestClassifier
 
-from lupi.reproduce._surrogate_plain import PLAIN, fit_plain, held_out_score
+from lupi.estimators.surrogate import SurrogateClassifier
+from lupi.reproduce._surrogate_plain import GRIDS, N_FOLDS, PLAIN, fit_plain, held_out_score
 from lupi.reproduce._surrogate_tasks import DIGITS, MOST_TEST_ROWS, draw, load_task
 
+# Columns of noise in place of the privileged ones.
 N_NOISE = 40
+# Arms -> student. The averaged default is "surrogate"; "plain" is the same student on the labels.
+STUDENTS = {"": None, "ridge": "ridge", "forest student": RandomForestClassifier(200, min_samples_leaf=2)}
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,12 @@ class Setting:
         left = len(y) - self.n_reserved
         n_test = min(MOST_TEST_ROWS, left // 2 if self.most_unlabelled else left)
         n_unlabelled = min(self.most_unlabelled, left - n_test)
-        counts = {"n_labelled": self.n_labelled, "n_unlabelled": n_unlabelled, "n_test": n_test, "n_first": self.n_first}
+        counts = {
+            "n_labelled": self.n_labelled,
+            "n_unlabelled": n_unlabelled,
+            "n_test": n_test,
+            "n_first": self.n_first,
+        }
         return draw(y, split, **counts)
 
 
@@ -52,8 +62,6 @@ SETTINGS = {**LABELLED, **UNLABELLED, **DIGITS_SETTING, **DIGITS_LABELLED}
 
 def protocol():
     """Facts that a store's results depend on."""
-    from lupi.reproduce._surrogate_plain import GRIDS, N_FOLDS
-
     settings = {name: asdict(setting) for name, setting in SETTINGS.items()}
     return {"settings": settings, "most_test_rows": MOST_TEST_ROWS, "grids": GRIDS, "folds": N_FOLDS, "noise": N_NOISE}
 
@@ -90,7 +98,8 @@ def measure(task, setting, arm, split, root=None):
     task, setting : str
         Keys of `TASKS` or `DIGITS`, and of `SETTINGS`.
     arm : str
-        A plain learner of `PLAIN` on the labelled rows.
+        A plain learner of `PLAIN`; or "surrogate", "plain", "shuffled", "noise", "copy", "every label", for another student
+        than the default after its name and a hyphen ("ridge-plain").
     split : int
     root : str, optional
 
@@ -105,4 +114,40 @@ def measure(task, setting, arm, split, root=None):
     if arm in PLAIN:
         model = fit_plain(arm, X[rows.labelled], y[rows.labelled], split, scoring)
         return {"score": held_out_score(model, X[rows.test], y[rows.test], scoring), "chosen": model.best_params_}
-    raise ValueError(f"no arm is called {arm!r}.")
+    student, kind = arm.rsplit("-", 1) if "-" in arm else ("", arm)
+    model = SurrogateClassifier(STUDENTS[student], random_state=split)
+    train = np.concatenate([rows.labelled, rows.unlabelled])
+    if kind == "plain":
+        model.fit(X[rows.labelled], y[rows.labelled])
+    elif kind == "every label":
+        model.fit(X[train], y[train])
+    else:
+        known = y[train].astype(float)
+        known[len(rows.labelled) :] = np.nan
+        model.fit(X[train], known, privileged=privileged_columns(kind, X[train], Z[train], split))
+    return {"score": held_out_score(model, X[rows.test], y[rows.test], scoring)}
+
+
+def privileged_columns(kind, X, Z, seed):
+    """The privileged features, or what stands for them in a control.
+
+    Parameters
+    ----------
+    kind : {"surrogate", "shuffled", "noise", "copy"}
+        As they are; of another training row; standard normal numbers; the decision features once more.
+    X, Z : ndarray
+        Of the training rows.
+    seed : int
+
+    Returns
+    -------
+    ndarray
+    """
+    rng = np.random.default_rng([seed, 1])
+    columns = {
+        "surrogate": lambda: Z,
+        "shuffled": lambda: Z[rng.permutation(len(Z))],
+        "noise": lambda: rng.normal(size=(len(X), N_NOISE)),
+        "copy": lambda: X,
+    }
+    return columns[kind]()

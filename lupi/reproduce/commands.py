@@ -7,11 +7,11 @@ from pathlib import Path
 from rich.console import Console
 
 from lupi.experiments.commands import progress_bar
-from lupi.reproduce import celik, feyereisl, mnist_plus, sharmanska, sharmanska_substitutes, sun, xu
+from lupi.reproduce import celik, feyereisl, mnist_plus, sharmanska, sharmanska_substitutes, sun, surrogate, xu
 
 ENTRIES = {
     entry.name: entry
-    for module in (mnist_plus, sharmanska, sharmanska_substitutes, xu, sun, feyereisl, celik)
+    for module in (mnist_plus, sharmanska, sharmanska_substitutes, xu, sun, feyereisl, celik, surrogate)
     for entry in module.ENTRIES
 }
 
