@@ -98,8 +98,8 @@ def measure(task, setting, arm, split, root=None):
     task, setting : str
         Keys of `TASKS` or `DIGITS`, and of `SETTINGS`.
     arm : str
-        A plain learner of `PLAIN`; or "surrogate", "plain", "shuffled", "noise", "copy", "every label", for another student
-        than the default after its name and a hyphen ("ridge-plain").
+        A plain learner of `PLAIN`; or "plain", "every label", or a kind of :func:`privileged_columns`; for another student than
+        the default, after its name and a hyphen ("ridge-plain").
     split : int
     root : str, optional
 
@@ -133,8 +133,8 @@ def privileged_columns(kind, X, Z, seed):
 
     Parameters
     ----------
-    kind : {"surrogate", "shuffled", "noise", "copy"}
-        As they are; of another training row; standard normal numbers; the decision features once more.
+    kind : {"surrogate", "shuffled", "reshuffled", "noise", "copy"}
+        As they are; of another training row; of yet another one; standard normal numbers; the decision features once more.
     X, Z : ndarray
         Of the training rows.
     seed : int
@@ -147,6 +147,7 @@ def privileged_columns(kind, X, Z, seed):
     columns = {
         "surrogate": lambda: Z,
         "shuffled": lambda: Z[rng.permutation(len(Z))],
+        "reshuffled": lambda: Z[np.random.default_rng([seed, 2]).permutation(len(Z))],
         "noise": lambda: rng.normal(size=(len(X), N_NOISE)),
         "copy": lambda: X,
     }

@@ -127,12 +127,17 @@ def digits_lines(scores):
 
 
 def _controls(data, out, *, n_splits=30, tasks=None, n_jobs=1, on_progress=None):
-    arms = ("plain", *CONTROLS)
+    arms = ("plain", "reshuffled", *CONTROLS)
     arms_of = [
         (list(TASKS)[:tasks], CONTROL_SETTINGS["two"], arms),
         (list(DIGITS)[:tasks], CONTROL_SETTINGS["ten"], arms),
     ]
     scores = run("controls", arms_of, data, out, n_splits=n_splits, n_jobs=n_jobs, on_progress=on_progress)
+    return controls_lines(scores)
+
+
+def controls_lines(scores):
+    """Table of what useless privileged columns change."""
     return ["", *controls_table(scores)]
 
 
