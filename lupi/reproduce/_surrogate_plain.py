@@ -1,12 +1,13 @@
-"""Plain learners that surrogate learning has to be measured against, each tuned by inner cross-validation."""
+"""Plain learners that surrogate learning has to be measured against, each tuned: by inner cross-validation, the forest out of bag."""
 
 from __future__ import annotations
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, roc_auc_score
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -65,16 +66,32 @@ def fit_plain(name, X, y, seed, scoring="roc_auc"):
 
     Returns
     -------
-    GridSearchCV
+    model : estimator
         Fitted.
+    chosen : dict
+        Its parameters.
     """
     learner, grid = plain_learner(name, X.shape[1], seed)
+    if name == "forest":
+        return _best_out_of_bag(learner, grid, X, y, scoring)
     # Ten classes and 60 labels: a class may have fewer rows than there are folds.
     n_folds = max(2, min(N_FOLDS, np.bincount(y).min()))
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-    return GridSearchCV(learner, {name: list(values) for name, values in grid.items()}, scoring=scoring, cv=folds).fit(
-        X, y
-    )
+    search = GridSearchCV(learner, {name: list(values) for name, values in grid.items()}, scoring=scoring, cv=folds)
+    search.fit(X, y)
+    return search.best_estimator_, search.best_params_
+
+
+def _best_out_of_bag(forest, grid, X, y, scoring):
+    """The forest whose trees predict the rows that they did not see best."""
+    candidates = []
+    for chosen in ParameterGrid(grid):
+        model = clone(forest).set_params(oob_score=True, **chosen).fit(X, y)
+        votes = model.oob_decision_function_
+        score = np.mean(votes.argmax(axis=1) == y) if scoring == "accuracy" else roc_auc_score(y, votes[:, 1])
+        candidates.append((score, model, chosen))
+    _, model, chosen = max(candidates, key=lambda candidate: candidate[0])
+    return model, chosen
 
 
 def held_out_score(model, X, y, scoring="roc_auc"):

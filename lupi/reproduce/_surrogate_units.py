@@ -63,7 +63,14 @@ SETTINGS = {**LABELLED, **UNLABELLED, **DIGITS_SETTING, **DIGITS_LABELLED}
 def protocol():
     """Facts that a store's results depend on."""
     settings = {name: asdict(setting) for name, setting in SETTINGS.items()}
-    return {"settings": settings, "most_test_rows": MOST_TEST_ROWS, "grids": GRIDS, "folds": N_FOLDS, "noise": N_NOISE}
+    return {
+        "settings": settings,
+        "most_test_rows": MOST_TEST_ROWS,
+        "grids": GRIDS,
+        "folds": N_FOLDS,
+        "forest": "out of bag",
+        "noise": N_NOISE,
+    }
 
 
 def units(tasks, settings, arms, n_splits, root=None):
@@ -112,8 +119,8 @@ def measure(task, setting, arm, split, root=None):
     rows = SETTINGS[setting].rows(y, split)
     scoring = "accuracy" if task in DIGITS else "roc_auc"
     if arm in PLAIN:
-        model = fit_plain(arm, X[rows.labelled], y[rows.labelled], split, scoring)
-        return {"score": held_out_score(model, X[rows.test], y[rows.test], scoring), "chosen": model.best_params_}
+        model, chosen = fit_plain(arm, X[rows.labelled], y[rows.labelled], split, scoring)
+        return {"score": held_out_score(model, X[rows.test], y[rows.test], scoring), "chosen": chosen}
     student, kind = arm.rsplit("-", 1) if "-" in arm else ("", arm)
     model = SurrogateClassifier(STUDENTS[student], random_state=split)
     train = np.concatenate([rows.labelled, rows.unlabelled])
