@@ -1,4 +1,4 @@
-"""Plain learners that surrogate learning has to be measured against, each tuned: by inner cross-validation, the forest out of bag."""
+"""Plain learners that surrogate learning is measured against, tuned by inner cross-validation, the forest out of bag."""
 
 from __future__ import annotations
 
