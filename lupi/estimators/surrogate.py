@@ -2,202 +2,101 @@
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, _fit_context
-from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin, RegressorMixin
 
-from lupi.estimators.surrogate_input import check_surrogate_input, missingness_warning
-from lupi.estimators.surrogate_students import AveragedStudent, Standardizer
-from lupi.estimators.surrogate_teachers import fitted_lesson, make_candidates, ridge_lesson
-from lupi.estimators.surrogate_wrapped import LOGIT_LIMIT, WrappedStudent
-from lupi.problems.surrogate import Calibration, calibrate, calibrate_values, spread
-
-# Final slope, relative to the spread of the target, below which the output is only an order.
-SMALLEST_SLOPE = 1e-3
+from lupi.estimators.surrogate_base import SurrogateBase
+from lupi.estimators.surrogate_wrapped import LOGIT_LIMIT, class_shares
+from lupi.problems.surrogate import calibrate, calibrate_values, one_hot, spread
 
 
-class _Surrogate(MetaEstimatorMixin, BaseEstimator):
-    """What the classifier and the regressor share: everything but the meaning of y."""
+class SurrogateClassifier(ClassifierMixin, SurrogateBase):
+    r"""Learn classes from the score of a teacher who sees privileged features; the recommended method.
 
-    # Routed to fit by every meta-estimator, without a call of set_fit_request.
-    __metadata_request__fit = {"privileged": True, "groups": True}
-    # Left out by lupi.save: made from the privileged features of single rows.
-    _privileged_rows_in = ("surrogate_",)
+    Teachers on :math:`[Z, cX]` for several scales c, and one on X alone, are fitted to the labels and averaged by their
+    evidence on left-out rows. Their score, calibrated by a logistic (softmax) regression, gives
+    every row, labelled or not, a *surrogate*: a target with less noise than the
+    label. A student learns the surrogate from X, and its output is averaged with that of the plain student on the labels.
+    Prediction needs X alone.
 
-    _parameter_constraints: dict = {
-        "estimator": [HasMethods(["fit", "predict"]), StrOptions({"ridge"}), None],
-        "teacher": [HasMethods(["fit", "predict"]), None],
-        "scales": ["array-like"],
-        "average_plain": ["boolean"],
-        "unlabelled": "no_validation",
-        "n_jobs": [None, int],
-        "random_state": ["random_state"],
-    }
+    Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the plain
+    estimate; a slope that is never negative (at 0 the plain student is used alone); and the plain student's share,
+    |L| / (|L| + |U|) beside 1 for the other, with |L| labelled and |U| unlabelled rows.
 
-    def __init__(
-        self,
-        estimator=None,
-        *,
-        teacher=None,
-        scales=(0, 0.1, 0.3, 1),
-        average_plain=True,
-        unlabelled=None,
-        n_jobs=None,
-        random_state=None,
-    ):
-        self.estimator = estimator
-        self.teacher = teacher
-        self.scales = scales
-        self.average_plain = average_plain
-        self.unlabelled = unlabelled
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    Parameters
+    ----------
+    estimator : estimator, "ridge" or None, default=None
+        The student. None averages a ridge whose prior trusts columns that go with the target, an RBF ridge and a small
+        forest; "ridge" is the first of them alone, in closed form. A regressor learns the calibrated logit
+        (with several classes, their probabilities), a classifier gets soft labels as weights; a search (GridSearchCV)
+        is scored against the surrogate on all rows.
+    teacher : estimator, default=None
+        Fitted to [Z, cX] and cross-fitted; None: ridge teachers in closed form,
+        with several classes also in the space of the RBF kernel.
+    scales : tuple of float, default=(0, 0.1, 0.3, 1)
+        Scales of X beside the privileged features; 0 is Z alone.
+    average_plain : bool, default=True
+        Whether the plain student takes part in the output.
+    unlabelled : object, default=None
+        A value of `y` that means "no label", such as -1, beside NaN, None and pandas' NA.
+    n_jobs : int, default=None
+        Processes for the refits of a student or teacher of yours.
+    random_state : int, RandomState or None, default=None
+        For the forest and the folds.
 
-    @property
-    def _own_student(self):
-        return self.estimator is None or isinstance(self.estimator, str)
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels.
+    estimator_ : estimator
+        The fitted student of the surrogate.
+    plain_estimator_ : estimator
+        The fitted plain student. The same as `estimator_` where nothing was learned from privileged features.
+    teacher_weights_ : ndarray of shape (n_scales + 1,)
+        Weights of the teachers, one a scale and one for X alone. (With several privileged spaces the scales repeat:
+        all spaces together, then each with less of the others.) Only with privileged features, as the next two.
+    teacher_slope_ : float
+        Slope of the calibration, for a score of unit spread.
+    surrogate_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        Target of the training rows: calibrated logits of two classes, probabilities of several; NaN for rows without
+        one. Not in a saved model.
+    n_labelled_, n_unlabelled_ : int
+        Rows that took part.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        If X is a data frame.
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._own_student or get_tags(self.estimator).input_tags.sparse
-        tags.input_tags.allow_nan = not self._own_student and get_tags(self.estimator).input_tags.allow_nan
-        return tags
+    See Also
+    --------
+    lupi.Distillation : imitation of one teacher on the privileged features.
 
-    @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, privileged=None, sample_weight=None, groups=None):
-        """Fit teachers, surrogate and students.
+    Notes
+    -----
+    With :math:`y = Z\theta + \varepsilon`, :math:`Z = XB + \eta`, :math:`\sigma^2 = \mathrm{Var}(\varepsilon)`,
+    :math:`\tau^2 = \mathrm{Var}(\eta\theta)` and p columns of X, least squares on n labels has the risk
+    :math:`(\tau^2 + \sigma^2) p / n`, the student of the surrogate
+    :math:`[\tau^2 p + \sigma^2 \mathrm{tr}(P_X P_Z)] / n`: a gain where X is wide, Z narrow and the label noisy.
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            Decision features.
-        y : array-like of shape (n_samples,)
-            Targets; NaN, None, pandas' NA and the value `unlabelled` mark rows without one.
-        privileged : array-like, data frame, or a list or dict of these, optional
-            Features that exist at training time only, one row for each example; several privileged spaces as a list or
-            dict. A row that is entirely NaN is not available. None fits the plain student.
-        sample_weight : array-like of shape (n_samples,), optional
-            Counts: weight 2 is the row twice, weight 0 is no row.
-        groups : array-like of shape (n_samples,), optional
-            Rows that belong together, such as those of one patient: they are left out together.
+    A row of `privileged` that is entirely NaN is not available: with a label it counts in the plain student only, without
+    one it is left out. `privileged=None` fits the plain student.
 
-        Returns
-        -------
-        self : object
-        """
-        data = check_surrogate_input(self, X, y, privileged, sample_weight, groups)
-        scaler = Standardizer().fit(data.X, data.weight)
-        A = scaler.transform(data.X)
-        self.n_labelled_, self.n_unlabelled_ = len(data.labelled), len(data.unlabelled)
-        targets = self._targets(data.y[data.labelled])
-        self._plain = self._fit_student(data, A, scaler, data.labelled, targets, labels=data.y[data.labelled])
-        lesson = self._teach(data, A) if data.can_teach else None
-        self._student = self._plain
-        self._plain_share, honest = 1.0, self._plain.left_out_ / self._plain.spread_
-        if lesson is not None:
-            honest = self._learn(data, A, scaler, lesson, honest)
-        self._set_output(honest, data.y[data.labelled], data.weight[data.labelled])
-        for student in (self._student, self._plain):
-            vars(student).pop("left_out_", None)
-        return self
+    Examples
+    --------
+    One row in five has a label; the privileged features are known for all of them.
 
-    def _teach(self, data, A):
-        """Steps 1 to 4: scores of the teachers, calibrated; None where they say nothing."""
-        spaces = [Standardizer().fit(z[there], data.weight[there]).transform(z) for z, there in data.spaces]
-        for space, (_, there) in zip(spaces, data.spaces):
-            space[~there] = 0.0
-        if len(data.unlabelled):
-            missingness_warning(type(self).__name__, data, spaces, A)
-        y, weight = data.y[data.taught], data.weight[data.taught]
-        groups = None if data.groups is None else data.groups[data.taught]
-        targets = self._targets(y)
-        several = y if targets.shape[1] > 1 else None
-        kernels = ("linear",) if several is None or self.teacher is not None else ("linear", "rbf")
-        candidates = make_candidates(self.scales, data.space_names, kernels)
-        if self.teacher is None:
-            lesson = ridge_lesson(
-                candidates, spaces, A, data.taught, data.unlabelled, targets, weight, groups, several, self.random_state
-            )
-        else:
-            labels = y if self._is_classification else None
-            lesson = fitted_lesson(
-                self.teacher, candidates, spaces, A, data.taught, data.unlabelled, targets, weight, groups, labels,
-                self.n_jobs, self.random_state,
-            )  # fmt: skip
-        self.teacher_weights_ = lesson.weights.reshape(len(kernels), -1).sum(axis=0)
-        calibration = self._calibrate(lesson.known, y, weight)
-        self.teacher_slope_ = calibration.slope
-        if calibration.slope == 0.0:
-            return None
-        return self._surrogate(calibration, np.vstack([lesson.known, lesson.unknown]))
+    >>> import numpy as np
+    >>> from sklearn.model_selection import train_test_split
+    >>> from lupi import SurrogateClassifier
+    >>> from lupi.datasets import load_breast_cancer_followup
+    >>> X, y, Z = load_breast_cancer_followup(return_X_y_privileged=True)
+    >>> X, X_test, y, y_test, Z, _ = train_test_split(X, y, Z, train_size=300, random_state=0)
+    >>> labels = np.where(np.arange(300) < 60, y, np.nan)
+    >>> model = SurrogateClassifier("ridge").fit(X, labels, privileged=Z)
+    >>> model.n_labelled_, model.n_unlabelled_
+    (60, 240)
+    >>> bool(model.score(X_test, y_test) > 0.9)
+    True
+    """
 
-    def _learn(self, data, A, scaler, surrogate, honest_plain):
-        """Steps 5 and 6: the student of the surrogate, averaged with the plain one."""
-        rows = np.concatenate([data.taught, data.unlabelled])
-        self.surrogate_ = np.full((data.n_rows, surrogate.shape[1]), np.nan)
-        self.surrogate_[data.kept[rows]] = surrogate
-        self.surrogate_ = self.surrogate_[:, 0] if surrogate.shape[1] == 1 else self.surrogate_
-        self._student = self._fit_student(data, A, scaler, rows, surrogate, honest=np.arange(len(data.taught)))
-        share = data.weight[data.labelled].sum() / data.weight[rows].sum() if self.average_plain else 0.0
-        self._plain_share = share / (1.0 + share)
-        honest = np.empty_like(honest_plain)
-        taught = np.isin(data.labelled, data.taught)
-        honest[taught] = self._student.left_out_[: len(data.taught)]
-        if not taught.all():
-            honest[~taught] = self._student_output(self._student, data, A, data.labelled[~taught])
-        honest /= self._student.spread_
-        return (1.0 - self._plain_share) * honest + self._plain_share * honest_plain
-
-    def _fit_student(self, data, A, scaler, rows, targets, labels=None, honest=None):
-        weight = data.weight[rows]
-        groups = None if data.groups is None else data.groups[rows]
-        if self._own_student:
-            members = ("ridge",) if self.estimator == "ridge" else AveragedStudent().members
-            student = AveragedStudent(members, random_state=self.random_state)
-            return student.fit(A[rows], targets, weight, groups, scaler)
-        student = WrappedStudent(self.estimator, n_jobs=self.n_jobs, random_state=self.random_state)
-        return student.fit(
-            _safe_indexing(data.table, rows), targets, weight, groups,
-            labels=labels if self._is_classification else None, honest=honest,
-        )  # fmt: skip
-
-    def _student_output(self, student, data, A, rows):
-        if self._own_student:
-            return student.predict_scaled(A[rows])
-        return student.predict(_safe_indexing(data.table, rows))
-
-    def _set_output(self, honest, y, weight):
-        """Calibrate the averaged output with left-out values of the labelled rows."""
-        found = self._calibrate(honest, y, weight)
-        slope = max(found.slope, SMALLEST_SLOPE * self._target_spread(y, weight))
-        self._output = Calibration(found.centre, found.scale, found.intercept, slope)
-
-    def _scores(self, X):
-        """Calibrated output of shape (n, k)."""
-        check_is_fitted(self)
-        finite = "allow-nan" if get_tags(self).input_tags.allow_nan else True
-        checked = validate_data(
-            self, X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=finite, reset=False
-        )
-        table = X if hasattr(X, "columns") and not self._own_student else checked
-        output = self._plain.predict(table) / self._plain.spread_ * self._plain_share if self._plain_share else 0.0
-        if self._plain_share < 1.0:
-            output = output + (1.0 - self._plain_share) * self._student.predict(table) / self._student.spread_
-        return self._output.logits(output)
-
-    @property
-    def estimator_(self):
-        """The fitted student of the surrogate; the plain student where there is no surrogate."""
-        return getattr(self._student, "estimator_", self._student)
-
-    @property
-    def plain_estimator_(self):
-        """The fitted student of the labels."""
-        return getattr(self._plain, "estimator_", self._plain)
-
-
-class SurrogateClassifier(ClassifierMixin, _Surrogate):
     _is_classification = True
 
     def _targets(self, y):
@@ -209,7 +108,10 @@ class SurrogateClassifier(ClassifierMixin, _Surrogate):
         return signs
 
     def _calibrate(self, scores, y, weight):
-        return calibrate(scores, y, weight)
+        return calibrate(scores, one_hot(y, len(self.classes_)), weight)
+
+    def _calibrate_soft(self, scores, surrogate, weight):
+        return calibrate(scores, class_shares(surrogate), weight)
 
     def _surrogate(self, calibration, scores):
         """Clipped logits of two classes, probabilities of several."""
@@ -266,7 +168,84 @@ class SurrogateClassifier(ClassifierMixin, _Surrogate):
         return self.classes_[best]
 
 
-class SurrogateRegressor(RegressorMixin, _Surrogate):
+class SurrogateRegressor(RegressorMixin, SurrogateBase):
+    r"""Learn numbers from the score of a teacher who sees privileged features; the recommended method.
+
+    Teachers on :math:`[Z, cX]` for several scales c, and one on X alone, are fitted to the labels and averaged by their
+    evidence on left-out rows. Their score gives every row, labelled or not, a *surrogate*: a target with less noise than the
+    label. A student learns the surrogate from X, and its output is averaged with that of the plain student on the labels.
+    Prediction needs X alone.
+
+    Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the plain
+    estimate; a slope that is never negative (at 0 the plain student is used alone); and the plain student's share,
+    |L| / (|L| + |U|) beside 1 for the other, with |L| labelled and |U| unlabelled rows.
+
+    Parameters
+    ----------
+    estimator : estimator, "ridge" or None, default=None
+        The student. None averages a ridge whose prior trusts columns that go with the target, an RBF ridge and a small
+        forest; "ridge" is the first of them alone, in closed form. A regressor, or a search over one, which
+        is then scored against the surrogate on all rows.
+    teacher : estimator, default=None
+        Fitted to [Z, cX] and cross-fitted; None: ridge teachers in closed form.
+    scales : tuple of float, default=(0, 0.1, 0.3, 1)
+        Scales of X beside the privileged features; 0 is Z alone.
+    average_plain : bool, default=True
+        Whether the plain student takes part in the output.
+    unlabelled : object, default=None
+        A value of `y` that means "no label", such as -1, beside NaN, None and pandas' NA.
+    n_jobs : int, default=None
+        Processes for the refits of a student or teacher of yours.
+    random_state : int, RandomState or None, default=None
+        For the forest and the folds.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted student of the surrogate.
+    plain_estimator_ : estimator
+        The fitted plain student. The same as `estimator_` where nothing was learned from privileged features.
+    teacher_weights_ : ndarray of shape (n_scales + 1,)
+        Weights of the teachers, one a scale and one for X alone. (With several privileged spaces the scales repeat:
+        all spaces together, then each with less of the others.) Only with privileged features, as the next two.
+    teacher_slope_ : float
+        Slope of the calibration, for a score of unit spread.
+    surrogate_ : ndarray of shape (n_samples,)
+        Target of the training rows; NaN for rows without one. Not in a saved model.
+    n_labelled_, n_unlabelled_ : int
+        Rows that took part.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        If X is a data frame.
+
+    See Also
+    --------
+    lupi.Distillation : imitation of one teacher on the privileged features.
+
+    Notes
+    -----
+    With :math:`y = Z\theta + \varepsilon`, :math:`Z = XB + \eta`, :math:`\sigma^2 = \mathrm{Var}(\varepsilon)`,
+    :math:`\tau^2 = \mathrm{Var}(\eta\theta)` and p columns of X, least squares on n labels has the risk
+    :math:`(\tau^2 + \sigma^2) p / n`, the student of the surrogate
+    :math:`[\tau^2 p + \sigma^2 \mathrm{tr}(P_X P_Z)] / n`: a gain where X is wide, Z narrow and the label noisy.
+
+    A row of `privileged` that is entirely NaN is not available: with a label it counts in the plain student only, without
+    one it is left out. `privileged=None` fits the plain student.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lupi import SurrogateRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 20))
+    >>> Z = X[:, :2] + 0.3 * rng.normal(size=(200, 2))
+    >>> y = Z.sum(axis=1) + rng.normal(size=200)
+    >>> y[50:] = np.nan
+    >>> model = SurrogateRegressor("ridge").fit(X, y, privileged=Z)
+    >>> bool(np.corrcoef(model.predict(X), X[:, :2].sum(axis=1))[0, 1] > 0.9)
+    True
+    """
+
     _is_classification = False
 
     def _targets(self, y):
@@ -274,6 +253,9 @@ class SurrogateRegressor(RegressorMixin, _Surrogate):
 
     def _calibrate(self, scores, y, weight):
         return calibrate_values(scores, y, weight)
+
+    def _calibrate_soft(self, scores, surrogate, weight):
+        return calibrate_values(scores, surrogate[:, 0], weight)
 
     def _surrogate(self, calibration, scores):
         return scores

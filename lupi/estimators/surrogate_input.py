@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics import roc_auc_score
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_consistent_length, validate_data
 
@@ -14,6 +13,8 @@ from lupi.validation import check_partial_targets, check_privileged, check_sampl
 
 # Area under the curve above which labelled and unlabelled rows are called easily told apart.
 TOLD_APART = 0.8
+# Rows of each kind that are looked at for it, at most.
+TOLD_APART_ROWS = 2000
 
 
 @dataclass
@@ -56,6 +57,11 @@ class SurrogateInput:
     n_rows: int
     can_teach: bool
 
+    @property
+    def with_surrogate(self):
+        """Rows that the teachers score."""
+        return np.sort(np.concatenate([self.taught, self.unlabelled]))
+
 
 def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
     """Check what `fit` was given; sets `n_features_in_`, `feature_names_in_` and `classes_` on the model.
@@ -90,12 +96,12 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
     if model._is_classification:
         _check_classes(model, targets, weight, name)
     part = SurrogateInput(
-        X=X[kept] if len(kept) < X.shape[0] else X,
-        table=_safe_indexing(table, kept) if hasattr(table, "columns") and not sparse.issparse(table) else X[kept],
+        X=take(X, kept),
+        table=_safe_indexing(table, kept) if hasattr(table, "columns") else take(X, kept),
         y=targets.y[kept],
         weight=weight[kept],
         groups=None if groups is None else np.unique(groups[kept], return_inverse=True)[1],
-        spaces=[(values[kept], there[kept]) for values, there in spaces],
+        spaces=[(take(values, kept), there[kept]) for values, there in spaces],
         space_names=space_names,
         column_names=column_names,
         labelled=np.flatnonzero(targets.labelled[kept]),
@@ -107,6 +113,11 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
     )
     part.can_teach = bool(spaces) and _can_teach(part, name)
     return part
+
+
+def take(array, rows):
+    """Rows of an array; the array itself, not a copy, if they are all rows in order."""
+    return array if len(rows) == array.shape[0] and (np.diff(rows) == 1).all() else array[rows]
 
 
 def _check_classes(model, targets, weight, name):
@@ -169,14 +180,15 @@ def _can_teach(data, name):
 
 def missingness_warning(name, data, spaces, A):
     """Warn if a ridge on (Z, X) tells labelled from unlabelled rows, left out, with an area above 0.8."""
-    rows = np.concatenate([data.taught, data.unlabelled])
+    parts = [part[:: 1 + len(part) // TOLD_APART_ROWS] for part in (data.taught, data.unlabelled)]
+    rows = np.concatenate(parts)
     dense = A[rows].toarray() if sparse.issparse(A) else A[rows]
     table = np.hstack([*(space[rows] for space in spaces), dense])
-    missing = np.repeat([-1.0, 1.0], [len(data.taught), len(data.unlabelled)])
+    missing = np.repeat([-1.0, 1.0], [len(part) for part in parts])
     groups = None if data.groups is None else data.groups[rows]
     weight = data.weight[rows]
     fit = fit_ridge(table, missing[:, None], weight, groups)
-    area = roc_auc_score(missing, fit.left_out[:, 0], sample_weight=weight)
+    area = area_under_curve(fit.left_out[:, 0], missing > 0, weight)
     if area > TOLD_APART:
         warnings.warn(
             f"{name}: labelled and unlabelled rows are easily told apart from X and `privileged` (area under the curve "
@@ -185,3 +197,17 @@ def missingness_warning(name, data, spaces, A):
             UserWarning,
             stacklevel=5,
         )
+
+
+def area_under_curve(score, positive, weight):
+    """Weighted share of pairs (positive, other) in the right order; ties count half.
+
+    Examples
+    --------
+    >>> area_under_curve(np.array([1.0, 2.0, 2.0]), np.array([False, False, True]), np.ones(3))
+    0.75
+    """
+    values, place = np.unique(score, return_inverse=True)
+    ups = np.bincount(place, weights=weight * positive, minlength=len(values))
+    downs = np.bincount(place, weights=weight * ~positive, minlength=len(values))
+    return float(ups @ (np.cumsum(downs) - downs / 2) / (ups.sum() * downs.sum()))

@@ -13,7 +13,7 @@ from sklearn.tree import ExtraTreeRegressor
 from sklearn.utils import check_random_state
 
 from lupi.problems.surrogate import KernelPath, RidgePath, choose_penalty, spread
-from lupi.problems.surrogate.ridge import GRID
+from lupi.problems.surrogate.ridge import BLOCK, GRID
 
 CLIP = 5.0
 # Rows up to which the RBF ridge is exact; above, it uses this many landmarks.
@@ -30,20 +30,11 @@ class Standardizer(BaseEstimator):
 
     def fit(self, X, weight):
         """Weighted means and standard deviations, of the values that are there."""
-        if sparse.issparse(X):
-            total = weight.sum()
-            self.mean_ = np.asarray(X.T @ weight).ravel() / total
-            square = np.asarray(X.multiply(X).T @ weight).ravel() / total
-            scale = np.sqrt(np.maximum(square - np.square(self.mean_), 0.0))
-        else:
-            there = ~np.isnan(X)
-            filled = X if there.all() else np.where(there, X, 0.0)
-            total = np.maximum(weight @ there, np.finfo(float).tiny)
-            self.mean_ = weight @ filled / total
-            scale = np.sqrt(
-                np.array([weight @ np.square(np.where(t, x - m, 0.0)) for x, t, m in zip(X.T, there.T, self.mean_)])
-                / total
-            )
+        _, self.mean_ = _column_means(X, weight, lambda block: block)
+        centred = np.square if sparse.issparse(X) else lambda block: np.square(block - self.mean_)
+        _, square = _column_means(X, weight, centred)
+        variance = square - np.square(self.mean_) if sparse.issparse(X) else square
+        scale = np.sqrt(np.maximum(variance, 0.0))
         self.scale_ = np.where(scale < 1e-9 * np.maximum(1.0, np.abs(self.mean_)), 1.0, scale)
         return self
 
@@ -55,9 +46,39 @@ class Standardizer(BaseEstimator):
             columns = scaled.indices
             scaled.data = np.clip(scaled.data, low[columns], high[columns]) / self.scale_[columns]
             return scaled
-        scaled = (X - self.mean_) / self.scale_
+        scaled = X - self.mean_
+        scaled /= self.scale_
         np.clip(scaled, -CLIP, CLIP, out=scaled)
         return np.nan_to_num(scaled, copy=False, nan=0.0)
+
+
+def standardized_space(values, there, weight):
+    """Standardized privileged features; rows without them get the mean."""
+    if there.all():
+        return Standardizer().fit(values, weight).transform(values)
+    standardized = Standardizer().fit(values[there], weight[there]).transform(values)
+    standardized[~there] = 0.0
+    return standardized
+
+
+def _column_means(X, weight, function):
+    """Sums of weights and weighted means of a function of the values that are there, block by block."""
+    if sparse.issparse(X):
+        total = np.full(X.shape[1], weight.sum())
+        values = X.copy()
+        values.data = function(values.data)
+        return total, np.asarray(values.T @ weight).ravel() / total
+    total, sums = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for start in range(0, len(X), BLOCK):
+        block, part = X[start : start + BLOCK], weight[start : start + BLOCK]
+        missing = np.isnan(block)
+        if missing.any():
+            total += part @ ~missing
+            sums += part @ np.where(missing, 0.0, function(block))
+        else:
+            total += part.sum()
+            sums += part @ function(block)
+    return total, sums / np.maximum(total, np.finfo(float).tiny)
 
 
 class RidgeMember(BaseEstimator):
@@ -69,11 +90,9 @@ class RidgeMember(BaseEstimator):
         if A.shape[1] <= weight.sum():
             scale = np.sqrt(_correlations(A, targets, weight))
             scale /= np.sqrt(np.sqrt(np.mean(scale**4)) + 1e-12)
-        scaled = A @ sparse.diags_array(scale) if sparse.issparse(A) else A * scale
-        fit = choose_penalty(RidgePath(scaled, weight), targets, groups, "correlation")
-        self.coef_, self.intercept_, self.alpha_ = scale[:, None] * fit.coef, fit.intercept, fit.alpha
+        fit = choose_penalty(RidgePath(A, weight, scale), targets, groups, "correlation")
+        self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
         self.left_out_, self.spread_ = fit.left_out, fit.spread
-        self.degrees_of_freedom_ = fit.degrees_of_freedom
         return self
 
     def predict(self, A):
@@ -85,8 +104,7 @@ def _correlations(A, targets, weight):
     """Root mean square over the targets of the correlations of each column with them."""
     total = weight.sum()
     mean = np.asarray(A.T @ weight).ravel() / total
-    square = A.multiply(A) if sparse.issparse(A) else np.square(A)
-    variance = np.asarray(square.T @ weight).ravel() / total - np.square(mean)
+    variance = _column_means(A, weight, np.square)[1] - np.square(mean)
     centred = targets - weight @ targets / total
     covariance = np.asarray(A.T @ (weight[:, None] * centred)) / total
     scale = np.outer(np.maximum(variance, 0.0), weight @ np.square(centred) / total)
@@ -102,29 +120,22 @@ class RbfRidge(BaseEstimator):
         self.gamma = gamma
         self.random_state = random_state
 
-    def solve(self, A, targets, weight, groups, by):
-        """Fit with the penalty of the best left-out predictions; gives the whole RidgeFit."""
+    def path(self, A, weight):
+        """The regressions on these rows."""
         if A.shape[0] <= EXACT_ROWS:
             self.landmarks_, self.map_ = A, None
-            path = KernelPath(rbf_kernel(A, gamma=self.gamma), weight)
-        else:
-            chosen = check_random_state(self.random_state).choice(A.shape[0], LANDMARKS, replace=False)
-            self.landmarks_ = A[np.sort(chosen)]
-            values, vectors = np.linalg.eigh(rbf_kernel(self.landmarks_, gamma=self.gamma))
-            kept = values > 1e-8 * values[-1]
-            self.map_ = vectors[:, kept] / np.sqrt(values[kept])
-            path = RidgePath(self._features(A), weight)
-        fit = choose_penalty(path, targets, groups, by, grid=KERNEL_GRID)
-        self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
-        return fit
+            return KernelPath(rbf_kernel(A, gamma=self.gamma), weight)
+        chosen = check_random_state(self.random_state).choice(A.shape[0], LANDMARKS, replace=False)
+        self.landmarks_ = A[np.sort(chosen)]
+        values, vectors = np.linalg.eigh(rbf_kernel(self.landmarks_, gamma=self.gamma))
+        kept = values > 1e-8 * values[-1]
+        self.map_ = vectors[:, kept] / np.sqrt(values[kept])
+        return RidgePath(self.features(A), weight)
 
-    def _features(self, A):
+    def features(self, A):
+        """What the coefficients of the path multiply."""
         kernel = rbf_kernel(A, self.landmarks_, gamma=self.gamma)
         return kernel if self.map_ is None else kernel @ self.map_
-
-    def predict(self, A):
-        """Values of shape (n, k)."""
-        return self._features(A) @ self.coef_ + self.intercept_
 
 
 class RbfMember(BaseEstimator):
@@ -135,14 +146,15 @@ class RbfMember(BaseEstimator):
 
     def fit(self, A, targets, weight, groups):
         """Penalty by the largest leave-one-out correlation."""
-        self.ridge_ = RbfRidge(1.0 / A.shape[1], self.random_state)
-        fit = self.ridge_.solve(A, targets, weight, groups, "correlation")
+        self.machine_ = RbfRidge(1.0 / A.shape[1], self.random_state)
+        fit = choose_penalty(self.machine_.path(A, weight), targets, groups, "correlation", grid=KERNEL_GRID)
+        self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
         self.left_out_, self.spread_ = fit.left_out, fit.spread
         return self
 
     def predict(self, A):
         """Values of shape (n, k)."""
-        return self.ridge_.predict(A)
+        return self.machine_.features(A) @ self.coef_ + self.intercept_
 
 
 class ForestMember(BaseEstimator):

@@ -6,12 +6,26 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
 
-from lupi.estimators.surrogate_students import RbfRidge
+from lupi.estimators.surrogate_students import KERNEL_GRID, RbfRidge
 from lupi.estimators.surrogate_wrapped import WrappedStudent
-from lupi.problems.surrogate import calibrate, fit_ridge, gaussian_weights, likelihood_weights, log_loss
+from lupi.problems.surrogate import (
+    RidgeFit,
+    RidgePath,
+    calibrate,
+    choose_penalty,
+    gaussian_weights,
+    label_noise,
+    likelihood_weights,
+    log_loss,
+    one_hot,
+)
 from lupi.problems.surrogate.ridge import BLOCK, squared_error
 
 X_ALONE = "X alone"
+# Teachers with less weight than this are left out of the search for the columns that carry the evidence.
+SMALL_WEIGHT = 0.01
+# Unlabelled rows by which the gain is estimated, at most.
+PROBED_ROWS = 2000
 # With several privileged spaces, each of them in turn leads and the others count this much.
 OTHER_SPACES = (0.0, 0.3)
 
@@ -38,9 +52,14 @@ class Lesson:
         Left-out loss of each: mean squared error, or log-loss with several classes.
     known, unknown : ndarray of shape (n, k)
         Averaged scores: left-out ones of the labelled rows, ordinary ones of the unlabelled rows.
-    degrees_of_freedom : float or None
+    noise : tuple of two ndarrays or None
+        What the teachers make of noise in place of the labels, for labelled and probed unlabelled rows.
+    x_alpha : float or None
+        Penalty of the teacher on X alone.
     column_evidence : ndarray or None
         Log-evidence lost without each privileged column.
+    surrogate : ndarray or None
+        Calibrated scores, what the student learns; None if the scores do not follow the targets.
     """
 
     candidates: list
@@ -48,8 +67,10 @@ class Lesson:
     errors: np.ndarray
     known: np.ndarray
     unknown: np.ndarray
-    degrees_of_freedom: float | None = None
+    noise: tuple | None = None
+    x_alpha: float | None = None
     column_evidence: np.ndarray | None = None
+    surrogate: np.ndarray | None = None
 
 
 def make_candidates(scales, names, kernels=("linear",)):
@@ -104,29 +125,85 @@ def ridge_lesson(candidates, spaces, A, known, unknown, targets, weight, groups,
     -------
     Lesson
     """
-    fits, losses, others = [], [], []
+    noise = label_noise(weight)
+    probed = probed_rows(len(unknown))
+    fits = []
     for candidate in candidates:
         table = _table(candidate, [z[known] for z in spaces], A[known])
-        if candidate.kernel == "linear":
-            fit = fit_ridge(table, targets, weight, groups)
-            others.append(_predict_blocks(fit, candidate, spaces, A, unknown))
-        else:
-            member = RbfRidge(_gamma(candidate, spaces, A), random_state)
-            fit = member.solve(table, targets, weight, groups, "error")
-            blocks = (unknown[start : start + BLOCK] for start in range(0, len(unknown), BLOCK))
-            parts = [member.predict(_table(candidate, [z[rows] for z in spaces], A[rows])) for rows in blocks]
-            others.append(np.vstack([np.empty((0, targets.shape[1])), *parts]))
+        fit = _fit_candidate(candidate, table, spaces, A, unknown, probed, targets, noise, weight, groups, random_state)
         fits.append(fit)
-        losses.append(_loss(fit.left_out, targets, weight, labels))
-    weights = _weights(np.array(losses), weight.sum(), labels)
-    return Lesson(
-        candidates,
-        weights,
-        np.array(losses),
-        known=np.tensordot(weights, [fit.left_out for fit in fits], axes=1),
-        unknown=np.tensordot(weights, others, axes=1),
-        degrees_of_freedom=float(weights @ [fit.degrees_of_freedom for fit in fits]),
+    losses = np.array([_loss(fit.ridge.left_out, targets, weight, labels) for fit in fits])
+    weights = _weights(losses, weight.sum(), labels)
+
+    def averaged(name):
+        return np.tensordot(weights, [getattr(fit, name) for fit in fits], axes=1)
+
+    lesson = Lesson(candidates, weights, losses, known=averaged("known"), unknown=averaged("unknown"))
+    lesson.noise = averaged("noise_known"), averaged("noise_unknown")
+    lesson.x_alpha = next(f.ridge.alpha for f, c in zip(fits, candidates) if (c.name, c.kernel) == (X_ALONE, "linear"))
+    lesson.column_evidence = _column_evidence(fits, weights, spaces, targets, groups)
+    return lesson
+
+
+@dataclass
+class _CandidateFit:
+    candidate: Candidate
+    path: RidgePath
+    ridge: RidgeFit
+    known: np.ndarray
+    unknown: np.ndarray
+    noise_known: np.ndarray
+    noise_unknown: np.ndarray
+
+
+def probed_rows(n):
+    """Positions of the unlabelled rows on which noise is looked at."""
+    return np.arange(0, n, 1 + n // PROBED_ROWS)
+
+
+def _fit_candidate(candidate, table, spaces, A, unknown, probed, targets, noise, weight, groups, random_state):
+    """One teacher: scores of all rows, and what it makes of noise in place of the targets."""
+    if candidate.kernel == "linear":
+        path, machine = RidgePath(table, weight), None
+        ridge = choose_penalty(path, targets, groups, "error")
+    else:
+        machine = RbfRidge(_gamma(candidate, spaces, A), random_state)
+        path = machine.path(table, weight)
+        ridge = choose_penalty(path, targets, groups, "error", grid=KERNEL_GRID)
+
+    def predict(rows, coef, intercept):
+        if machine is None:
+            return _predict_blocks(coef, intercept, candidate, spaces, A, rows)
+        blocks = (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
+        tables = (_table(candidate, [z[block] for z in spaces], A[block]) for block in blocks)
+        parts = [machine.features(part) @ coef + intercept for part in tables]
+        return np.vstack([np.empty((0, len(intercept))), *parts])
+
+    return _CandidateFit(
+        candidate,
+        path,
+        ridge,
+        known=ridge.left_out,
+        unknown=predict(unknown, ridge.coef, ridge.intercept),
+        noise_known=path.left_out(noise, ridge.alpha, groups),
+        noise_unknown=predict(unknown[probed], *path.solve(noise, ridge.alpha)),
     )
+
+
+def _column_evidence(fits, weights, spaces, targets, groups):
+    """Log-evidence that the linear teachers lose, on average, without each privileged column."""
+    weights = weights * [fit.candidate.kernel == "linear" for fit in fits]
+    if weights.sum() < SMALL_WEIGHT:
+        return None
+    sizes = [space.shape[1] for space in spaces]
+    lost = np.zeros(sum(sizes))
+    for weight, fit in zip(weights / weights.sum(), fits):
+        seen = np.concatenate([np.full(size, scale > 0) for size, scale in zip(sizes, fit.candidate.space_scales)])
+        if weight >= SMALL_WEIGHT and seen.any():
+            base = squared_error(fit.known, targets, fit.path.weight)
+            without = fit.path.errors_without(targets, fit.ridge.alpha, np.arange(seen.sum()), groups)
+            lost[seen] += weight * fit.path.total / 2 * np.log(without / max(base, np.finfo(float).tiny))
+    return lost
 
 
 def _gamma(candidate, spaces, A):
@@ -138,21 +215,21 @@ def _gamma(candidate, spaces, A):
 def _loss(scores, targets, weight, labels):
     if labels is None:
         return squared_error(scores, targets, weight)
-    return log_loss(calibrate(scores, labels, weight).logits(scores), labels, weight)
+    return log_loss(calibrate(scores, one_hot(labels, max(2, scores.shape[1])), weight).logits(scores), labels, weight)
 
 
 def _weights(losses, n, labels):
     return gaussian_weights(losses, n) if labels is None else likelihood_weights(losses, n)
 
 
-def _predict_blocks(fit, candidate, spaces, A, rows):
+def _predict_blocks(coef, intercept, candidate, spaces, A, rows):
     """Predictions of rows without stacking their columns."""
-    values = np.tile(fit.intercept, (len(rows), 1))
+    values = np.tile(intercept, (len(rows), 1))
     start = 0
     for scale, block in [*zip(candidate.space_scales, spaces), (candidate.x_scale, A)]:
         if scale:
             stop = start + block.shape[1]
-            values += np.asarray(block[rows] @ (scale * fit.coef[start:stop]))
+            values += np.asarray(block[rows] @ (scale * coef[start:stop]))
             start = stop
     return values
 

@@ -1,6 +1,13 @@
 """Surrogate learning in closed form: ridge teachers and students, their evidence, calibration and risk."""
 
-from lupi.problems.surrogate.calibration import Calibration, calibrate, calibrate_values, log_loss
+from lupi.problems.surrogate.calibration import (
+    Calibration,
+    calibrate,
+    calibrate_values,
+    log_loss,
+    mean_calibration,
+    one_hot,
+)
 from lupi.problems.surrogate.evidence import gaussian_weights, likelihood_weights
 from lupi.problems.surrogate.ridge import (
     KernelPath,
@@ -11,6 +18,7 @@ from lupi.problems.surrogate.ridge import (
     fit_ridge,
     spread,
 )
+from lupi.problems.surrogate.risk import delta_bias, effective_rows, label_noise, overlap, plain_risk, surrogate_risk
 
 __all__ = [
     "Calibration",
@@ -21,9 +29,17 @@ __all__ = [
     "calibrate_values",
     "choose_penalty",
     "correlation",
+    "delta_bias",
+    "effective_rows",
     "fit_ridge",
     "gaussian_weights",
+    "label_noise",
     "likelihood_weights",
     "log_loss",
+    "mean_calibration",
+    "one_hot",
+    "overlap",
+    "plain_risk",
     "spread",
+    "surrogate_risk",
 ]

@@ -16,8 +16,8 @@ from lupi.problems.surrogate.ridge import spread
 
 MAX_STEPS = 100
 TOLERANCE = 1e-12
-# Weight of the prior on the intercepts of several classes: a class without a single labelled row stays possible.
-INTERCEPT_RIDGE = 1e-2
+# Unit ridge on the intercepts of several classes too: a handful of labels a class says little about its frequency.
+INTERCEPT_RIDGE = 1.0
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,31 @@ class Calibration:
         return self.intercept + self.slope * (scores - self.centre) / self.scale
 
 
-def calibrate(scores: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> Calibration:
-    """Logistic or softmax regression of the labels on one score (a class).
+def mean_calibration(one: Calibration, other: Calibration) -> Calibration:
+    """The calibration whose logits are the mean of two."""
+    slopes = np.array([one.slope / one.scale, other.slope / other.scale]) / 2
+    shift = [c.intercept - c.slope * c.centre / c.scale for c in (one, other)]
+    slope = float(slopes.sum()) * one.scale
+    intercept = (shift[0] + shift[1]) / 2 + slope * one.centre / one.scale
+    return Calibration(one.centre, one.scale, intercept, slope)
+
+
+def one_hot(labels: np.ndarray, n_classes: int) -> np.ndarray:
+    """Shares of shape (n, n_classes) of rows that surely belong to one class."""
+    shares = np.zeros((len(labels), n_classes))
+    shares[np.arange(len(labels)), labels] = 1.0
+    return shares
+
+
+def calibrate(scores: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> Calibration:
+    """Logistic or softmax regression of labels, hard or soft, on one score (a class).
 
     Parameters
     ----------
     scores : ndarray of shape (n, k)
         One column for two classes, otherwise one a class.
-    labels : ndarray of int, shape (n,)
+    shares : ndarray of shape (n, n_classes)
+        Probability of each class; 0 and 1 for known labels (:func:`one_hot`).
     weight : ndarray of shape (n,)
 
     Returns
@@ -62,16 +79,16 @@ def calibrate(scores: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> Cal
     Examples
     --------
     >>> import numpy as np
-    >>> score = np.array([[-1.0], [0.0], [1.0], [2.0]])
-    >>> calibrate(score, np.array([0, 1, 0, 1]), np.ones(4)).slope > 0
+    >>> score, labels = np.array([[-1.0], [0.0], [1.0], [2.0]]), one_hot(np.array([0, 1, 0, 1]), 2)
+    >>> calibrate(score, labels, np.ones(4)).slope > 0
     True
-    >>> calibrate(-score, np.array([0, 1, 0, 1]), np.ones(4)).slope
+    >>> calibrate(-score, labels, np.ones(4)).slope
     0.0
     """
     centre = weight @ scores / weight.sum()
     scale = max(spread(scores, weight), 1e-9)
     unit = (scores - centre) / scale
-    objective = _Logistic(unit, labels, weight) if scores.shape[1] == 1 else _Softmax(unit, labels, weight)
+    objective = (_Logistic if scores.shape[1] == 1 else _Softmax)(unit, shares, weight)
     parameters = _minimize(objective)
     if parameters[-1] <= 1e-6:
         parameters = np.append(objective.without_score(), 0.0)
@@ -88,8 +105,8 @@ def log_loss(logits: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> floa
 
 
 class _Logistic:
-    def __init__(self, unit, labels, weight):
-        self.unit, self.target, self.weight = unit[:, 0], (labels == 1).astype(float), weight
+    def __init__(self, unit, shares, weight):
+        self.unit, self.target, self.weight = unit[:, 0], shares[:, 1], weight
 
     def without_score(self):
         share = self.weight @ self.target / self.weight.sum()
@@ -108,21 +125,19 @@ class _Logistic:
 
 
 class _Softmax:
-    def __init__(self, unit, labels, weight):
-        self.unit, self.weight = unit, weight
-        self.one_hot = np.zeros(unit.shape)
-        self.one_hot[np.arange(len(labels)), labels] = 1.0
+    def __init__(self, unit, shares, weight):
+        self.unit, self.shares, self.weight = unit, shares, weight
 
     def without_score(self):
-        share = self.weight @ self.one_hot / self.weight.sum()
+        share = self.weight @ self.shares / self.weight.sum()
         return np.log(share + 1e-3) - np.log(share + 1e-3).mean()
 
     def __call__(self, parameters):
         a, b = parameters[:-1], parameters[-1]
         log_p = log_softmax(a + b * self.unit, axis=1)
-        value = -self.weight @ (self.one_hot * log_p).sum(axis=1) + (b * b + INTERCEPT_RIDGE * a @ a) / 2
+        value = -self.weight @ (self.shares * log_p).sum(axis=1) + (b * b + INTERCEPT_RIDGE * a @ a) / 2
         p = np.exp(log_p)
-        error = self.weight[:, None] * (p - self.one_hot)
+        error = self.weight[:, None] * (p - self.shares)
         gradient = np.append(error.sum(axis=0) + INTERCEPT_RIDGE * a, (error * self.unit).sum() + b)
         weighted = self.weight[:, None] * p
         mean_score = (p * self.unit).sum(axis=1)

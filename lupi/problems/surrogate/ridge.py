@@ -12,6 +12,7 @@ GRID = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
 # Eigenvalues below this share of the largest one are rounding errors.
 RANK_TOLERANCE = 1e-12
 BLOCK = 4096
+EPS, TINY = np.finfo(float).eps, np.finfo(float).tiny
 
 
 class RidgePath:
@@ -31,6 +32,8 @@ class RidgePath:
         The table.
     weight : ndarray of shape (n,), optional
         Positive weights; weight 2 is the row twice.
+    scale : ndarray of shape (p,), optional
+        Multiplies the columns (without a copy of the table where p <= n); coefficients belong to the unscaled columns.
 
     Attributes
     ----------
@@ -49,39 +52,44 @@ class RidgePath:
     (array([[1.]]), array([0.]))
     """
 
-    def __init__(self, A, weight: np.ndarray | None = None):
+    def __init__(self, A, weight: np.ndarray | None = None, scale: np.ndarray | None = None):
         n, p = A.shape
+        scale = np.ones(p) if scale is None else scale
         self.weight = np.ones(n) if weight is None else weight
         self.total = float(self.weight.sum())
         self.size = max(self.total, p)
         self.mean = np.asarray(A.T @ self.weight).ravel() / self.total
         if p > n:
-            self._decompose_rows(A)
+            self._decompose_rows(A, scale)
         else:
-            self._decompose_columns(A)
+            self._decompose_columns(A, scale)
 
-    def _decompose_columns(self, A):
-        weighted = sparse.diags_array(self.weight) @ A if sparse.issparse(A) else A * self.weight[:, None]
-        gram = A.T @ weighted
-        gram = gram.toarray() if sparse.issparse(gram) else gram
-        gram = gram - self.total * np.outer(self.mean, self.mean)
+    def _decompose_columns(self, A, scale):
+        gram = np.zeros((len(scale), len(scale)))
+        for start in range(0, A.shape[0], BLOCK):
+            part = A[start : start + BLOCK]
+            product = part.T @ _times(part, self.weight[start : start + BLOCK])
+            gram += product.toarray() if sparse.issparse(product) else product
+        gram = (gram - self.total * np.outer(self.mean, self.mean)) * scale * scale[:, None]
         values, vectors = np.linalg.eigh((gram + gram.T) / 2)
-        kept = values > RANK_TOLERANCE * max(values[-1], np.finfo(float).tiny)
-        self.eigenvalues, self._basis = values[kept], np.ascontiguousarray(vectors[:, kept])
-        self.rows = np.asarray(A @ self._basis) - self.mean @ self._basis
+        kept = values > RANK_TOLERANCE * max(values[-1], TINY)
+        self.eigenvalues, self._basis = values[kept], scale[:, None] * vectors[:, kept]
+        self.rows = np.asarray(A @ self._basis)
+        self.rows -= self.mean @ self._basis
 
-    def _decompose_rows(self, A):
-        products = A @ A.T
-        scaled = self._decompose_products(products.toarray() if sparse.issparse(products) else products)
-        self._basis = np.asarray(A.T @ scaled) - np.outer(self.mean, scaled.sum(axis=0))
+    def _decompose_rows(self, A, scale):
+        scaled = A @ sparse.diags_array(np.square(scale)) if sparse.issparse(A) else A * np.square(scale)
+        products = scaled @ A.T
+        turn = self._decompose_products(products.toarray() if sparse.issparse(products) else products)
+        self._basis = np.square(scale)[:, None] * (np.asarray(A.T @ turn) - np.outer(self.mean, turn.sum(axis=0)))
 
     def _decompose_products(self, products):
-        """Eigenbasis from the inner products of the rows; returns W U e^(-1/2), which turns rows into basis vectors."""
+        """Eigenbasis from the inner products of the rows; returns W^(1/2) U e^(-1/2): A' times it are basis vectors."""
         shift = products @ self.weight / self.total
         centred = products - shift - shift[:, None] + self.weight @ shift / self.total
         root = np.sqrt(self.weight)
         values, vectors = np.linalg.eigh(centred * root * root[:, None])
-        kept = values > RANK_TOLERANCE * max(values[-1], np.finfo(float).tiny)
+        kept = values > RANK_TOLERANCE * max(values[-1], TINY)
         self.eigenvalues = values[kept]
         self.rows = vectors[:, kept] * np.sqrt(self.eigenvalues) / root[:, None]
         return self.weight[:, None] * self.rows / self.eigenvalues
@@ -90,18 +98,19 @@ class RidgePath:
         """Penalties for this table: the grid times the number of rows, or of columns where they are more."""
         return grid * self.size
 
-    def _projected(self, targets):
+    def project(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means of the targets, and their coordinates in the eigenbasis."""
         mean = self.weight @ targets / self.total
         return mean, self.rows.T @ (self.weight[:, None] * (targets - mean))
 
-    def fitted(self, targets: np.ndarray, alpha: float) -> np.ndarray:
+    def fitted(self, targets: np.ndarray, alpha: float, projected=None) -> np.ndarray:
         """Values of the regressions on the rows, for targets of shape (n, k)."""
-        mean, projected = self._projected(targets)
+        mean, projected = self.project(targets) if projected is None else projected
         return mean + self.rows @ (projected / (self.eigenvalues + alpha)[:, None])
 
     def solve(self, targets: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients of shape (p, k) and intercepts of shape (k,)."""
-        mean, projected = self._projected(targets)
+        mean, projected = self.project(targets)
         coef = self._basis @ (projected / (self.eigenvalues + alpha)[:, None])
         return coef, mean - self.mean @ coef
 
@@ -118,7 +127,12 @@ class RidgePath:
         return leverage
 
     def left_out(
-        self, targets: np.ndarray, alpha: float, groups: np.ndarray | None = None, refit_intercept: bool = True
+        self,
+        targets: np.ndarray,
+        alpha: float,
+        groups: np.ndarray | None = None,
+        refit_intercept: bool = True,
+        projected: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> np.ndarray:
         r"""Prediction of each row by the regression without that row, or without the row's group.
 
@@ -135,17 +149,19 @@ class RidgePath:
         refit_intercept : bool, default=True
             Whether the means are those of the remaining rows. With the means of all rows (False) the left-out values of
             a useless table do not follow the target backwards, which is what a correlation needs.
+        projected : tuple of ndarray, optional
+            What :meth:`project` made of the targets, if several penalties are tried on them.
 
         Returns
         -------
         ndarray of shape (n, k)
         """
-        residual = targets - self.fitted(targets, alpha)
+        residual = targets - self.fitted(targets, alpha, projected)
         shared = 1.0 / self.total if refit_intercept else 0.0
         if groups is None:
             out = np.minimum(self.weight, 1.0)
             keep = 1.0 - out * (self.leverage(alpha) + shared)
-            return targets - residual / np.maximum(keep, np.finfo(float).eps)[:, None]
+            return targets - residual / np.maximum(keep, EPS)[:, None]
         predictions = np.empty_like(residual)
         for members in groups_of_equal_size(groups):
             predictions[members] = targets[members] - self._group_residuals(members, targets, residual, alpha, shared)
@@ -160,7 +176,6 @@ class RidgePath:
             system = np.eye(members.shape[1]) - block * weight[:, None, :]
             return np.linalg.solve(system, residual[members])
         # More rows in the group than columns: take the group out of the normal equations instead.
-        change = np.empty((len(members), len(penalized) + 1, targets.shape[1]))
         ones = np.full((*members.shape, 1), 1.0 if shared else 0.0)
         rows = np.concatenate([rows, ones], axis=2)
         weighted = rows * weight[:, :, None]
@@ -168,30 +183,58 @@ class RidgePath:
         change = np.linalg.solve(normal, weighted.transpose(0, 2, 1) @ residual[members])
         return residual[members] + rows @ change
 
-    def without_column(self, A, targets: np.ndarray, alpha: float, column: int) -> tuple[np.ndarray, np.ndarray]:
-        """Residuals and leverages of the regressions on all columns but one, at the same penalty.
+    def errors_without(
+        self, targets: np.ndarray, alpha: float, columns: np.ndarray, groups: np.ndarray | None = None
+    ) -> np.ndarray:
+        r"""Left-out squared error of the regression without one column, for each of several columns, at one penalty.
+
+        With :math:`M = A^\top W A + \alpha I`, taking column j out changes the fitted values by
+        :math:`- A M^{-1} e_j \, \beta_j / (M^{-1})_{jj}` and the leverages by
+        :math:`- (a_i^\top M^{-1} e_j)^2 / (M^{-1})_{jj}`, so no regression is fitted again.
 
         Parameters
         ----------
-        A : ndarray of shape (n, p)
-            The table of this path.
         targets : ndarray of shape (n, k)
         alpha : float
-        column : int
+        columns : ndarray of int
+            Positions of the columns.
+        groups : ndarray of int, shape (n,), optional
 
         Returns
         -------
-        residual : ndarray of shape (n, k)
-        leverage : ndarray of shape (n,)
+        ndarray of shape (len(columns),)
         """
-        shrink = self.eigenvalues / (self.eigenvalues + alpha)
-        basis = self._basis[column]
-        pivot = (1.0 - np.square(basis) @ shrink) / alpha
-        direction = self.rows @ (basis / (self.eigenvalues + alpha))
-        _, projected = self._projected(targets)
-        coef = basis @ (projected / (self.eigenvalues + alpha)[:, None])
-        residual = targets - self.fitted(targets, alpha) + np.outer(direction, coef / pivot)
-        return residual, self.leverage(alpha) - np.square(direction) / pivot
+        inverse = 1.0 / (self.eigenvalues + alpha)
+        basis = self._basis[columns]
+        pivots = (1.0 - np.square(basis) @ (self.eigenvalues * inverse)) / alpha
+        directions = self.rows @ (basis * inverse).T
+        _, projected = self.project(targets)
+        coefs = (basis * inverse) @ projected
+        residual = targets - self.fitted(targets, alpha)
+        if groups is not None:
+            change = directions, pivots, coefs, inverse
+            return self._group_errors_without(residual, groups, *change)
+        leverage = self.leverage(alpha)[:, None] - np.square(directions) / pivots + 1.0 / self.total
+        keep = np.maximum(1.0 - np.minimum(self.weight, 1.0)[:, None] * leverage, EPS)
+        left_out = ((r[:, None] + directions * (c / pivots)) / keep for r, c in zip(residual.T, coefs.T))
+        return sum(self.weight @ np.square(part) for part in left_out) / self.total
+
+    def _group_errors_without(self, residual, groups, directions, pivots, coefs, inverse):
+        errors = np.zeros(len(pivots))
+        for members in groups_of_equal_size(groups):
+            rows, weight = self.rows[members], self.weight[members]
+            block = (rows * inverse) @ rows.transpose(0, 2, 1) + 1.0 / self.total
+            for j, (pivot, direction, coef) in enumerate(zip(pivots, directions.T, coefs)):
+                part = direction[members]
+                changed = block - part[:, :, None] * part[:, None, :] / pivot
+                system = np.eye(members.shape[1]) - changed * weight[:, None, :]
+                left_out = np.linalg.solve(system, residual[members] + part[:, :, None] * (coef / pivot))
+                errors[j] += (weight * np.square(left_out).sum(axis=2)).sum()
+        return errors / self.total
+
+
+def _times(A, weight):
+    return sparse.diags_array(weight) @ A if sparse.issparse(A) else A * weight[:, None]
 
 
 class KernelPath(RidgePath):
@@ -246,7 +289,8 @@ class RidgeFit:
     alpha : float
         The penalty.
     left_out : ndarray of shape (n, k)
-        Leave-one-out (leave-group-out) predictions, with the intercept refitted.
+        Leave-one-out (leave-group-out) predictions; with the intercept of all rows, if chosen by correlation: after much
+        shrinkage the jitter of the mean, which goes against the target, would outweigh the rest.
     spread : float
         Standard deviation of the fitted values, over all targets.
     degrees_of_freedom : float
@@ -281,7 +325,7 @@ def correlation(predictions: np.ndarray, targets: np.ndarray, weight: np.ndarray
     """
     p, t = (a - weight @ a / weight.sum() for a in (predictions, targets))
     scale = np.sqrt((weight @ np.square(p)).sum() * (weight @ np.square(t)).sum())
-    return float((weight @ (p * t)).sum() / max(scale, np.finfo(float).tiny))
+    return float((weight @ (p * t)).sum() / max(scale, TINY))
 
 
 def fit_ridge(
@@ -313,16 +357,15 @@ def choose_penalty(
 ) -> RidgeFit:
     """The second half of :func:`fit_ridge`, for a table that is decomposed already."""
     weight = path.weight
+    projected = path.project(targets)
     best: tuple[float, float, np.ndarray] | None = None
     for alpha in path.alphas(grid):
-        left_out = path.left_out(targets, alpha, groups, refit_intercept=by == "error")
+        left_out = path.left_out(targets, alpha, groups, by == "error", projected)
         value = squared_error(left_out, targets, weight) if by == "error" else -correlation(left_out, targets, weight)
         if best is None or value < best[0]:
             best = (value, float(alpha), left_out)
     assert best is not None
     _, alpha, left_out = best
-    if by != "error":
-        left_out = path.left_out(targets, alpha, groups)
     coef, intercept = path.solve(targets, alpha)
     return RidgeFit(
         coef=coef,
