@@ -42,7 +42,7 @@ TRUSTED = (
     "lupi.estimators.svm_plus.SVMPlus",
     "lupi.comparison.encode.TableEncoder",
     "lupi.comparison.model.TabularModel",
-    "lupi.kernels.functions.Kernel",
+    "lupi.kernels.space.Kernel",
     "lupi.localize.localizer.Localizer",
     "lupi.problems.surrogate.calibration.Calibration",
     "lupi.tasks.boxes.BoxLocalization",
@@ -56,7 +56,7 @@ TRUSTED = (
 MOVED = {
     "lupi.experiments.tabular.TableEncoder": "lupi.comparison.encode",
     "lupi.experiments.tabular.TabularModel": "lupi.comparison.model",
-    "lupi.kernels": "lupi.kernels.functions",
+    "lupi.kernels": "lupi.kernels.space",
     "lupi.vision.bag_of_words": "lupi.images.bag_of_words",
     "lupi.vision.fisher": "lupi.images.fisher",
 }

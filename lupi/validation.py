@@ -143,19 +143,38 @@ def check_classification_input(estimator, X, y, sample_weight=None):
     (array([0, 1, 0]), ['no', 'yes'], array([1., 1., 1.]))
     """
     X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+    return check_classes(X, y, sample_weight, estimator_name=type(estimator).__name__)
+
+
+def check_classes(X, y, sample_weight=None, *, estimator_name="fit"):
+    """Encode the labels of a classifier's `fit`, after scikit-learn's check of X and y.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+        Labels of any type, two classes or more.
+    sample_weight : array-like of shape (n_samples,), float or None
+        Non-negative weights; None means 1 for every example.
+    estimator_name : str, default="fit"
+        Who asks; begins the error messages.
+
+    Returns
+    -------
+    ClassificationInput
+    """
     check_classification_targets(y)
     classes, encoded = np.unique(y, return_inverse=True)
-    name = type(estimator).__name__
     if len(classes) < 2:
         raise ValueError(
-            f"{name} needs at least two classes, but `y` has only one class: {classes[0]!r}. "
+            f"{estimator_name} needs at least two classes, but `y` has only one class: {classes[0]!r}. "
             "Pass examples of every class that is to be told apart."
         )
-    weight = check_sample_weight(sample_weight, X.shape[0], estimator_name=name)
+    weight = check_sample_weight(sample_weight, X.shape[0], estimator_name=estimator_name)
     empty = np.bincount(encoded, weights=weight, minlength=len(classes)) == 0
     if empty.any():
         raise ValueError(
-            f"{name}: every example of class {classes[empty][0]!r} has `sample_weight` 0. "
+            f"{estimator_name}: every example of class {classes[empty][0]!r} has `sample_weight` 0. "
             "Each class needs an example with a positive weight; remove the examples of that class instead."
         )
     return ClassificationInput(X=X, y=encoded.astype(np.int64, copy=False), classes=classes, sample_weight=weight)

@@ -116,7 +116,7 @@ def hard_rows(setup, names, classes):
             return None
     data, rows = setup.data, np.sort(_order(setup)[:MAX_FIT])
     hidden = encode_privileged(data.privileged.take(rows), setup.protocol.standardize)
-    values = np.asarray(model.estimator_.correction(hidden))
+    values = np.asarray(model.estimator_.correcting_function(hidden))
     labels = data.y[rows].astype(np.intp)
     # Of several classes, an example's own one counts.
     values = values if values.ndim == 1 else values[np.arange(len(rows)), labels]

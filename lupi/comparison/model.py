@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lupi.comparison.encode import RawTable, TableEncoder, encode_privileged, missing_targets, plain_labels
 from lupi.comparison.metrics import scores_of
-from lupi.comparison.paths import fit_path
+from lupi.estimators.paths import fit_path
 from lupi.validation import is_frame
 
 

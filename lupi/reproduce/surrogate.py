@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+from lupi.engine.identity import fingerprint
+from lupi.engine.store import RunStore
+from lupi.engine.units import measured, run_units
 from lupi.reproduce._entry import Entry, write_result
 from lupi.reproduce._surrogate_figures import CONTROLS, controls_table, gains_table, tally_line
 from lupi.reproduce._surrogate_plain import PLAIN
 from lupi.reproduce._surrogate_tasks import DIGITS, TASKS, data_digest
 from lupi.reproduce._surrogate_units import DIGITS_SETTING, LABELLED, UNLABELLED, protocol, units
-from lupi.reproduce._units import fingerprint, finish
 
 STUDY = ("plain", "surrogate", "shuffled")
 RIDGE = tuple(f"ridge-{arm}" for arm in STUDY)
@@ -69,7 +71,9 @@ def run(part, arms_of, data, out, *, n_splits, n_jobs=1, on_progress=None):
     work = {}
     for names, settings, arms in arms_of:
         work |= units(names, settings, arms, n_splits, root)
-    results = finish(work, out / f"{part}.sqlite", identity, n_jobs=n_jobs, on_progress=on_progress)
+    with RunStore(out / f"{part}.sqlite", identity) as store:
+        calls = [(name, measured, function) for name, function in work.items()]
+        results = run_units(calls, store, n_jobs=n_jobs, on_progress=on_progress)
     scores = collect(work, results)
     (out / "scores.json").write_text(json.dumps(scores, separators=(",", ":")) + "\n")
     write_result(
