@@ -52,6 +52,9 @@ TRUSTED = (
     "lupi.images.fisher.FisherVectors",
 )
 
+# Compiled code follows the numbers in these without a look: a file's trees are checked before anyone predicts with them.
+TREES = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
+
 # Modules, or single classes of them, that had another name when a file was written.
 MOVED = {
     "lupi.experiments.tabular.TableEncoder": "lupi.comparison.encode",
@@ -96,7 +99,7 @@ def save(model, path):
     import skops.io
 
     content = skops.io.dumps(_for_file(model))
-    unknown = [name for name in skops.io.get_untrusted_types(data=content) if name not in TRUSTED]
+    unknown = [name for name in skops.io.get_untrusted_types(data=content) if name not in TRUSTED + TREES]
     if unknown:
         raise TypeError(
             f"the model contains {', '.join(unknown)}, which lupi.load would refuse; use estimators of lupi and "
@@ -127,7 +130,9 @@ def load(path):
 
     content = Path(path).read_bytes()
     try:
-        return skops.io.loads(_present_names(content), trusted=list(TRUSTED))
+        model = skops.io.loads(_present_names(content), trusted=[*TRUSTED, *TREES])
+        _check_trees(model)
+        return model
     except UntrustedTypesFoundException as problem:
         raise ValueError(f"{path} is not loaded, because it holds types that lupi does not trust: {problem}") from None
     except (zipfile.BadZipFile, KeyError, EOFError, OSError, TypeError, AttributeError, ValueError) as problem:
@@ -162,6 +167,49 @@ def _rename_modules(node):
     if moved:
         node["__module__"] = moved
     return sum(_rename_modules(part) for part in node.values()) + (moved is not None)
+
+
+def _check_trees(value, n_features=0):
+    """Refuse trees that lead out of themselves, in a circle, or to features that there are not.
+
+    Parameters
+    ----------
+    value : object
+        Part of a loaded model.
+    n_features : int
+        Of the nearest estimator around it.
+    """
+    if isinstance(value, BaseEstimator):
+        n_features = int(getattr(value, "n_features_in_", n_features))
+        value = list(vars(value).values())
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        value = value.ravel().tolist()
+    if isinstance(value, list | tuple):
+        for part in value:
+            _check_trees(part, n_features)
+        return
+    kind = f"{type(value).__module__}.{type(value).__name__}"
+    if kind == TREES[0]:
+        nodes, leaf = value.__getstate__()["nodes"], value.children_left == -1
+        _check_nodes(nodes["left_child"], nodes["right_child"], nodes["feature"], leaf, min(n_features, value.n_features))
+    elif kind == TREES[1]:
+        nodes = value.nodes
+        _check_nodes(nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"] == 1, n_features)
+        if (nodes["is_categorical"] == 1).any() and nodes["bitset_idx"].max() >= len(value.raw_left_cat_bitsets):
+            raise ValueError("a tree asks for categories that there are not")
+
+
+def _check_nodes(left, right, feature, leaf, n_features):
+    """Every inner node leads to two later nodes, by a feature that exists."""
+    here = np.arange(len(leaf))[~leaf]
+    children = np.stack([left, right]).astype(np.int64)[:, ~leaf]
+    features = np.asarray(feature, dtype=np.int64)[~leaf]
+    if not len(leaf) or (children <= here).any() or (children >= len(leaf)).any():
+        raise ValueError("a tree has no end")
+    if (features < 0).any() or (features >= n_features).any():
+        raise ValueError("a tree asks for features that there are not")
 
 
 def _for_file(value):

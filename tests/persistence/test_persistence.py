@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import lupi
-from lupi.comparison.tabular import TabularModel
+from lupi.comparison.model import TabularModel
 from lupi.datasets import make_privileged
 from lupi.tasks import Multiclass
 from lupi.vision import FisherVectors
