@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from lupi import SVM2K, SVM2Plus, SVMPlus
-from lupi.kernels.functions import Kernel
+from lupi.kernels import Kernel
 
 N = 60
 rng = np.random.default_rng(5)
