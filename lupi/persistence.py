@@ -139,7 +139,9 @@ def _present_schema(schema):
     if type(written) is not int or written < 1:
         raise ValueError(f"its format is {written!r}")
     if written > MODEL_FORMAT:
-        raise _NewerFormatError(f"was written by a newer lupi (model format {written}, this one reads up to {MODEL_FORMAT})")
+        raise _NewerFormatError(
+            f"was written by a newer lupi (model format {written}, this one reads up to {MODEL_FORMAT})"
+        )
     _rename_modules(schema)
     return schema
 

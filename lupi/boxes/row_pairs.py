@@ -91,7 +91,9 @@ def row_pairs(total, row_edges, col_edges, gt, c):
             score, l, r = _kadane(total, t, b, 0, w)
             value = score
             if c != 0.0:
-                value += c * (1.0 - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3))
+                value += c * (
+                    1.0 - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3)
+                )
                 height = row_edges[b] - row_edges[t]
                 common_height = max(min(row_edges[b], g2) - max(row_edges[t], g0), 0.0)
                 if c > 0.0:
@@ -215,7 +217,10 @@ def _scan_pairs(total, row_edges, col_edges, gt, c, bounds, best, best_value):
                             prefix[r]
                             - prefix[l]
                             + c
-                            * (1.0 - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3))
+                            * (
+                                1.0
+                                - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3)
+                            )
                         )
                         if v > best_value:
                             best_value = v

@@ -5,7 +5,7 @@ import pytest
 from structured_reference import brute_force_box, random_grid_case
 
 from lupi.boxes.branch_and_bound import branch_and_bound, integrals
-from lupi.boxes.loss_bounds import largest_overlap, edges_overlap, smallest_overlap
+from lupi.boxes.loss_bounds import edges_overlap, largest_overlap, smallest_overlap
 from lupi.boxes.row_pairs import row_pairs
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.vision import Box, WordImage, best_box
