@@ -16,6 +16,8 @@ _PUBLIC = {
     "KnowledgeTransfer": "lupi.estimators.knowledge_transfer",
     "Distillation": "lupi.estimators.distillation",
     "compare": "lupi.comparison",
+    "SurrogateClassifier": "lupi.estimators.surrogate",
+    "SurrogateRegressor": "lupi.estimators.surrogate",
     "save": "lupi.persistence",
     "load": "lupi.persistence",
     "StructuralSVM": "lupi.estimators.structural_svm",

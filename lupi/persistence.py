@@ -15,11 +15,15 @@ from lupi.engine.files import write_atomically
 from lupi.engine.model_parts import is_model_part
 
 # Written into every file. 1, the one before, had no number; module names have changed since.
-FORMAT = 2
+MODEL_FORMAT = 2
+
+# Compiled code follows the numbers in these without a look: a file's trees are checked before anyone predicts with them.
+TREES = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
 
 # Modules, or single classes of them, that had another name when a file was written.
 MOVED = {
-    "lupi.experiments.tabular": "lupi.comparison.tabular",
+    "lupi.experiments.tabular.TableEncoder": "lupi.comparison.encode",
+    "lupi.experiments.tabular.TabularModel": "lupi.comparison.model",
     "lupi.kernels": "lupi.kernels.space",
     "lupi.vision.bag_of_words": "lupi.images.bag_of_words",
     "lupi.vision.fisher": "lupi.images.fisher",
@@ -64,13 +68,18 @@ def save(model, path):
     import skops.io
 
     content = skops.io.dumps(_for_file(model))
-    unknown = [name for name in skops.io.get_untrusted_types(data=content) if not is_model_part(name)]
+    unknown = [name for name in skops.io.get_untrusted_types(data=content) if not _is_trusted(name)]
     if unknown:
         raise TypeError(
             f"the model contains {', '.join(unknown)}, which lupi.load would refuse; use estimators of lupi and "
             "scikit-learn and no functions of your own (a named kernel instead of a callable)."
         )
-    write_atomically(path, _with_schema(content, lambda schema: schema | {"lupi_format": FORMAT}))
+    write_atomically(path, _with_schema(content, lambda schema: schema | {"lupi_format": MODEL_FORMAT}))
+
+
+def _is_trusted(name):
+    """Whether a file may hold this type, beside those that skops trusts by itself (scikit-learn, numpy, scipy)."""
+    return name in TREES or is_model_part(name)
 
 
 def load(path):
@@ -98,9 +107,11 @@ def load(path):
     try:
         content = _with_schema(content, _present_schema)
         named = skops.io.get_untrusted_types(data=content)
-        unknown = [name for name in named if not is_model_part(name)]
+        unknown = [name for name in named if not _is_trusted(name)]
         if not unknown:
-            return skops.io.loads(content, trusted=named)
+            model = skops.io.loads(content, trusted=named)
+            _check_trees(model)
+            return model
     except _NewerFormatError as problem:
         raise ValueError(f"{path} {problem}; update lupi to load it.") from None
     except (zipfile.BadZipFile, KeyError, EOFError, OSError, TypeError, AttributeError, ValueError) as problem:
@@ -127,8 +138,10 @@ def _present_schema(schema):
     written = schema.pop("lupi_format", 1)
     if type(written) is not int or written < 1:
         raise ValueError(f"its format is {written!r}")
-    if written > FORMAT:
-        raise _NewerFormatError(f"was written by a newer lupi (model format {written}, this one reads up to {FORMAT})")
+    if written > MODEL_FORMAT:
+        raise _NewerFormatError(
+            f"was written by a newer lupi (model format {written}, this one reads up to {MODEL_FORMAT})"
+        )
     _rename_modules(schema)
     return schema
 
@@ -144,6 +157,51 @@ def _rename_modules(node):
             node["__module__"] = MOVED.get(f"{module}.{node.get('__class__')}") or MOVED.get(module, module)
         for part in node.values():
             _rename_modules(part)
+
+
+def _check_trees(value, n_features=0):
+    """Refuse trees that lead out of themselves, in a circle, or to features that there are not.
+
+    Parameters
+    ----------
+    value : object
+        Part of a loaded model.
+    n_features : int
+        Of the nearest estimator around it.
+    """
+    if isinstance(value, BaseEstimator):
+        n_features = int(getattr(value, "n_features_in_", n_features))
+        value = list(vars(value).values())
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        value = value.ravel().tolist()
+    if isinstance(value, list | tuple):
+        for part in value:
+            _check_trees(part, n_features)
+        return
+    kind = f"{type(value).__module__}.{type(value).__name__}"
+    if kind == TREES[0]:
+        nodes, leaf = value.__getstate__()["nodes"], value.children_left == -1
+        _check_nodes(
+            nodes["left_child"], nodes["right_child"], nodes["feature"], leaf, min(n_features, value.n_features)
+        )
+    elif kind == TREES[1]:
+        nodes = value.nodes
+        _check_nodes(nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"] == 1, n_features)
+        if (nodes["is_categorical"] == 1).any() and nodes["bitset_idx"].max() >= len(value.raw_left_cat_bitsets):
+            raise ValueError("a tree asks for categories that there are not")
+
+
+def _check_nodes(left, right, feature, leaf, n_features):
+    """Every inner node leads to two later nodes, by a feature that exists."""
+    here = np.arange(len(leaf))[~leaf]
+    children = np.stack([left, right]).astype(np.int64)[:, ~leaf]
+    features = np.asarray(feature, dtype=np.int64)[~leaf]
+    if not len(leaf) or (children <= here).any() or (children >= len(leaf)).any():
+        raise ValueError("a tree has no end")
+    if (features < 0).any() or (features >= n_features).any():
+        raise ValueError("a tree asks for features that there are not")
 
 
 def _for_file(value):

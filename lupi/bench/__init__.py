@@ -8,7 +8,7 @@ _PUBLIC = {
     "cpu_time": "_registry",
     "facts": "_render",
     "load_cases": "_registry",
-    "run": "_runner",
+    "run_cases": "_runner",
     "tables": "_render",
 }
 

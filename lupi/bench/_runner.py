@@ -13,7 +13,7 @@ from lupi.bench._registry import NOT_INSTALLED, load_cases
 MEASURED_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "cvxopt", "piqp", "highspy")
 
 
-def run(names=(), *, quick=False, on_start=lambda case: None):
+def run_cases(names=(), *, quick=False, on_start=lambda case: None):
     """Run cases with single-threaded BLAS and describe the machine.
 
     Parameters

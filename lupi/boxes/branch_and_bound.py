@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from lupi.boxes.best_first import grow, halve, pop, push, widest
-from lupi.boxes.loss_bounds import largest_overlap, overlap, smallest_overlap
+from lupi.boxes.loss_bounds import edges_overlap, largest_overlap, smallest_overlap
 
 _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 
@@ -133,7 +133,9 @@ def _score_bound(total, transposed, positive, n, box):
 def _value(total, row_edges, col_edges, t, l, b, r, gt, c):
     v = rectangle(total, t, l, b, r)
     if c != 0.0:
-        v += c * (1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt[0], gt[1], gt[2], gt[3]))
+        v += c * (
+            1.0 - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt[0], gt[1], gt[2], gt[3])
+        )
     return v
 
 

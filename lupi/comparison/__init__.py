@@ -1,4 +1,4 @@
-"""Comparing methods with and without privileged features: protocol, run store, statistics, report."""
+"""Comparing methods with and without privileged features: read, encode, protocol, units, summary, verdict, render."""
 
 from lupi.comparison.comparison import Comparison, compare
 from lupi.comparison.methods import METHODS

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from lupi.comparison.checks import check_data, check_validation, frozen_grids, train_sizes
-from lupi.comparison.facts import data_facts, environment, protocol_facts
-from lupi.comparison.final import fit_final
-from lupi.comparison.final import hard_examples as name_hard_examples
+from lupi.comparison.data import check_data, check_validation, split_frame, train_sizes, with_test_rows
+from lupi.comparison.final import column_groups, fit_final, hard_rows
+from lupi.comparison.leakage import examine
 from lupi.comparison.methods import METHODS, choose_methods
 from lupi.comparison.protocol import Protocol, split_rows
-from lupi.comparison.summary import summarize
-from lupi.comparison.units import plan, run_unit
+from lupi.comparison.schema import FORMAT
+from lupi.comparison.statistics import paired
+from lupi.comparison.summary import (
+    candidate_row,
+    data_facts,
+    environment,
+    protocol_facts,
+    summarize,
+    summarize_permutations,
+    worth,
+)
+from lupi.comparison.units import Setup, Unit, plan, run_unit
 from lupi.comparison.verdict import verdict
 from lupi.engine.files import strict_json, write_atomically
 from lupi.engine.identity import digest_of
+from lupi.engine.progress import progress
 from lupi.engine.store import RunStore
 from lupi.engine.units import measured, run_units
+from lupi.validation import is_frame
+
+# The method that computes the exact test where the winner is no quick one: any statistic keeps the level.
+STAND_IN = "surrogate-ridge"
 
 
 class Comparison:
@@ -27,14 +42,13 @@ class Comparison:
 
     Attributes
     ----------
-    summary : dict
-        Everything, as plain Python objects: `verdict`, `sizes` (statistics of each training size), `protocol`, `data`,
-        `environment`.
+    summary : lupi.comparison.schema.Summary
+        Everything, as plain Python objects.
     """
 
-    def __init__(self, summary, data=None, protocol=None, classes=None):
+    def __init__(self, summary, setup=None, classes=None):
         self.summary = summary
-        self._data, self._protocol, self._classes = data, protocol, classes
+        self._setup, self._classes = setup, classes
 
     @property
     def verdict(self):
@@ -51,9 +65,35 @@ class Comparison:
         -------
         rich.table.Table
         """
-        from lupi.comparison.render import terminal_table
+        from lupi.comparison.render.terminal import terminal_table
 
         return terminal_table(self.summary)
+
+    def to_frame(self):
+        """One row for each method and training size: scores, gains, p-values.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        import pandas as pd
+
+        lines = []
+        for size in self.summary["sizes"]:
+            for row in size["methods"]:
+                line = {
+                    "train_size": size["train_size"],
+                    **{k: row[k] for k in ("name", "title", "role", "mean", "error")},
+                }
+                for part in ("gain", "over_shuffled", "over_best_plain"):
+                    found = row.get(part) or {}
+                    line |= {
+                        part: found.get("mean"),
+                        f"{part}_low": found.get("low"),
+                        f"{part}_high": found.get("high"),
+                    }
+                lines.append(line | {"p": row.get("p"), "outcome": row.get("outcome"), "seconds": row["seconds"]})
+        return pd.DataFrame(lines)
 
     def to_json(self, path):
         """Write the summary as JSON; infinite parameters (``kappa=inf``) as the word "inf".
@@ -71,7 +111,7 @@ class Comparison:
         ----------
         path : path-like
         """
-        from lupi.comparison.html import render
+        from lupi.comparison.render.page import render
 
         write_atomically(path, render(self.summary).encode())
 
@@ -81,72 +121,94 @@ class Comparison:
         Parameters
         ----------
         method : str, optional
-            By default the one that the verdict recommends.
+            Name of a method, or of a row of the summary. By default the one that the verdict recommends.
 
         Returns
         -------
         TabularModel
+            A scikit-learn estimator on tables like those compared. Where they were frames, a frame that has the
+            privileged columns as well can be given to its `fit`, and so to ``cross_val_score``.
         """
         name = method or self.summary["verdict"]["method"]
         if name is None:
             failures = sorted({e for row in self.summary["sizes"][-1]["methods"] for e in row["errors"]})
             raise ValueError(f"there is no model to fit: {'; '.join(failures) or 'no method has a finite score'}")
-        return fit_final(METHODS[name], self._protocol, self._data, self._classes)
+        name, _, part = name.partition("/")
+        known = {**METHODS, **self._setup.methods}
+        if name not in known:
+            raise ValueError(f"no method is called {name!r}; compared were {', '.join(self._setup.methods)}.")
+        return fit_final(known[name], self._setup, self._classes, labelled_only=part == "labelled")
 
 
 def compare(
     X,
-    y,
-    privileged,
+    y=None,
+    privileged=None,
     *,
+    target=None,
+    drop=(),
     methods=None,
+    baselines=None,
     metric=None,
     n_splits=20,
     train_size=None,
     grids=None,
-    kernel="rbf",
+    kernel=None,
     groups=None,
     test_only=None,
     validation=None,
     standardize=True,
     balanced=False,
     max_test=2000,
+    max_unlabelled=2000,
     inner_folds=5,
+    permutations=99,
+    columns=True,
+    hard_examples=True,
     seed=0,
     n_jobs=1,
     store=None,
-    hard_examples=True,
     on_progress=None,
+    source=None,
     command=None,
 ):
     """Compare methods with and without privileged features on repeated random splits.
 
     On each split every method chooses its parameters by cross-validation inside the training rows and is scored on the
-    test rows. Each method that uses privileged features has two controls: the same method with another example's
-    privileged row (shuffled), and its plain counterpart (privileged off). It *helps* only if it beats both.
+    test rows. The columns *help* only if a method that uses them beats every plain method, its own plain counterpart
+    (privileged off), and itself with another example's privileged row (shuffled); an exact permutation test stands beside.
 
     Parameters
     ----------
     X : data frame or array of shape (n_samples, n_features)
-        Decision features: numbers, and in a frame also words. Gaps (NaN) are filled inside the folds.
-    y : array-like of shape (n_samples,)
-        Labels; numbers with ``metric="r2"``.
-    privileged : data frame or array of shape (n_samples, n_privileged)
-        Features that exist at training time only. A row without any value: not available for that example.
-    methods : sequence of str, optional
-        Names in ``METHODS``; by default all that the metric allows. Plain counterparts are added.
+        Decision features: numbers, and in a frame also words and dates. Gaps (NaN) are filled inside the folds. With
+        `target`: the whole table.
+    y : array-like of shape (n_samples,), optional
+        Labels; numbers with ``metric="r2"``. A missing one (NaN, None) is a row without a label: it joins every training
+        set of the methods that use such rows, and never a test set.
+    privileged : data frame, array of shape (n_samples, n_privileged), or names
+        Features that exist at training time only. A row without any value: not available for that example. With `target`:
+        names of columns, wildcards allowed.
+    target : str, optional
+        Name of the column to predict, where X is the whole table.
+    drop : sequence of str or str
+        With `target`: columns to ignore.
+    methods, baselines : sequence, optional
+        Names in ``METHODS``, ``"package.module:Class"``, estimators, or (name, estimator, grid). An estimator whose `fit`
+        takes `privileged` is a method, any other a plain baseline. Plain counterparts are added. An empty list of
+        baselines leaves the counterparts alone.
     metric : {"ap", "accuracy", "auc", "balanced_accuracy", "r2"}, optional
         By default "auc" for two classes, "accuracy" for more.
     n_splits : int, default=20
         Random splits.
     train_size : int, float or list of these, optional
-        Training rows, or their share; several give a learning curve. By default half of the rows, at most 200.
+        Labelled training rows, or their share; several give a learning curve. By default half of the rows, at most 200.
     grids : dict of str to dict, optional
-        Grids that replace the built-in ones of a method. The built-in ones have 12 candidates each.
-    kernel : {"rbf", "linear"}, default="rbf"
-        Kernel of all methods.
-    groups : array-like of shape (n_samples,), optional
-        Rows of one group are never split between training and test.
+        Grids that replace the built-in ones of a method.
+    kernel : {"rbf", "linear"}, optional
+        Kernel of all kernel methods; by default both are candidates.
+    groups : array-like of shape (n_samples,) or str, optional
+        Rows of one group are never split between training and test; with `target` the name of a column.
     test_only : array-like of bool, shape (n_samples,), optional
         Rows of an official test set: all splits are tested on these, and trained on rows drawn from the others. Their
         privileged features may be missing.
@@ -157,10 +219,17 @@ def compare(
         Whether numeric columns are standardized with what the training rows say.
     balanced : bool, default=False
         Whether each split draws as many rows of every class as the rarest one has.
-    max_test : int, default=2000
-        At most so many of the other rows are used for the test.
+    max_test, max_unlabelled : int, default=2000
+        At most so many of the other rows are used for the test, and so many rows without a label in each training set.
     inner_folds : int, default=5
         Folds for the choice of parameters.
+    permutations : int, default=99
+        Of the exact test; 0: none.
+    columns : bool, default=True
+        Whether a method that helps is run again without each group of privileged columns.
+    hard_examples : bool, default=True
+        Whether to fit SVM2+ or SVM+, where compared, once more on all rows, to name those that its correcting function
+        calls hard.
     seed : int, default=0
         Everything random follows from it; results do not depend on ``n_jobs``.
     n_jobs : int, default=1
@@ -169,12 +238,10 @@ def compare(
         SQLite file that keeps each finished unit of work: the same call continues where a broken one stopped. Results
         of another protocol or of other data in that file are refused. For a folder that exists, a file in it, one for
         each protocol and data.
-    hard_examples : bool, default=True
-        Whether to fit SVM2+ or SVM+ once more, on all rows, to name those that its correcting function calls hard.
-    on_progress : callable, optional
-        Called as ``on_progress(done, total)``.
-    command : str, optional
-        Command to repeat the run, for the report.
+    on_progress : callable or bool, optional
+        Called as ``on_progress(done, total)``; True prints a line now and then.
+    source, command : str, optional
+        Where the data come from, and the command to repeat the run, for the report.
 
     Returns
     -------
@@ -182,27 +249,35 @@ def compare(
 
     Examples
     --------
+    >>> import lupi
     >>> from lupi.datasets import make_privileged
-    >>> from lupi.comparison import compare
     >>> X, y, privileged = make_privileged(150, random_state=0, return_X_y_privileged=True)
-    >>> result = compare(X, y, privileged, methods=["svm2+"], n_splits=3, train_size=40, kernel="linear")
-    >>> result.summary["verdict"]["method"]
-    'l2svm'
+    >>> result = lupi.compare(X, y, privileged, methods=["surrogate-ridge"], baselines=["linear"], n_splits=8,
+    ...                       train_size=40, permutations=19)
+    >>> result.summary["verdict"]["answer"]
+    'no'
     >>> [row["title"] for row in result.summary["sizes"][0]["methods"]]
-    ['L2-SVM', 'SVM2+']
+    ['logistic regression', 'ridge student', 'surrogate, ridge']
     """
+    whole, dropped = X, None
+    if target is not None:
+        if y is not None:
+            raise ValueError("with `target` the labels are a column of the table: leave out `y`.")
+        if not is_frame(X):
+            raise TypeError("`target` names a column, so `X` must be a data frame that has it.")
+        X, y, privileged, groups, dropped = split_frame(X, target, privileged, drop, groups, metric == "r2")
+    elif y is None or privileged is None:
+        raise ValueError("give X, y and privileged, or a data frame with the names `target` and `privileged`.")
     data, classes, metric = check_data(X, y, privileged, groups, metric)
-    n = len(data.y)
+    n = len(data.labelled)
     if balanced and (groups is not None or test_only is not None or metric == "r2"):
         raise ValueError("`balanced` draws rows class by class; it needs classes, and no `groups` or `test_only`.")
     if balanced:
-        counts = np.bincount(data.y)
+        counts = np.unique(data.y[data.labelled], return_counts=True)[1]
         n = len(counts) * int(counts.min())
     if test_only is not None:
-        if groups is not None:
-            raise ValueError("`test_only` fixes the test rows already; leave out `groups`.")
-        data = replace(data, test_only=np.asarray(test_only, dtype=bool))
-        n = int((~data.test_only).sum()) + 4  # four more than there are to train on: all of those may be used
+        data = with_test_rows(data, test_only)
+        n = int((~data.test_only[data.labelled]).sum()) + 4  # all of those may be used
     if validation is not None:
         data = replace(data, validation=check_validation(*validation, data, classes))
     protocol = Protocol(
@@ -215,37 +290,125 @@ def compare(
         standardize=standardize,
         balanced=balanced,
         max_test=max_test,
-        grids=frozen_grids(grids or {}),
+        max_unlabelled=max_unlabelled,
+        grids=_frozen(grids or {}),
     )
-    chosen = choose_methods(methods, metric, 0 if classes is None else len(classes))
+    chosen = choose_methods(methods, baselines, metric, 0 if classes is None else len(classes))
     for name in grids or {}:
         if name not in chosen:
             raise ValueError(f"`grids` names {name!r}, which is not among the methods {', '.join(chosen)}.")
-    split_rows(protocol, 0, data.y, data.groups, data.test_only)  # an impossible split is better noticed at once
-    digest = digest_of(data.X, data.y, data.privileged, data.groups, data.test_only, *(data.validation or ()))
-    units = plan(protocol, chosen)
-    fingerprint = protocol.fingerprint(digest)
+    setup = Setup(protocol, data, {STAND_IN: METHODS[STAND_IN]} | chosen, column_groups(data.privileged))
+    for split in range(n_splits if data.groups is not None else 1):
+        split_rows(protocol, split, data)  # an impossible split is better noticed at once
+    digest = digest_of(X, y, privileged, groups, test_only, *(validation or ()))
+    leaks, notes = examine(
+        X, data.y, privileged, target or "y", grouped=groups is not None or test_only is not None, others=dropped
+    )
+    if len(data.unlabelled):
+        notes.insert(
+            0,
+            f"{len(data.unlabelled)} of {len(data.y)} rows have no {target or 'label'}: they join the training sets of the "
+            "methods that use unlabelled rows, and never a test set.",
+        )
+    with _open_store(store, protocol.fingerprint(digest)) as opened, _reporting(on_progress) as report:
+        runner = _Runner(setup, opened, n_jobs, report)
+        sizes = runner.first(list(chosen))
+        tested, skipped = runner.exact_test(sizes[-1], permutations)
+        effects = runner.columns(sizes[-1]) if columns else []
+    translated = worth(sizes)
+    summary = {
+        "format": FORMAT,
+        "source": source or ("data frame" if is_frame(whole) else "arrays"),
+        "verdict": verdict(sizes, protocol, permutation=tested, skipped=skipped, leaks=leaks, worth=translated),
+        "notes": notes,
+        "leaks": leaks,
+        "sizes": sizes,
+        "permutation": tested,
+        "permutation_skipped": skipped,
+        "columns": effects,
+        "worth": translated,
+        "hard_examples": hard_rows(setup, list(chosen), classes) if hard_examples else None,
+        "protocol": protocol_facts(protocol),
+        "data": data_facts(data, classes, digest, target),
+        "environment": environment(),
+        "seconds": sum(result["seconds"] for result in runner.results.values()),
+        "command": command,
+    }
+    return Comparison(summary, setup, classes)
+
+
+class _Runner:
+    """The three rounds of units: the comparison, the exact test, the columns."""
+
+    def __init__(self, setup, store, n_jobs, report):
+        self.setup, self.store, self.n_jobs, self.report = setup, store, n_jobs, report
+        self.results, self.before = {}, 0
+
+    def run(self, units):
+        keys = {self.setup.key(unit): unit for unit in units}
+        found = run_units(
+            [(key, measured, run_unit, unit, self.setup) for key, unit in keys.items()],
+            self.store,
+            n_jobs=self.n_jobs,
+            on_progress=lambda done, total: self.report(self.before + done, self.before + total),
+        )
+        self.before += len(units)
+        self.results |= {keys[key]: result for key, result in found.items()}
+
+    def first(self, names):
+        """The comparison itself."""
+        self.run(plan(self.setup, names))
+        return summarize(self.results, self.setup, names)
+
+    def exact_test(self, size, permutations):
+        """The exact test of the method that did best, and why there is none."""
+        row = candidate_row(size)
+        if row is None:
+            return None, "no method that uses the columns could be compared."
+        if permutations < 1:
+            return None, "it was not asked for."
+        method = self.setup.methods[row["method"]]
+        if not method.closed_form and (not method.grid or method.origin):
+            method = self.setup.methods[STAND_IN]
+        rows = row["rows"] if method.unlabelled else "labelled"
+
+        def unit_of(split):
+            return Unit(size["train_size"], split, method.name, f"permuted {permutations}", rows)
+
+        self.run([unit_of(split) for split in range(self.setup.protocol.n_splits)])
+        found = summarize_permutations(self.results, self.setup, unit_of)
+        return found, None if found else f"{method.title} could not be fitted on every permutation."
+
+    def columns(self, size):
+        """What the method that helps most loses without each group of privileged columns."""
+        row, groups = candidate_row(size), self.setup.column_groups
+        if row is None or row["outcome"] != "helps" or len(groups) < 2:
+            return []
+        splits = range(self.setup.protocol.n_splits)
+        units = {
+            name: [Unit(size["train_size"], split, row["method"], f"without {name}", row["rows"]) for split in splits]
+            for name in groups
+        }
+        self.run([unit for part in units.values() for unit in part])
+        effects = []
+        for name, part in units.items():
+            scores = [self.results[unit]["score"] for unit in part]
+            if None not in scores:
+                effects.append({"name": name, "columns": groups[name], "loss": paired(row["scores"], scores)})
+        return sorted(effects, key=lambda effect: -effect["loss"]["mean"])
+
+
+def _frozen(grids):
+    """Grids as sorted tuples, for the protocol."""
+    return tuple((name, tuple((k, tuple(v)) for k, v in sorted(grid.items()))) for name, grid in sorted(grids.items()))
+
+
+def _open_store(store, fingerprint):
     if store is not None and Path(store).is_dir():
         store = Path(store) / f"{fingerprint[:16]}.sqlite"
-    with RunStore(store, fingerprint) as opened:
-        work = [(unit.key, measured, run_unit, unit, protocol, data) for unit in units]
-        results = run_units(work, opened, n_jobs=n_jobs, on_progress=on_progress)
-    sizes = summarize(results, protocol, chosen)
-    comparison = Comparison(
-        {
-            "format": 1,
-            "verdict": verdict(sizes[-1], protocol),
-            "sizes": sizes,
-            "protocol": protocol_facts(protocol),
-            "data": data_facts(X, privileged, data, classes, digest),
-            "hard_examples": None,
-            "environment": environment(),
-            "command": command,
-        },
-        data,
-        protocol,
-        classes,
-    )
-    if hard_examples:
-        comparison.summary["hard_examples"] = name_hard_examples(chosen, protocol, data, classes)
-    return comparison
+    return RunStore(store, fingerprint)
+
+
+def _reporting(on_progress):
+    """The caller's function, or lines and bars of our own, or nothing."""
+    return nullcontext(on_progress) if callable(on_progress) else progress("fitting", shown=on_progress is True)

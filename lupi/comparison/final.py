@@ -2,56 +2,102 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
 
-from lupi.comparison.methods import METHODS
-from lupi.comparison.tabular import take
+from lupi.comparison.encode import encode_privileged
 from lupi.comparison.units import fit_best
-from lupi.validation import is_frame
 
 # Parameters of the final model are chosen on at most so many rows, and it is fitted on at most so many.
 MAX_CHOICE, MAX_FIT = 1000, 5000
 N_HARD = 12
+# Groups of privileged columns that are left out one after the other: at most so many.
+MAX_GROUPS = 12
 # Number of the "split" whose seeds serve the final model: none that a comparison reaches.
 FINAL = 2**31
 
 
-def fit_final(method, protocol, data, classes):
+def fit_final(method, setup, classes, labelled_only=False):
     """Fit one method for use.
 
     Parameters
     ----------
     method : Method
-    protocol : Protocol
-        Metric, kernel, folds, grids and seed of the choice of parameters.
-    data : Data
-        With encoded target.
+    setup : Setup
+        Its metric, kernel, folds, grids and seed serve the choice of parameters.
     classes : ndarray or None
         Labels behind the encoded target; None in regression.
+    labelled_only : bool
+        Whether rows without a label are left out, though the method could use them.
 
     Returns
     -------
     TabularModel
     """
-    if method.reference:
+    if method.role == "reference":
         raise ValueError("the reference needs the privileged columns at prediction time: it is no model for use.")
-    order = _order(protocol, data)
-    model, params, _ = fit_best(method, protocol, FINAL, data.rows(np.sort(order[:MAX_CHOICE])))
-    everything = data.rows(np.sort(order[:MAX_FIT]))
-    target = everything.y if classes is None else classes[everything.y]
+    protocol, data = setup.protocol, setup.data
+    order = _order(setup)
+    extra = data.unlabelled if method.unlabelled and not labelled_only else data.unlabelled[:0]
+    extra = np.random.default_rng(protocol.seed).permutation(extra)[:MAX_FIT]
+    chosen = data.rows(np.concatenate([np.sort(order[:MAX_CHOICE]), np.sort(extra)]))
+    model, params, _ = fit_best(method, protocol, FINAL, chosen)
+    everything = data.rows(np.concatenate([np.sort(order[:MAX_FIT]), np.sort(extra)]))
     model.estimator.set_params(**params)
-    return model.fit(everything.X, target, privileged=everything.privileged if method.privileged else None)
+    model.fit(
+        everything.X,
+        everything.y,
+        privileged=everything.privileged if method.privileged else None,
+        groups=everything.groups,
+    )
+    if classes is not None:
+        model.classes_ = np.asarray(classes)
+    model.privileged_columns = data.privileged.names if method.privileged else None
+    return model
 
 
-def _order(protocol, data):
-    """Rows that a final model may be fitted on, in random order."""
-    rows = np.random.default_rng(protocol.seed).permutation(len(data.y))
+def _order(setup):
+    """Labelled rows that a final model may be fitted on, in random order."""
+    data = setup.data
+    rows = np.random.default_rng(setup.protocol.seed).permutation(data.labelled)
     return rows if data.test_only is None else rows[~data.test_only[rows]]
 
 
-def hard_examples(methods, protocol, data, classes):
+def column_groups(table):
+    """Groups of columns by the beginning of their names: each column alone where there are few.
+
+    Returns
+    -------
+    dict of str to list of str
+
+    Examples
+    --------
+    >>> from lupi.comparison.encode import RawTable
+    >>> names = [f"{kind}_{k}" for kind in ("cost", "lab") for k in range(10)]
+    >>> {name: len(part) for name, part in column_groups(RawTable.of(np.zeros((1, 20)))).items()}["columns 0 to 1"]
+    2
+    >>> {name: len(part) for name, part in column_groups(RawTable(names, names, np.zeros((1, 20)))).items()}
+    {'cost_*': 10, 'lab_*': 10}
+    """
+    names = list(table.columns)
+    if len(names) <= MAX_GROUPS:
+        return {name: [name] for name in names}
+    found = {}
+    if table.names is not None:
+        for name in names:
+            found.setdefault(re.split(r"[_.\- ]|\d", name, maxsplit=1)[0] or name, []).append(name)
+        found = {f"{start}_*" if len(part) > 1 else part[0]: part for start, part in found.items()}
+        if 2 <= len(found) <= MAX_GROUPS:
+            return found
+    parts = np.array_split(np.arange(len(names)), MAX_GROUPS)
+    if table.names is None:
+        return {f"columns {part[0]} to {part[-1]}": [names[k] for k in part] for part in parts}
+    return {f"{names[part[0]]} to {names[part[-1]]}": [names[k] for k in part] for part in parts}
+
+
+def hard_rows(setup, names, classes):
     """Rows that the correcting function of SVM2+ or SVM+ calls hardest; None if neither is compared or has a solution.
 
     Returns
@@ -59,57 +105,34 @@ def hard_examples(methods, protocol, data, classes):
     dict or None
         `method`, `median` of all rows, `rows` (the hardest first).
     """
-    name = next((name for name in ("svm2+", "svm+") if name in methods), None)
+    name = next((name for name in ("svm2+", "svm+") if name in names), None)
     if name is None:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the units have reported theirs
         try:
-            model = fit_final(METHODS[name], protocol, data, classes)
+            model = fit_final(setup.methods[name], setup, classes)
         except ValueError:
             return None
-    rows = np.sort(_order(protocol, data)[:MAX_FIT])
-    values = np.asarray(model.correction(take(data.privileged, rows)))
+    data, rows = setup.data, np.sort(_order(setup)[:MAX_FIT])
+    hidden = encode_privileged(data.privileged.take(rows), setup.protocol.standardize)
+    values = np.asarray(model.estimator_.correcting_function(hidden))
+    labels = data.y[rows].astype(np.intp)
     # Of several classes, an example's own one counts.
-    values = values if values.ndim == 1 else values[np.arange(len(rows)), data.y[rows]]
+    values = values if values.ndim == 1 else values[np.arange(len(rows)), labels]
     known = np.flatnonzero(np.isfinite(values))
     order = known[np.argsort(-values[known], kind="stable")][:N_HARD]
-    predicted = model.predict(take(data.X, rows[order]))
+    predicted = model.predict(data.X.take(rows[order]))
     return {
-        "method": METHODS[name].title,
+        "method": setup.methods[name].title,
         "median": float(np.median(values[known])),
         "rows": [
             {
                 "row": int(rows[k]),
                 "correction": float(values[k]),
-                "label": str(classes[data.y[rows[k]]]),
+                "label": str(classes[labels[k]]),
                 "predicted": str(guess),
-                "privileged": _cells(data.privileged, rows[k]),
             }
             for k, guess in zip(order, predicted)
         ],
     }
-
-
-def _cells(table, row, limit=6):
-    """The cells in which a row differs most from the others, as text; the first cells would say little in a wide table."""
-    names = [str(c) for c in table.columns] if is_frame(table) else [f"column {k}" for k in range(table.shape[1])]
-    values = table.iloc[row].tolist() if is_frame(table) else table[row].tolist()
-    unusual = sorted(
-        range(len(names)), key=lambda k: -_distance(table.iloc[:, k] if is_frame(table) else table[:, k], row)
-    )
-    kept = sorted(unusual[:limit])
-    return [[names[k], f"{values[k]:.4g}" if isinstance(values[k], float) else str(values[k])] for k in kept]
-
-
-def _distance(column, row):
-    """Standard deviations between a value and its column's mean; a word counts as a column of zeros and ones."""
-    values = np.asarray(column)
-    if values.dtype.kind in "biuf":
-        values = values.astype(np.float64)
-        spread = np.nanstd(values) if np.isfinite(values).any() else 0.0
-        distance = abs(values[row] - np.nanmean(values)) / spread if spread > 0 else 0.0
-        return distance if np.isfinite(distance) else 0.0
-    words = values.astype(str)
-    share = float(np.mean(words == words[row]))
-    return float(np.sqrt((1 - share) / share))

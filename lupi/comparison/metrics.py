@@ -46,6 +46,19 @@ METRICS = {
 }
 
 
+def scores_of(model, X):
+    """Scores by which a fitted model orders rows: decision values, or else probabilities.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,) for two classes and rankers, else (n_samples, n_classes)
+    """
+    if hasattr(model, "decision_function"):
+        return np.asarray(model.decision_function(X))
+    shares = np.asarray(model.predict_proba(X))
+    return shares[:, 1] if shares.shape[1] == 2 else shares
+
+
 def measure(metric, model, X, y, classes):
     """Score of a fitted model on test rows.
 
@@ -54,7 +67,7 @@ def measure(metric, model, X, y, classes):
     metric : str
         One of ``METRICS``.
     model : estimator
-        With `decision_function` for rankings, `predict` otherwise.
+        With `decision_function` or `predict_proba` for rankings, `predict` otherwise.
     X, y : ndarray
         Test rows.
     classes : ndarray or None
@@ -66,7 +79,7 @@ def measure(metric, model, X, y, classes):
     """
     chosen = METRICS[metric]
     if chosen.uses == "scores":
-        scores = np.asarray(model.decision_function(X))
+        scores = scores_of(model, X)
         if not np.isfinite(scores).all():
             raise ValueError("the fitted model gives scores that are not finite.")
         return float(chosen.function(y, scores, classes))

@@ -26,12 +26,14 @@ class Protocol:
         Numbers of training rows. The smaller training sets are parts of the larger ones, the test rows are the same.
     inner_folds : int
         Folds of the cross-validation on the training rows that chooses the parameters.
-    kernel : {"linear", "rbf"}
-        Kernel of every method, in both spaces.
+    kernel : {"linear", "rbf"}, optional
+        Kernel of every kernel method, in both spaces; both are candidates of the inner cross-validation if not given.
     seed : int
         Everything random follows from it.
     max_test : int
         At most so many test rows are scored; the others wait outside.
+    max_unlabelled : int
+        At most so many rows without a label are added to each training set.
     standardize : bool
         Whether numbers are standardized (with what the training rows say); otherwise they stay as they are.
     balanced : bool
@@ -50,9 +52,10 @@ class Protocol:
     n_splits: int = 20
     train_sizes: tuple[int, ...] = (100,)
     inner_folds: int = 5
-    kernel: str = "rbf"
+    kernel: str | None = None
     seed: int = 0
     max_test: int = 2000
+    max_unlabelled: int = 2000
     standardize: bool = True
     balanced: bool = False
     grids: tuple = field(default=())
@@ -60,8 +63,10 @@ class Protocol:
     def __post_init__(self):
         if self.metric not in METRICS:
             raise ValueError(f"metric is {self.metric!r}, but must be one of {', '.join(METRICS)}.")
-        if self.kernel not in ("linear", "rbf"):
+        if self.kernel not in (None, "linear", "rbf"):
             raise ValueError(f"kernel is {self.kernel!r}, but must be 'linear' or 'rbf'.")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}, but must be 0 or larger.")
         if self.n_splits < 2:
             raise ValueError(f"n_splits is {self.n_splits}, but a comparison needs at least 2.")
         if self.inner_folds < 2:
@@ -90,42 +95,75 @@ def derived_seed(*parts):
     return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
 
 
-def split_rows(protocol, split, y, groups=None, test_only=None):
-    """Training rows for each size, and test rows, of one split.
+def split_rows(protocol, split, data):
+    """Training rows for each size, and test rows, of one split; all of them labelled.
 
     Classes keep their shares, groups stay together. Where some rows only serve as test (an official test set), these
     are the test rows, and the training rows are drawn from the others.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    split : int
+        Number of the split.
+    data : Data
 
     Returns
     -------
     dict of int to ndarray, ndarray
     """
     largest = protocol.train_sizes[-1]
-    stratify = y if METRICS[protocol.metric].classification else None
+    classes = METRICS[protocol.metric].classification
     seed = derived_seed(protocol.seed, split, "split")
-    if test_only is not None:
-        pool, test = np.flatnonzero(~test_only), np.flatnonzero(test_only)
-        train = pool
-        if largest < len(pool):
-            labels = None if stratify is None else y[pool]
-            train, _ = train_test_split(pool, train_size=largest, stratify=labels, random_state=seed)
-    elif groups is None:
-        pool = _balanced_rows(y, seed) if protocol.balanced else np.arange(len(y))
-        labels = None if stratify is None else y[pool]
+    rows = data.labelled
+    if data.test_only is not None:
+        pool, test = rows[~data.test_only[rows]], rows[data.test_only[rows]]
+        train = _part(pool, largest, data.y[pool] if classes else None, seed)
+    elif data.groups is None:
+        pool = rows[_balanced_rows(data.y[rows], seed)] if protocol.balanced else rows
+        labels = data.y[pool] if classes else None
         train, test = train_test_split(pool, train_size=largest, stratify=labels, random_state=seed)
     else:
-        train, test = _group_split(largest, y, groups, stratify is not None, seed)
-    trains = {}
-    for size in protocol.train_sizes:
-        part = train
-        if size < len(train):
-            labels = None if stratify is None else y[train]
-            part, _ = train_test_split(train, train_size=size, stratify=labels, random_state=seed)
-        trains[size] = np.sort(part)
-    if len(test) > protocol.max_test:
-        labels = None if stratify is None else y[test]
-        test, _ = train_test_split(test, train_size=protocol.max_test, stratify=labels, random_state=seed)
-    return trains, np.sort(test)
+        train, test = _group_split(largest, rows, data, classes, seed)
+    trains = {
+        size: np.sort(_part(train, size, data.y[train] if classes else None, seed)) for size in protocol.train_sizes
+    }
+    return trains, np.sort(_part(test, protocol.max_test, data.y[test] if classes else None, seed))
+
+
+def unlabelled_rows(protocol, split, data, held_out):
+    """Rows without a label that join the training set of a split: none that belongs to a group of the held-out rows.
+
+    Returns
+    -------
+    ndarray
+    """
+    rows = data.unlabelled
+    if data.groups is not None:
+        rows = rows[~np.isin(data.groups[rows], data.groups[held_out])]
+    if len(rows) > protocol.max_unlabelled:
+        rng = np.random.default_rng(derived_seed(protocol.seed, split, "unlabelled"))
+        rows = np.sort(rng.choice(rows, protocol.max_unlabelled, replace=False))
+    return rows
+
+
+def _part(rows, size, labels, seed):
+    """At most `size` of the rows; classes keep their shares."""
+    if size >= len(rows):
+        return rows
+    if labels is None:
+        return train_test_split(rows, train_size=size, random_state=seed)[0]
+    counts = np.unique(labels, return_counts=True)[1]
+    if counts.min() > 1 and len(counts) <= size <= len(rows) - len(counts):
+        return train_test_split(rows, train_size=size, stratify=labels, random_state=seed)[0]
+    # A part that is nearly everything leaves no row of some class: drop the rest one by one, the largest class first.
+    order = np.random.default_rng(seed).permutation(len(rows))
+    kept = list(order)
+    while len(kept) > size:
+        present, left = np.unique(labels[kept], return_counts=True)
+        surplus = present[left.argmax()]
+        kept.remove(next(k for k in reversed(kept) if labels[k] == surplus))
+    return rows[kept]
 
 
 def _balanced_rows(y, seed):
@@ -136,18 +174,23 @@ def _balanced_rows(y, seed):
     return np.sort(np.concatenate([rng.permutation(rows)[:size] for rows in members]))
 
 
-def _group_split(size, y, groups, classification, seed):
+def _group_split(size, rows, data, classification, seed):
     """Whole groups in random order until the training set is full; draws again if a class is missing on a side."""
     rng = np.random.default_rng(seed)
-    names, member = np.unique(groups, return_inverse=True)
+    names, member = np.unique(data.groups[rows], return_inverse=True)
     counts = np.bincount(member)
+    n_classes = len(np.unique(data.y[rows])) if classification else 0
     for _ in range(200):
         order = rng.permutation(len(names))
         n_train = int(np.searchsorted(np.cumsum(counts[order]), size)) + 1
         in_train = np.isin(member, order[:n_train])
-        train, test = np.flatnonzero(in_train), np.flatnonzero(~in_train)
-        n_classes = len(np.unique(y)) if classification else 0
-        if len(test) and (not classification or len(np.unique(y[train])) == len(np.unique(y[test])) == n_classes):
+        train, test = rows[in_train], rows[~in_train]
+        if len(train) < size or not len(test):
+            continue
+        if not classification:
+            return train, test
+        found = np.unique(data.y[train], return_counts=True)[1]
+        if len(found) == len(np.unique(data.y[test])) == n_classes and found.min() > 1:
             return train, test
     raise ValueError(
         f"no split of the {len(names)} groups into {size} training rows and the rest has every class on both sides; "
@@ -156,7 +199,9 @@ def _group_split(size, y, groups, classification, seed):
 
 
 def inner_folds(protocol, split, y, groups=None):
-    """Folds of the training rows for the choice of parameters; the same for every method.
+    """Folds of the labelled training rows for the choice of parameters; the same for every method.
+
+    Groups stay together, unless too few folds would then have every class.
 
     Returns
     -------
@@ -168,12 +213,47 @@ def inner_folds(protocol, split, y, groups=None):
     if classification:
         # No more folds than the rarest class has rows: otherwise a fold lacks it.
         n = max(2, min(n, int(np.unique(y, return_counts=True)[1].min())))
-    if groups is not None:
-        n = max(2, min(n, len(np.unique(groups))))
-        kind = StratifiedGroupKFold(n, shuffle=True, random_state=seed) if classification else GroupKFold(n)
-        return list(kind.split(np.zeros((len(y), 1)), y, groups))
+    if groups is not None and len(np.unique(groups)) > 1:
+        k = min(n, len(np.unique(groups)))
+        kind = StratifiedGroupKFold(k, shuffle=True, random_state=seed) if classification else GroupKFold(k)
+        folds = [fold for fold in kind.split(np.zeros((len(y), 1)), y, groups) if _complete(y, *fold, classification)]
+        if len(folds) > 1:
+            return folds
     kind = StratifiedKFold if classification else KFold
     return list(kind(n, shuffle=True, random_state=seed).split(np.zeros((len(y), 1)), y))
+
+
+def _complete(y, train, test, classification):
+    """Whether a fold can be fitted and measured: every class on the training side, two on the other."""
+    if not len(test) or not classification:
+        return len(test) > 0
+    return len(np.unique(y[train])) == len(np.unique(y)) and len(np.unique(y[test])) > 1
+
+
+def permuted_rows(data, number, seed):
+    """The whole table's order of privileged rows in permutation `number`; number 0 leaves them where they are.
+
+    Rows of one group move together: the groups are laid out in another order.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> table = SimpleNamespace(groups=None, y=np.zeros(4))
+    >>> permuted_rows(table, 0, 5), sorted(permuted_rows(table, 1, 5).tolist())
+    (array([0, 1, 2, 3]), [0, 1, 2, 3])
+    """
+    n = len(data.y)
+    if number == 0:
+        return np.arange(n)
+    rng = np.random.default_rng(derived_seed(seed, number, "permutation"))
+    if data.groups is None:
+        return rng.permutation(n)
+    _, member = np.unique(data.groups, return_inverse=True)
+    places = np.argsort(member, kind="stable")
+    rank = rng.permutation(member.max() + 1)
+    order = np.empty(n, dtype=np.intp)
+    order[places] = np.argsort(rank[member], kind="stable")
+    return order
 
 
 def others_rows(n, seed):

@@ -34,28 +34,48 @@ def wilcoxon_p(differences):
     return float(stats.wilcoxon(differences).pvalue) if len(differences) else 1.0
 
 
-def corrected_t_p(differences, n_train, n_test):
-    """Two-sided p-value of the corrected resampled t-test of Nadeau and Bengio (2003).
-
-    Random splits of one table overlap, so that their differences are not independent; the variance of the mean is
-    taken as (1/k + n_test/n_train) times that of one difference. With test sets much larger than training sets this is
-    very strict.
+def interval(differences, level=0.95):
+    """Interval of the mean of the differences: t distribution over the splits.
 
     Examples
     --------
-    >>> p = corrected_t_p([1.0, 2.0, 3.0, 2.0], n_train=90, n_test=10)
-    >>> bool(p > stats.ttest_1samp([1.0, 2.0, 3.0, 2.0], 0).pvalue)
-    True
+    >>> low, high = interval([1.0, 2.0, 3.0])
+    >>> round(low, 3), round(high, 3)
+    (-0.484, 4.484)
+    """
+    mean, error = mean_and_error(differences)
+    if len(differences) < 2:
+        return float("-inf"), float("inf")
+    half = float(stats.t.ppf(0.5 + level / 2, len(differences) - 1)) * error
+    return mean - half, mean + half
+
+
+def splits_needed(differences, power=0.8, alpha=0.05):
+    """Number of splits that would show a mean like this one; None where there is no gain to show.
+
+    Examples
+    --------
+    >>> splits_needed([0.01, -0.005, 0.02, 0.0]), splits_needed([-1.0, 0.5])
+    (25, None)
     """
     differences = np.asarray(differences, dtype=np.float64)
-    k = len(differences)
-    if k < 2:
-        return 1.0
-    mean, variance = differences.mean(), differences.var(ddof=1)
-    if variance == 0:
-        return 1.0 if mean == 0 else 0.0
-    t = mean / np.sqrt((1 / k + n_test / n_train) * variance)
-    return float(2 * stats.t.sf(abs(t), k - 1))
+    mean = float(differences.mean())
+    if mean <= 0 or len(differences) < 2:
+        return None
+    wanted = stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(power)
+    return max(6, int(np.ceil((wanted * differences.std(ddof=1) / mean) ** 2)))
+
+
+def permutation_p(real, permuted):
+    """Exact p-value: the share of orders, the real one included, that do at least as well as the real one.
+
+    Examples
+    --------
+    >>> permutation_p(0.9, [0.8] * 99), permutation_p(0.9, [0.95, 0.8, 0.9])
+    (0.01, 0.75)
+    """
+    permuted = np.asarray(permuted, dtype=np.float64)
+    return (1 + int((permuted >= real).sum())) / (1 + len(permuted))
 
 
 def holm(p_values):
@@ -76,27 +96,29 @@ def holm(p_values):
     return adjusted.tolist()
 
 
-def paired(scores, others, n_train, n_test):
+def paired(scores, others):
     """Everything about one method against another on the same splits.
 
     Returns
     -------
-    dict
-        `mean` and `error` of the difference, `wins`, `losses`, `ties`, `wilcoxon_p`, `corrected_t_p`.
+    lupi.comparison.schema.Paired
 
     Examples
     --------
-    >>> paired([0.9, 0.8, 0.7], [0.8, 0.8, 0.8], 50, 50)["wins"]
+    >>> paired([0.9, 0.8, 0.7], [0.8, 0.8, 0.8])["wins"]
     1
     """
     differences = np.asarray(scores, dtype=np.float64) - np.asarray(others, dtype=np.float64)
     mean, error = mean_and_error(differences)
+    low, high = interval(differences)
     return {
         "mean": mean,
         "error": error,
+        "low": low,
+        "high": high,
         "wins": int((differences > 0).sum()),
         "losses": int((differences < 0).sum()),
         "ties": int((differences == 0).sum()),
         "wilcoxon_p": wilcoxon_p(differences),
-        "corrected_t_p": corrected_t_p(differences, n_train, n_test),
+        "splits_needed": splits_needed(differences),
     }

@@ -1,111 +1,307 @@
-"""From the results of all units to one plain dictionary, which the table, the JSON file and the page are made from."""
+"""From the results of all units to the summary that `schema` declares."""
 
 from __future__ import annotations
 
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from statistics import mean, median
 
-from lupi.comparison.methods import METHODS, candidates
-from lupi.comparison.statistics import holm, mean_and_error, paired
+import numpy as np
+from sklearn.model_selection import ParameterGrid
+
+from lupi import __version__
+from lupi.comparison.methods import candidates
+from lupi.comparison.metrics import METRICS
+from lupi.comparison.statistics import holm, mean_and_error, paired, permutation_p
 from lupi.comparison.units import Unit
 
 LEVEL = 0.05
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "pandas")
 
 
-def summarize(results, protocol, methods):
+def summarize(results, setup, names):
     """Statistics of every training size.
 
     Parameters
     ----------
-    results : dict of str to dict
-        From the store: unit -> result.
-    protocol : Protocol
-    methods : sequence of str
+    results : dict of Unit to dict
+    setup : Setup
+    names : sequence of str
+        The methods compared.
 
     Returns
     -------
-    list of dict
-        One for each training size: `train_size`, `n_test`, `methods`.
+    list of lupi.comparison.schema.Size
     """
-    return [_summarize_size(results, protocol, methods, size) for size in protocol.train_sizes]
+    return [_summarize_size(results, setup, names, size) for size in setup.protocol.train_sizes]
 
 
-def _summarize_size(results, protocol, methods, size):
-    rows = {}
-    for name in methods:
-        real = [results[Unit(size, split, name).key] for split in range(protocol.n_splits)]
-        rows[name] = _row(METHODS[name], real, protocol)
-        if METHODS[name].privileged:
-            shuffled = [results[Unit(size, split, name, "shuffled").key] for split in range(protocol.n_splits)]
-            rows[name]["shuffled"] = _scores(shuffled) | _times(shuffled)
-    n_test = max(results[Unit(size, split, methods[0]).key]["n_test"] for split in range(protocol.n_splits))
-    n_train = max(results[Unit(size, split, methods[0]).key]["n_train"] for split in range(protocol.n_splits))
-    tested = []
-    for row in rows.values():
-        plain = rows.get(row["plain"])
-        if plain and not (row["failed"] or plain["failed"] or row["shuffled"]["failed"]):
-            row["gain"] = paired(row["scores"], plain["scores"], n_train, n_test)
-            row["shuffled_gain"] = paired(row["shuffled"]["scores"], plain["scores"], n_train, n_test)
-            row["over_shuffled"] = paired(row["scores"], row["shuffled"]["scores"], n_train, n_test)
-            tested.append(row)
-    judge(tested)
-    return {"train_size": size, "n_train": n_train, "n_test": n_test, "methods": list(rows.values())}
+def _summarize_size(results, setup, names, size):
+    def of(name, control="", rows="labelled"):
+        return [results[Unit(size, split, name, control, rows)] for split in range(setup.protocol.n_splits)]
+
+    found, every = [], []
+    several = len(setup.data.unlabelled) > 0
+    for name in names:
+        method = setup.methods[name]
+        for rows in ("all", "labelled") if method.unlabelled and several else ("labelled",):
+            real = of(name, "", rows)
+            every += real
+            row = _row(method, real, setup.protocol, rows, alone=several and rows == "labelled" and method.unlabelled)
+            if method.privileged:
+                row["shuffled"] = _scores(of(name, "shuffled", rows))
+            found.append(row)
+    plains = [row for row in found if row["role"] == "plain" and not row["failed"]]
+    best_plain = max(plains, key=lambda row: row["mean"], default=None)
+    if best_plain:
+        judge([row for row in found if _compared(row, found)], found, plains, best_plain)
+    return {
+        "train_size": size,
+        "n_train": max(unit["n_train"] for unit in every),
+        "n_unlabelled": max(unit["n_unlabelled"] for unit in every),
+        "n_test": max(unit["n_test"] for unit in every),
+        "best_plain": best_plain["name"] if best_plain else None,
+        "methods": found,
+    }
+
+
+def _compared(row, rows):
+    """Whether a method and its controls were fitted on every split."""
+    plain = next((other for other in rows if other["name"] == row["plain"]), {"failed": bool(row["plain"])})
+    return row["role"] == "privileged" and not (row["failed"] or row["shuffled"]["failed"] or plain["failed"])
 
 
 def _scores(units):
     scores = [unit["score"] for unit in units]
     failed = sum(score is None for score in scores)
     average, error = mean_and_error(scores) if not failed else (None, None)
-    errors = sorted({unit["error"] for unit in units if unit["error"]})
-    return {"scores": scores, "mean": average, "error": error, "failed": failed, "errors": errors}
-
-
-def _times(units):
-    """Processor seconds: the mean, and the median, which the compilation in a process's first units does not move."""
     seconds = [unit["seconds"] for unit in units]
-    return {"seconds": mean(seconds), "median_seconds": median(seconds)}
+    return {
+        "scores": scores,
+        "mean": average,
+        "error": error,
+        "failed": failed,
+        "errors": sorted({unit["error"] for unit in units if unit["error"]}),
+        # The median is not moved by the compilation in a process's first units.
+        "seconds": mean(seconds),
+        "median_seconds": median(seconds),
+    }
 
 
-def _row(method, units, protocol):
+def _row(method, units, protocol, rows, alone):
     warned = {}
     for unit in units:
         for category, count in unit["warnings"].items():
             warned[category] = warned.get(category, 0) + count
-    n_candidates = 1
-    for values in candidates(method, dict(protocol.grids), protocol.kernel).values():
-        n_candidates *= len(values)
-    role = "reference" if method.reference else "privileged" if method.privileged else "plain"
+    regression = not METRICS[protocol.metric].classification
     return {
-        "name": method.name,
-        "title": method.title,
-        "role": role,
+        "name": f"{method.name}/labelled" if alone else method.name,
+        "method": method.name,
+        "title": f"{method.title}, labelled rows only" if alone else method.title,
+        "role": method.role,
         "plain": method.plain,
-        "n_candidates": n_candidates,
+        "rows": rows,
+        "n_candidates": len(ParameterGrid(candidates(method, dict(protocol.grids), protocol.kernel, regression))),
         **_scores(units),
         "params": [unit["params"] for unit in units],
-        **_times(units),
         "warnings": warned,
     }
 
 
-def judge(rows):
-    """Add `p`, adjusted for the number of methods, and `outcome`.
+def judge(tested, rows, plains, best_plain):
+    """Add the comparisons, their p-values, adjusted for the number of methods, and the outcome.
 
-    A method has to beat its plain counterpart *and* its shuffled control, so its p-value is the larger of the two
-    (an intersection-union test), and Holm's adjustment runs over the methods.
+    A method has to beat every plain method, its own plain counterpart *and* its shuffled control, so its p-value is the
+    largest of all (an intersection-union test: no best one is picked by the look of the scores), and Holm's adjustment
+    runs over the methods.
     """
-    both = [max(row["gain"]["wilcoxon_p"], row["over_shuffled"]["wilcoxon_p"]) for row in rows]
-    plain = holm([row["gain"]["wilcoxon_p"] for row in rows])
-    for row, p_both, p_plain in zip(rows, holm(both), plain):
-        gain, over = row["gain"]["mean"], row["over_shuffled"]["mean"]
-        row["p"] = p_both
-        row["p_plain"] = p_plain
-        if gain > 0 and over > 0 and p_both < LEVEL:
-            row["outcome"] = "helps"
-        elif gain > 0 and p_plain < LEVEL:
-            row["outcome"] = "gains, but not clearly more than with shuffled rows"
-        elif gain < 0 and p_plain < LEVEL:
-            row["outcome"] = "hurts"
+    known = {row["name"]: row for row in rows}
+    p_all, p_both, p_plain = [], [], []
+    for row in tested:
+        plain = known.get(row["plain"])
+        row["gain"] = paired(row["scores"], plain["scores"]) if plain else None
+        row["shuffled_gain"] = paired(row["shuffled"]["scores"], plain["scores"]) if plain else None
+        row["over_shuffled"] = paired(row["scores"], row["shuffled"]["scores"])
+        row["over_best_plain"] = paired(row["scores"], best_plain["scores"])
+        over = _p_of_gain(row["over_shuffled"])
+        both = max(over, _p_of_gain(row["gain"])) if plain else over
+        p_both.append(both)
+        p_all.append(max([both, *(_p_of_gain(paired(row["scores"], other["scores"])) for other in plains)]))
+        p_plain.append((row["gain"] or row["over_best_plain"])["wilcoxon_p"])
+    for row, all_, both, plain in zip(tested, holm(p_all), holm(p_both), holm(p_plain)):
+        gain = (row["gain"] or row["over_best_plain"])["mean"]
+        row["p_helps"], row["p_plain"] = all_, plain
+        if all_ < LEVEL:
+            row["outcome"], row["p"] = "helps", all_
+        elif both < LEVEL:
+            row["outcome"], row["p"] = "helps, but a plain method is as good", both
+        elif gain > 0 and plain < LEVEL:
+            row["outcome"], row["p"] = "gains, but not clearly more than with shuffled rows", plain
+        elif gain < 0 and plain < LEVEL:
+            row["outcome"], row["p"] = "hurts", plain
         else:
-            row["outcome"] = "no clear difference"
-        strict = max(row["gain"]["corrected_t_p"], row["over_shuffled"]["corrected_t_p"])
-        row["confirmed"] = row["outcome"] == "helps" and strict < LEVEL
+            row["outcome"], row["p"] = "no clear difference", both
+
+
+def _p_of_gain(found):
+    """The p-value of a gain; 1 where there is none."""
+    return found["wilcoxon_p"] if found["mean"] > 0 else 1.0
+
+
+def candidate_row(size):
+    """The privileged row that did best: among those that help, else by its distance from the best plain method.
+
+    Returns
+    -------
+    Row or None
+    """
+    tested = [row for row in size["methods"] if "outcome" in row]
+    helping = [row for row in tested if row["outcome"] == "helps"]
+    return max(helping or tested, key=lambda row: row["mean"], default=None)
+
+
+def summarize_permutations(results, setup, unit_of):
+    """The exact test from its units, one for each split.
+
+    Parameters
+    ----------
+    results : dict of Unit to dict
+    setup : Setup
+    unit_of : callable
+        From a split to its unit.
+
+    Returns
+    -------
+    lupi.comparison.schema.Permutation or None
+        None if a unit failed.
+    """
+    units = [results[unit_of(split)] for split in range(setup.protocol.n_splits)]
+    if any(unit["error"] for unit in units):
+        return None
+    real, *permuted = np.mean([unit["score"] for unit in units], axis=0).tolist()
+    first = unit_of(0)
+    return {
+        "method": first.method,
+        "title": setup.methods[first.method].title,
+        "train_size": first.size,
+        "rows": first.rows,
+        "n": len(permuted),
+        "score": real,
+        "permuted": permuted,
+        "p": permutation_p(real, permuted),
+    }
+
+
+def worth(sizes):
+    """The learning curve, translated into labelled rows of the best plain method.
+
+    Returns
+    -------
+    list of lupi.comparison.schema.Worth
+
+    Examples
+    --------
+    >>> def size(n, plain, real):
+    ...     rows = [{"name": "a", "role": "plain", "failed": 0, "mean": plain},
+    ...             {"name": "b", "role": "privileged", "failed": 0, "mean": real, "outcome": "helps"}]
+    ...     return {"train_size": n, "best_plain": "a", "methods": rows}
+    >>> [found["plain_rows"] for found in worth([size(50, 0.6, 0.7), size(200, 0.8, 0.9)])]
+    [100.0, None]
+    """
+    if len(sizes) < 2:
+        return []
+    curve = []
+    for size in sizes:
+        plain = [row["mean"] for row in size["methods"] if row["role"] == "plain" and not row["failed"]]
+        if plain:
+            curve.append((size["train_size"], max(plain)))
+    found = []
+    for size in sizes:
+        row = candidate_row(size)
+        if row is None or len(curve) < 2:
+            continue
+        rows = _rows_for(row["mean"], curve)
+        found.append(
+            {
+                "train_size": size["train_size"],
+                "method": row["name"],
+                "score": row["mean"],
+                "plain_rows": rows,
+                "at_least": curve[-1][0],
+            }
+        )
+    return found
+
+
+def _rows_for(score, curve):
+    """Where the plain curve, linear in the logarithm of the rows, first reaches a score; None if it does not."""
+    for (n, low), (m, high) in zip(curve, curve[1:]):
+        if score <= low:
+            return float(n)
+        if low < score <= high:
+            share = (score - low) / (high - low)
+            return round(float(np.exp(np.log(n) + share * (np.log(m) - np.log(n)))), 1)
+    return None
+
+
+def protocol_facts(protocol):
+    """The protocol as a plain dictionary."""
+    return {
+        "metric": protocol.metric,
+        "metric_title": METRICS[protocol.metric].title,
+        "n_splits": protocol.n_splits,
+        "train_sizes": list(protocol.train_sizes),
+        "inner_folds": protocol.inner_folds,
+        "kernel": protocol.kernel,
+        "seed": protocol.seed,
+        "max_test": protocol.max_test,
+        "max_unlabelled": protocol.max_unlabelled,
+        "standardize": protocol.standardize,
+        "balanced": protocol.balanced,
+        "grids": {name: {key: list(values) for key, values in grid} for name, grid in protocol.grids},
+    }
+
+
+def data_facts(data, classes, digest, target):
+    """Sizes, names and classes of the data, and their SHA-256."""
+    counts = None
+    if classes is not None:
+        counts = np.bincount(data.y[data.labelled].astype(np.intp), minlength=len(classes)).tolist()
+    return {
+        "target": target,
+        "rows": len(data.y),
+        "labelled": len(data.labelled),
+        "unlabelled": len(data.unlabelled),
+        "features": len(data.X.columns),
+        "privileged": len(data.privileged.columns),
+        "feature_names": data.X.names,
+        "privileged_names": data.privileged.names,
+        "classes": None if classes is None else [str(c) for c in classes],
+        "class_counts": counts,
+        "groups": None if data.groups is None else int(data.groups.max()) + 1,
+        "sha256": digest,
+    }
+
+
+def environment():
+    """Versions, for the report.
+
+    Returns
+    -------
+    dict
+    """
+    versions = {"lupi": __version__}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "packages": versions,
+    }

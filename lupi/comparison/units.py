@@ -6,98 +6,148 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import qr
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
+from sklearn.utils.validation import has_fit_parameter
 
-from lupi.comparison.methods import METHODS, candidates
+from lupi.comparison.data import Data
+from lupi.comparison.encode import encode_privileged, joined
+from lupi.comparison.methods import Method, candidates
 from lupi.comparison.metrics import METRICS, measure
-from lupi.comparison.paths import grid_scores
-from lupi.comparison.protocol import derived_seed, inner_folds, others_rows, split_rows
-from lupi.comparison.tabular import TableEncoder, TabularModel, empty_rows, encode_privileged, take
+from lupi.comparison.model import TabularModel, encoded, fit_candidates, with_estimator
+from lupi.comparison.protocol import (
+    Protocol,
+    derived_seed,
+    inner_folds,
+    others_rows,
+    permuted_rows,
+    split_rows,
+    unlabelled_rows,
+)
 
 
 class Unit(NamedTuple):
-    """One unit of work; `control` is "" or "shuffled"."""
+    """One unit of work.
+
+    Attributes
+    ----------
+    size, split : int
+    method : str
+    control : str
+        "" (privileged rows as they are), "shuffled", "permuted N" (the exact test: N permutations of the whole table, with
+        fixed parameters), or "without NAME" (a group of privileged columns left out).
+    rows : {"labelled", "all"}
+        Whether rows without a label join the training set.
+    """
 
     size: int
     split: int
     method: str
     control: str = ""
-
-    @property
-    def key(self):
-        """Name in the store."""
-        return f"{self.size}/{self.split}/{self.method}/{self.control or 'real'}"
+    rows: str = "labelled"
 
 
 @dataclass(frozen=True)
-class Data:
-    """The rows of a comparison: tables (arrays or frames), encoded target, groups, and rows that only serve as test.
+class Setup:
+    """Everything that a unit needs: it travels to the workers.
 
-    `validation` is (X, y) of further rows on which parameters are chosen, in place of cross-validation.
+    Attributes
+    ----------
+    protocol : Protocol
+    data : Data
+    methods : dict of str to Method
+    column_groups : dict of str to list of str
+        Groups of privileged columns that can be left out.
     """
 
-    X: object
-    y: np.ndarray
-    privileged: object
-    groups: np.ndarray | None = None
-    test_only: np.ndarray | None = None
-    validation: tuple[np.ndarray, np.ndarray] | None = None
+    protocol: Protocol
+    data: Data
+    methods: dict[str, Method]
+    column_groups: dict | None = None
 
-    def rows(self, rows):
-        """The same for some rows."""
-        groups = None if self.groups is None else self.groups[rows]
-        return Data(take(self.X, rows), self.y[rows], take(self.privileged, rows), groups, None, self.validation)
+    def key(self, unit):
+        """Name of a unit in the store."""
+        end = "" if unit.rows == "labelled" else "/all"
+        return f"{unit.size}/{unit.split}/{self.methods[unit.method].key}/{unit.control or 'real'}{end}"
 
 
-def plan(protocol, methods):
-    """All units, split by split, so that an early look at the store is already a comparison.
+def plan(setup, names):
+    """All units of the comparison of the methods with these names, split by split, so that an early look at the store is already a comparison.
+
+    A method that uses rows without a label is run with them and, for the labelled rows alone, without.
 
     Returns
     -------
     list of Unit
-
-    Examples
-    --------
-    >>> from lupi.comparison import Protocol
-    >>> [unit.key for unit in plan(Protocol(n_splits=2), ["svm", "svm+"])][:3]
-    ['100/0/svm/real', '100/0/svm+/real', '100/0/svm+/shuffled']
     """
+    protocol, several = setup.protocol, len(setup.data.unlabelled) > 0
     return [
-        Unit(size, split, name, control)
+        Unit(size, split, name, control, rows)
         for split in range(protocol.n_splits)
         for size in protocol.train_sizes
-        for name in methods
-        for control in (("", "shuffled") if METHODS[name].privileged else ("",))
+        for name in names
+        for rows in (("labelled", "all") if setup.methods[name].unlabelled and several else ("labelled",))
+        for control in (("", "shuffled") if setup.methods[name].privileged else ("",))
     ]
 
 
-def run_unit(unit, protocol, data):
+def run_unit(unit, setup):
     """Choose parameters on the training rows, fit, and score on the test rows.
 
     Returns
     -------
     dict
-        `score` (None if it failed), `params`, `inner_score`, `n_train`, `n_test`, `error`.
+        `score` (None if it failed; a list for permutations), `params`, `inner_score`, `n_train` (labelled rows),
+        `n_unlabelled`, `n_test`, `error`.
     """
-    method = METHODS[unit.method]
-    trains, test = split_rows(protocol, unit.split, data.y, data.groups, data.test_only)
-    train = data.rows(trains[unit.size])
-    result = {"score": None, "params": None, "inner_score": None, "n_train": len(train.y), "n_test": len(test)}
-    result["error"] = None
+    protocol, data = setup.protocol, setup.data
+    trains, test = split_rows(protocol, unit.split, data)
+    rows = trains[unit.size]
+    more = unlabelled_rows(protocol, unit.split, data, test) if unit.rows == "all" else rows[:0]
+    result = {"score": None, "params": None, "inner_score": None}
+    result |= {"n_train": len(rows), "n_unlabelled": len(more), "n_test": len(test), "error": None}
     try:
-        model, result["params"], result["inner_score"] = fit_best(method, protocol, unit.split, train, unit.control)
-        tested = take(data.privileged if method.reference else data.X, test)
-        score = measure(protocol.metric, model, tested, data.y[test], getattr(model, "classes_", None))
-        result["score"] = score if np.isfinite(score) else None
+        found = _measured(unit, setup, np.concatenate([rows, more]), test)
+        result |= dict(zip(("score", "params", "inner_score"), found))
     except ValueError as problem:  # the other methods can still be compared
         result["error"] = f"{type(problem).__name__}: {problem}"
     return result
 
 
-def fit_best(method, protocol, split, train, control=""):
+def _measured(unit, setup, rows, test):
+    protocol, data, method = setup.protocol, setup.data, setup.methods[unit.method]
+    if unit.control.startswith("permuted "):
+        return _permuted_scores(method, setup, unit, rows, test), None, None
+    train = data.rows(rows)
+    if unit.control.startswith("without "):
+        group = setup.column_groups[unit.control.removeprefix("without ")]
+        train = Data(train.X, train.y, train.privileged.drop(group), train.groups)
+    model, params, inner = fit_best(method, protocol, unit.split, train, unit.control == "shuffled")
+    tested = features_seen(method, data.rows(test))
+    score = measure(protocol.metric, model, tested, data.y[test], getattr(model, "classes_", None))
+    return score if np.isfinite(score) else None, params, inner
+
+
+def features_seen(method, data):
+    """The table that a method is trained and tested on."""
+    if method.sees == "both":
+        return joined(data.X, data.privileged)
+    return data.privileged if method.sees == "privileged" else data.X
+
+
+def fit_best(method, protocol, split, train, shuffled=False):
     """Inner cross-validation over the grid, then the fit of the best candidate on all training rows.
+
+    Parameters
+    ----------
+    method : Method
+    protocol : Protocol
+    split : int
+        Number of the split: folds and seeds follow from it.
+    train : Data
+        Training rows, with or without rows that have no label.
+    shuffled : bool
+        Whether every row gets another one's privileged row.
 
     Returns
     -------
@@ -105,61 +155,99 @@ def fit_best(method, protocol, split, train, control=""):
         The model, the parameters and their mean inner score.
     """
     regression = not METRICS[protocol.metric].classification
-    seed = derived_seed(protocol.seed, split, method.name)
-    X = train.privileged if method.reference else train.X
+    X = features_seen(method, train)
     Z = train.privileged if method.privileged else None
-    if Z is not None and control == "shuffled":
-        Z = take(Z, others_rows(len(train.y), derived_seed(protocol.seed, split, "shuffled")))
-    estimator = method.build(protocol.kernel, seed, regression)
+    if Z is not None and shuffled:
+        Z = Z.take(others_rows(len(train.y), derived_seed(protocol.seed, split, "shuffled")))
+    estimator = method.build(regression, derived_seed(protocol.seed, split, method.name))
+    model = TabularModel(estimator, regression, protocol.standardize)
     # ParameterGrid sorts the names and keeps the order of the values: ties go to the first, the smaller C.
-    grid = list(ParameterGrid(candidates(method, dict(protocol.grids), protocol.kernel)))
+    grid = list(ParameterGrid(candidates(method, dict(protocol.grids), protocol.kernel, regression)))
     best, score = grid[0], None
     if len(grid) > 1:
-        folds = inner_folds(protocol, split, train.y, train.groups)
-        rows = (X, train.y, Z)
-        if train.validation:
-            rows, folds = _with_validation_rows(method, *rows, *train.validation)
-        scores = [_fold_scores(protocol, estimator, grid, *rows, *fold) for fold in folds]
-        # A fold on which nothing could be measured, e.g. one of groups of a single class, chooses nothing.
-        scores = np.array([fold for fold in scores if not np.isnan(fold).all()] or scores[:1]).mean(axis=0)
-        if np.isnan(scores).all():
-            raise ValueError("no candidate of the grid could be fitted on every inner fold.")
+        scores = _inner_scores(model, method, grid, protocol, split, train, X, Z)
         index = int(np.nanargmax(scores))
         best, score = grid[index], float(scores[index])
-    model = TabularModel(clone(estimator).set_params(**best), regression, protocol.standardize)
-    model.fit(X, train.y, privileged=Z)
-    return model, best, score
+    (fitted,) = fit_candidates(model, [best], X, train.y, Z, train.groups)
+    if isinstance(fitted, ValueError):
+        raise fitted
+    return fitted, best, score
 
 
-def _with_validation_rows(method, X, y, Z, X_validation, y_validation):
-    """The training rows followed by the validation rows, and the one fold that trains on these and scores on those."""
-    if method.reference:
-        raise ValueError("validation rows have no privileged features, which the reference needs.")
-    n, m = len(y), len(y_validation)
-    if Z is not None:
-        Z = np.vstack([Z, np.full((m, Z.shape[1]), np.nan)])
-    return (np.vstack([X, X_validation]), np.concatenate([y, y_validation]), Z), [(np.arange(n), np.arange(n, n + m))]
+def _inner_scores(model, method, grid, protocol, split, train, X, Z):
+    """Mean score of every candidate over the inner folds."""
+    scores = []
+    # With linear kernels inner products are all that counts.
+    rotate = protocol.kernel == "linear" and bool(method.kernels)
+    for fit_rows, scored in _folds(method, protocol, split, train, X):
+        part = None if Z is None else Z.take(fit_rows)
+        groups = None if train.groups is None else train.groups[fit_rows]
+        models = fit_candidates(model, grid, X.take(fit_rows), train.y[fit_rows], part, groups, rotate)
+        scores.append(_scores_on(models, protocol.metric, *scored))
+    # A fold on which nothing could be measured, e.g. one of groups of a single class, chooses nothing.
+    mean = np.array([fold for fold in scores if not np.isnan(fold).all()] or scores[:1]).mean(axis=0)
+    if np.isnan(mean).all():
+        raise ValueError("no candidate of the grid could be fitted on every inner fold.")
+    return mean
 
 
-def _rotated(protocol, train, test):
-    """The same inner products in fewer dimensions, where a linear kernel has more features than rows."""
-    if protocol.kernel != "linear" or train.shape[1] <= train.shape[0]:
-        return train, test
-    basis, triangle = qr(train.T, mode="economic")
-    return np.ascontiguousarray(triangle.T), test @ basis
+def _folds(method, protocol, split, train, X):
+    """Pairs of positions to fit on, and (table, target) to score on; rows without a label are always fitted on."""
+    if train.validation:
+        if method.sees != "X":
+            raise ValueError("validation rows have no privileged features, which the reference needs.")
+        return [(np.arange(len(train.y)), train.validation)]
+    labelled, unlabelled = train.labelled, train.unlabelled
+    groups = None if train.groups is None else train.groups[labelled]
+    folds = []
+    for fit_rows, test in inner_folds(protocol, split, train.y[labelled], groups):
+        test = labelled[test]
+        more = unlabelled
+        if groups is not None:
+            more = unlabelled[~np.isin(train.groups[unlabelled], train.groups[test])]
+        folds.append((np.concatenate([labelled[fit_rows], more]), (X.take(test), train.y[test])))
+    return folds
 
 
-def _fold_scores(protocol, estimator, grid, X, y, Z, train, test):
-    """Scores of all candidates on one inner fold; the encoders are fitted on its training rows alone."""
-    encoder = TableEncoder(protocol.standardize).fit(take(X, train))
-    X_train, X_test = _rotated(protocol, encoder.transform(take(X, train)), encoder.transform(take(X, test)))
-    y_train, y_test = y[train], y[test]
-    if not METRICS[protocol.metric].classification:
-        mean, scale = y_train.mean(), y_train.std() or 1.0
-        y_train, y_test = (y_train - mean) / scale, (y_test - mean) / scale
-    Z_train = None
-    if Z is not None:
-        known = take(Z, train)
-        rows = np.flatnonzero(~empty_rows(known))
-        Z_train = encode_privileged(TableEncoder(protocol.standardize).fit(take(known, rows)), known)
-    return grid_scores(protocol.metric, estimator, grid, (X_train, y_train, Z_train), (X_test, y_test))
+def _scores_on(models, metric, X, y):
+    """Score of every fitted candidate; NaN where there is none."""
+    scores, features = [], None
+    for model in models:
+        if isinstance(model, ValueError):
+            scores.append(np.nan)
+            continue
+        features = model.features_of(X) if features is None else features
+        target = (y - model.target_mean_) / model.target_scale_ if model.regression else y
+        try:
+            scores.append(
+                measure(metric, model.estimator_, features, target, getattr(model.estimator_, "classes_", (0, 1)))
+            )
+        except ValueError:  # e.g. scores that are not finite
+            scores.append(np.nan)
+    return scores
+
+
+def _permuted_scores(method, setup, unit, rows, test):
+    """Scores of one split with the privileged rows of the whole table permuted; the first as they are.
+
+    Parameters are fixed, so that nothing was chosen by the look of the real rows. The privileged table is encoded as a
+    whole, once: that says nothing about which row is whose.
+    """
+    protocol, data = setup.protocol, setup.data
+    regression = not METRICS[protocol.metric].classification
+    estimator = method.build(regression, derived_seed(protocol.seed, unit.split, method.name))
+    if method.kernels and protocol.kernel:
+        estimator.set_params(**dict.fromkeys(method.kernels[:-1], protocol.kernel))
+    hidden = encode_privileged(data.privileged, protocol.standardize)
+    train, tested = data.rows(rows), data.rows(test)
+    model, features, target = encoded(TabularModel(estimator, regression, protocol.standardize), train.X, train.y)
+    extra = {} if train.groups is None or not has_fit_parameter(estimator, "groups") else {"groups": train.groups}
+    scores = []
+    for number in range(int(unit.control.split()[1]) + 1):
+        order = permuted_rows(data, number, protocol.seed)[rows]
+        fitted = clone(estimator).fit(features, target, privileged=hidden[order], **extra)
+        (score,) = _scores_on([with_estimator(model, fitted)], protocol.metric, tested.X, tested.y)
+        scores.append(score)
+    if not np.isfinite(scores).all():
+        raise ValueError("a permutation could not be scored.")
+    return scores

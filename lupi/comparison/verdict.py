@@ -2,187 +2,263 @@
 
 from __future__ import annotations
 
-from lupi.comparison.methods import METHODS
 from lupi.comparison.metrics import METRICS
-from lupi.comparison.statistics import paired
-from lupi.comparison.summary import LEVEL
+from lupi.comparison.summary import LEVEL, candidate_row
+
+# A gain over the best plain method whose whole interval lies below this is none worth more splits.
+NEGLIGIBLE = 0.002
+MANY_SPLITS = 500
 
 
-def verdict(size, protocol):
-    """Answer from the statistics of one training size.
+def verdict(sizes, protocol, *, permutation=None, skipped=None, leaks=(), worth=()):
+    """Answer from the statistics of all training sizes.
 
     =================================================  ========================================================
     what the figures say                               answer
     =================================================  ========================================================
-    a method beats its plain counterpart and its       the columns help (with a caution where the strict test,
-    shuffled control, and every plain method           or the lead over the best plain method, does not confirm)
-    the same, but another plain method is better       keep that plain method
-    a method beats its plain counterpart, but not      it is the method, not the columns
-    clearly its shuffled control
-    a gain that may be luck                            not shown
-    no gain                                            no method uses these columns
+    a method beats every plain method, its own plain   yes; "unclear" where the exact test does not confirm it,
+    counterpart and its shuffled control               or a privileged column gives the target away
+    it beats its counterpart and its control, but a    no: keep that plain method
+    plain method is as good
+    it beats its counterpart, but not clearly its      no, or unclear where the interval leaves room for a gain
+    shuffled control
+    a gain that may be luck                            unclear: an interval, and what would settle it
+    no gain                                            no
     =================================================  ========================================================
 
     Parameters
     ----------
-    size : dict
-        An element of :func:`lupi.comparison.summary.summarize`.
+    sizes : list of lupi.comparison.schema.Size
     protocol : Protocol
+    permutation : lupi.comparison.schema.Permutation, optional
+    skipped : str, optional
+        Why there is no permutation test.
+    leaks : list of lupi.comparison.schema.Leak
+    worth : list of lupi.comparison.schema.Worth
 
     Returns
     -------
-    dict
-        `helps` (bool), `method` (the one to use; None if there is none), `text` (one or two sentences), `notes` (list
-        of str).
+    lupi.comparison.schema.Verdict
     """
+    last = sizes[-1]
+    answer, row, keep, text = _answer(last, protocol, permutation, leaks)
+    notes = _notes(last, protocol, permutation, skipped, answer)
+    by_size = [_for_size(size, protocol, leaks) for size in sizes[:-1]]
+    by_size.append({"train_size": last["train_size"], "answer": answer, "method": keep and keep["name"], "text": text})
+    if len(sizes) > 1:
+        said = [f"{part['train_size']} rows: {part['answer']}" for part in by_size]
+        notes.insert(0, f"By training size: {', '.join(said)}.")
+        notes[1:1] = _worth_words(worth, last, answer)
+    return {
+        "answer": answer,
+        "helps": answer == "yes",
+        "method": keep["name"] if keep else None,
+        "title": keep["title"] if keep else None,
+        "candidate": row["name"] if row else None,
+        "train_size": last["train_size"],
+        "text": text,
+        "notes": notes,
+        "actions": _actions(answer, row, keep, last, protocol, leaks),
+        "sizes": by_size,
+    }
+
+
+def _for_size(size, protocol, leaks):
+    answer, _, keep, text = _answer(size, protocol, None, leaks)
+    return {"train_size": size["train_size"], "answer": answer, "method": keep["name"] if keep else None, "text": text}
+
+
+def _answer(size, protocol, permutation, leaks):
+    """Answer, the privileged row it is about, the row to keep, and the sentence."""
     rows = [row for row in size["methods"] if not row["failed"]]
     plains = [row for row in rows if row["role"] == "plain"]
-    notes = _notes(size, protocol)
+    start = _start(size)
     if not plains:
-        text = "No plain method could be fitted: nothing to compare with."
-        return {"helps": False, "method": None, "text": text, "notes": notes}
-    best_plain = max(plains, key=lambda row: row["mean"])
-    helpers = [row for row in rows if row.get("outcome") == "helps"]
-    winners = [row for row in helpers if row["mean"] > best_plain["mean"]]
-    if winners:
-        best = max(winners, key=lambda row: row["mean"])
-        text = (
-            f"{best['title']} beats {_plain(best)} by {_gain(best, protocol)} ({_p(best['p'])}), and "
-            f"{_shuffled_words(best)}: the columns help."
-        )
-        cautions = _cautions(best, best_plain, size)
-        return {"helps": True, "method": best["name"], "text": text, "notes": cautions + notes}
+        return "unclear", None, None, "No plain method could be fitted: nothing to compare with."
+    best_plain = next(row for row in plains if row["name"] == size["best_plain"])
     # Of plain methods that are as good within a standard error, the first in the list: a classifier before a ranker.
     keep = next(row for row in plains if row["mean"] >= best_plain["mean"] - row["error"])
-    tested = [row for row in rows if "gain" in row]
-    lucky = [row for row in tested if row["outcome"].startswith("gains")]
-    if helpers:
-        text = _outdone(max(helpers, key=lambda row: row["mean"]), best_plain, keep, protocol)
-    elif lucky:
-        text = _not_the_columns(max(lucky, key=lambda row: row["gain"]["mean"]), keep, protocol)
-    elif not tested:
-        what = "fitted on every split" if any(row["plain"] for row in size["methods"]) else "among those compared"
-        text = f"No method that uses the columns was {what}; the best plain method is {keep['title']}."
-    else:
-        text = _no_gain(max(tested, key=lambda row: row["gain"]["mean"]), keep, protocol)
-    others = []
-    if len(lucky) > 1:
-        others.append(
-            f"{_list([row['title'] for row in lucky])}: better than without the columns, but shuffled columns do not do "
-            "clearly worse."
+    row = candidate_row(size)
+    if row is None:
+        what = (
+            "fitted on every split"
+            if any(r["role"] == "privileged" for r in size["methods"])
+            else "among those compared"
+        )
+        return (
+            "no",
+            None,
+            keep,
+            f"No method that uses the columns was {what}; the best plain method is {keep['title']}.",
+        )
+    privileged_leaks = [leak for leak in leaks if leak["kind"] == "privileged"]
+    if row["outcome"] == "helps":
+        sentence, answer = _helps(row, best_plain, size, protocol, permutation)
+        if privileged_leaks:
+            return "unclear", row, keep, f"{start}{sentence} But {_leak_words(privileged_leaks)}"
+        return answer, row, row if answer == "yes" else keep, f"{start}{sentence}"
+    sentence = _not_shown(row, best_plain, keep, rows, protocol)
+    if privileged_leaks:
+        sentence = f"{sentence} And {_leak_words(privileged_leaks)}"
+    room = row["over_best_plain"]["high"] > NEGLIGIBLE and row["over_best_plain"]["mean"] > 0
+    return ("unclear" if room else "no"), row, keep, f"{start}{sentence}"
+
+
+def _start(size):
+    labelled = f"With {size['train_size']} labelled rows"
+    return f"{labelled}: "
+
+
+def _helps(row, best_plain, size, protocol, permutation):
+    plain = next((r for r in size["methods"] if r["name"] == row["plain"]), None)
+    more = f" and {size['n_unlabelled']} unlabelled ones" if row["rows"] == "all" else ""
+    figures = [f"{_points(row['over_best_plain']['mean'])} over the best plain method ({best_plain['title']})"]
+    if plain and plain["name"] != best_plain["name"]:
+        figures.append(f"{_points(row['gain']['mean'])} over its plain counterpart")
+    figures.append(f"{_points(row['over_shuffled']['mean'])} over its shuffled control")
+    text = f"{row['title']}{more} gains {_list(figures)}, in {METRICS[protocol.metric].title} ({_p(row['p'])}"
+    if permutation is None:
+        return f"{text}): the columns help.", "yes"
+    if permutation["p"] <= LEVEL:
+        return f"{text}; exact test {_p(permutation['p'])}): the columns help.", "yes"
+    return (
+        f"{text}), but the exact test does not confirm that it is the columns ({_p(permutation['p'])}): it may be the "
+        "choice of splits."
+    ), "unclear"
+
+
+def _leak_words(leaks):
+    found = leaks[0]["text"].removeprefix("Leakage? ")
+    more = f" (and {len(leaks) - 1} more)" if len(leaks) > 1 else ""
+    return f"{found[0].lower()}{found[1:]}{more} Check this before you believe any figure."
+
+
+def _not_shown(row, best_plain, keep, rows, protocol):
+    over = row["over_best_plain"]
+    if row["outcome"].startswith("helps, but"):
+        return (
+            f"the columns help {row['title']} ({_points(row['gain']['mean'] if row['gain'] else over['mean'])} over its plain "
+            f"counterpart, {_p(row['p'])}), but the plain {best_plain['title']} reaches {_score(best_plain)} without them, and "
+            f"{row['title']} {_score(row)} with them (difference {_interval(over)}): keep the plain {keep['title']}."
+        )
+    if row["outcome"].startswith("gains"):
+        return (
+            f"{row['title']} beats its plain counterpart by {_points((row['gain'] or over)['mean'])} ({_p(row['p'])}), but that "
+            f"is not shown to be the columns: its lead over shuffled columns is {_interval(row['over_shuffled'])}. Keep the "
+            f"plain {keep['title']}."
+        )
+    if all(r["over_best_plain"]["mean"] <= 0 for r in rows if "outcome" in r):
+        return (
+            f"no method gains from these columns; keep the plain {keep['title']}. The best of them, {row['title']}, is at "
+            f"{_interval(over)} of the best plain method ({best_plain['title']})."
+        )
+    return (
+        f"no method is shown to gain from these columns; keep the plain {keep['title']}. The largest gain, of {row['title']} "
+        f"over the best plain method ({best_plain['title']}), is {_interval(over)} of {METRICS[protocol.metric].title} and may "
+        f"be luck ({_p(row['p'])}).{_settle(row)}"
+    )
+
+
+def _settle(row):
+    """How many splits would settle a gain of this size."""
+    parts = [row["over_best_plain"], row["over_shuffled"], *([row["gain"]] if row["gain"] else [])]
+    needed = [part["splits_needed"] for part in parts]
+    if None in needed:
+        return " More splits would not settle it; more labelled rows may."
+    if max(needed) > MANY_SPLITS:
+        return f" Not even {MANY_SPLITS} splits would settle a gain of this size; more labelled rows may."
+    return f" About {max(needed)} splits would settle a gain of this size."
+
+
+def _worth_words(worth, last, answer):
+    """The learning curve in labelled rows."""
+    found = next((part for part in worth if part["train_size"] == last["train_size"]), None)
+    words = []
+    if answer == "yes":
+        for part in worth:
+            rows = f"about {part['plain_rows']:.0f}" if part["plain_rows"] else f"more than {part['at_least']}"
+            if part is not found and (part["plain_rows"] or part["at_least"]) <= part["train_size"]:
+                continue
+            words.append(f"{part['train_size']} labelled rows with the columns are worth {rows} without them.")
+    return words
+
+
+def _notes(size, protocol, permutation, skipped, answer):
+    """What a reader should know beside the verdict."""
+    notes = []
+    tested = [row for row in size["methods"] if "outcome" in row]
+    smallest = 2 * 0.5**protocol.n_splits * max(1, len(tested))
+    if smallest >= LEVEL:
+        named = "1 method" if len(tested) < 2 else f"{len(tested)} methods"
+        notes.append(
+            f"With {protocol.n_splits} splits and {named} no difference can be significant (the smallest possible p is "
+            f"{min(1.0, smallest):.2g}): use more splits."
+        )
+    if permutation:
+        worse = permutation["score"] - sum(permutation["permuted"]) / len(permutation["permuted"])
+        notes.append(
+            f"Exact test: with the privileged rows of the whole table permuted {permutation['n']} times, {permutation['title']} "
+            f"(fixed parameters) does {_points(worse)} worse on average than with the real ones ({_p(permutation['p'])})."
+        )
+    elif skipped:
+        notes.append(f"The exact permutation test was not run: {skipped}")
+    plains = [row for row in size["methods"] if row["role"] == "plain" and not row["failed"]]
+    best = max(plains, key=lambda row: row["mean"], default=None)
+    shown = [row for row in size["methods"] if row["role"] == "reference" and not row["failed"]]
+    if shown and best:
+        scores = _list([f"{row['title']} {_score(row)}" for row in shown])
+        notes.append(
+            f"If the columns were known at prediction: {scores}; the best plain method has {_score(best)} without them. That is "
+            "what they know, not what can be carried over."
         )
     worse = [row["title"] for row in tested if row["outcome"] == "hurts"]
     if worse:
-        others.append(f"Clearly worse with the columns than without: {_list(worse)}.")
-    return {"helps": False, "method": keep["name"], "text": text, "notes": others + notes}
-
-
-def _outdone(best, best_plain, keep, protocol):
-    return (
-        f"{best['title']} gains {_gain(best, protocol)} from the columns ({_p(best['p'])}), but the plain "
-        f"{best_plain['title']} reaches {_score(best_plain)} without them, and {best['title']} {_score(best)} with them: "
-        f"keep the plain {keep['title']}."
-    )
-
-
-def _not_the_columns(best, keep, protocol):
-    shuffled, over = best["shuffled_gain"]["mean"], best["over_shuffled"]
-    if over["mean"] <= 0:
-        control = f"with shuffled columns it gains as much ({_points(shuffled)})"
-    elif shuffled > 0:
-        control = (
-            f"with shuffled columns it gains {_points(shuffled)} as well, and the rest may be luck ({_p(best['p'])})"
-        )
-    else:
-        control = f"its lead of {_points(over['mean'])} over shuffled columns may be luck ({_p(best['p'])})"
-    return (
-        f"{best['title']} beats {_plain(best)} by {_gain(best, protocol)} ({_p(best['p_plain'])}), but {control}: that may "
-        f"be the method or its grid, and is not shown to be the columns. Keep the plain {keep['title']}."
-    )
-
-
-def _no_gain(best, keep, protocol):
-    if best["gain"]["mean"] <= 0:
-        return f"No method uses these columns; keep the plain {keep['title']}."
-    return (
-        f"No method is shown to use these columns; keep the plain {keep['title']}. The largest gain, of {best['title']} over "
-        f"{_plain(best)}, is {_gain(best, protocol)} and may be luck ({_p(best['p'])}); with shuffled columns it is "
-        f"{_points(best['shuffled_gain']['mean'])}."
-    )
-
-
-def _cautions(best, best_plain, size):
-    """What speaks against taking a yes for certain."""
-    notes = []
-    if not best["confirmed"]:
-        strict = max(best["gain"]["corrected_t_p"], best["over_shuffled"]["corrected_t_p"])
-        notes.append(
-            "The corrected resampled t-test, which allows for the overlap of the random splits and is very strict when "
-            f"the test set is large, does not confirm it ({_p(strict)}): take it as likely, not as certain."
-        )
-    if best["plain"] != best_plain["name"]:
-        lead = paired(best["scores"], best_plain["scores"], size["n_train"], size["n_test"])
-        luck = "" if lead["wilcoxon_p"] < LEVEL else ", which may be luck"
-        notes.append(
-            f"Over the best plain method, {best_plain['title']}, it gains {_points(lead['mean'])} ({_p(lead['wilcoxon_p'])})"
-            f"{luck}."
-        )
-    return notes
-
-
-def _notes(size, protocol):
-    """What a reader should know beside the verdict."""
-    notes = []
-    n_tests = max(1, sum("gain" in row for row in size["methods"]))
-    smallest = 2 * 0.5**protocol.n_splits * n_tests
-    if smallest >= LEVEL:
-        tested = "1 method" if n_tests == 1 else f"{n_tests} methods"
-        notes.append(
-            f"With {protocol.n_splits} splits and {tested} no difference can be significant (the smallest possible p is "
-            f"{min(1.0, smallest):.2g}): use more splits."
-        )
-    reference = next((row for row in size["methods"] if row["role"] == "reference" and not row["failed"]), None)
-    plains = [row for row in size["methods"] if row["role"] == "plain" and not row["failed"]]
-    if reference and plains:
-        best = max(plains, key=lambda row: row["mean"])
-        distance = reference["mean"] - best["mean"]
-        if distance > 0:
-            notes.append(
-                f"With the privileged columns in place of the others one would reach {_score(reference)}: "
-                f"{_points(distance)} above {best['title']}. That is what they know, not what can be carried over."
-            )
-        else:
-            notes.append(
-                f"The privileged columns alone predict no better than the ordinary ones ({_score(reference)} against "
-                f"{_score(best)}), so there is little to carry over."
-            )
+        notes.append(f"Clearly worse with the columns than without: {_list(worse)}.")
     failed = [row["title"] for row in size["methods"] if row["failed"] or row.get("shuffled", {}).get("failed")]
     if failed:
         notes.append(f"Left out, because some fits failed: {_list(failed)}.")
     return notes
 
 
-def _plain(row):
-    return METHODS[row["plain"]].title
-
-
-def _gain(row, protocol):
-    return f"{_points(row['gain']['mean'])} of {METRICS[protocol.metric].title}"
+def _actions(answer, row, keep, size, protocol, leaks):
+    """What to do now."""
+    told = [leak for leak in leaks if leak["kind"] == "privileged"]
+    if told:
+        names = _list([repr(name) for name in told[0]["columns"]])
+        return [
+            f"Ask whether {names} could be known before the target is; if not, leave it out (--drop) and run again."
+        ]
+    if keep is None:
+        return ["Look at the errors of the plain methods first."]
+    if answer == "yes":
+        found = [f"Use {keep['title']} (model.lupi): it needs the columns in training only."]
+        if keep["rows"] == "labelled" and size["n_unlabelled"] == 0:
+            found.append(
+                "Rows with these columns but without a label can be added, with an empty target: they often help more."
+            )
+        return found
+    found = [f"Use the plain {keep['title']} (model.lupi); the columns need not be collected for it."]
+    if answer == "unclear" and row and "over_best_plain" in row:
+        needed = [part["splits_needed"] for part in (row["over_best_plain"], row["over_shuffled"])]
+        if None not in needed and protocol.n_splits < max(needed) <= MANY_SPLITS:
+            found.append(f"Run again with --splits {max(needed)}: what is finished is kept.")
+        else:
+            found.append("Collect more labelled rows, then run again.")
+    return found
 
 
 def _score(row):
     return f"{100 * row['mean']:.1f}"
 
 
-def _shuffled_words(row):
-    gained = row["shuffled_gain"]["mean"]
-    if gained < 5e-5:  # would print as 0.00 points
-        return "the shuffled control does not"
-    return f"the shuffled control gains only {_points(gained)}"
-
-
 def _points(value):
-    return f"{100 * value:.1f} points" if abs(100 * value) >= 0.05 else f"{100 * value:.2f} points"
+    number = f"{100 * value:.1f}" if abs(100 * value) >= 0.05 else f"{100 * value:.2f}"
+    return f"{number} points"
+
+
+def _interval(found):
+    """A gain with its 95% interval."""
+    return f"{100 * found['mean']:+.1f} points (95% interval {100 * found['low']:+.1f} to {100 * found['high']:+.1f})"
 
 
 def _p(value):

@@ -23,6 +23,7 @@ from lupi.datasets.research_tables import load_research_table
 from lupi.datasets.synthetic import make_privileged
 from lupi.datasets.tiny_imagenet import load_tiny_imagenet_boxes
 from lupi.datasets.voc import load_oxford_pets, load_voc
+from lupi.datasets.young_men import load_young_men
 
 __all__ = [
     "DataFormatError",
@@ -40,6 +41,7 @@ __all__ = [
     "load_research_table",
     "load_tiny_imagenet_boxes",
     "load_voc",
+    "load_young_men",
     "make_planted_boxes",
     "make_privileged",
 ]

@@ -15,7 +15,7 @@ from lupi.datasets._localization import (
     text_lines,
 )
 
-COLUMNS = ("image", "top", "left", "bottom", "right")
+BOX_COLUMNS = ("image", "top", "left", "bottom", "right")
 OPTIONAL = ("mask", "label")
 
 
@@ -56,11 +56,11 @@ def load_boxes_csv(path, *, follow_links=False):
     """
     path = Path(path)
     lines = text_lines(path)
-    expected = f"a header with the columns {','.join(COLUMNS)} and perhaps {', '.join(OPTIONAL)}"
+    expected = f"a header with the columns {','.join(BOX_COLUMNS)} and perhaps {', '.join(OPTIONAL)}"
     if not lines:
         raise DataFormatError(f"{path}, line 1: expected {expected}, got an empty file.")
     header = [name.lower() for name in _fields(path, *lines[0])]
-    if not set(COLUMNS) <= set(header) <= {*COLUMNS, *OPTIONAL} or len(set(header)) != len(header):
+    if not set(BOX_COLUMNS) <= set(header) <= {*BOX_COLUMNS, *OPTIONAL} or len(set(header)) != len(header):
         raise malformed(path, lines[0][0], expected, lines[0][1])
     images, boxes, masks, labels = [], [], [], []
     inside = FilesInside(path.parent, follow_links)
@@ -69,7 +69,7 @@ def load_boxes_csv(path, *, follow_links=False):
         if len(values) != len(header):
             raise malformed(path, k, f"{len(header)} values ({','.join(header)})", line)
         row = dict(zip(header, values))
-        edges = [row[name] for name in COLUMNS[1:]]
+        edges = [row[name] for name in BOX_COLUMNS[1:]]
         try:
             boxes.append(checked_box(*map(number, edges)) if any(edges) else None)
         except ValueError:

@@ -33,15 +33,69 @@ def progress(description, shown=True):
             task = bar.add_task(description, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
     else:
-        start = told = monotonic()
+        yield progress_lines(description)
 
-        def report(done, total):
-            nonlocal told
-            if monotonic() - told >= LINE_SECONDS:
-                told = monotonic()
-                print(f"{description}: {done} of {total} after {told - start:.0f} s", file=sys.stderr, flush=True)
 
-        yield report
+def progress_lines(description, every=LINE_SECONDS, file=None, clock=monotonic):
+    """A function ``(done, total)`` that prints how long it will take, and then a line now and then.
+
+    Parameters
+    ----------
+    description : str
+        What is done.
+    every : float
+        Seconds between two lines.
+    file : text file, optional
+        The error stream if not given.
+    clock : callable
+        Seconds.
+
+    Examples
+    --------
+    >>> import io
+    >>> seconds, file = iter([0.0, 10.0, 20.0, 70.0]), io.StringIO()
+    >>> report = progress_lines("fitting", 30.0, file, lambda: next(seconds))
+    >>> for done in (0, 10, 20, 70):
+    ...     report(done, 100)
+    >>> print(file.getvalue().strip())
+    fitting: 10 of 100 after 10 s; about 2 minutes in all
+    fitting: 70 of 100 after 1 minute; about 2 minutes in all
+    """
+    state = {}
+
+    def report(done, total):
+        now = clock()
+        start, first = state.setdefault("start", (now, done))
+        fresh = done - first
+        due = fresh and (
+            ("said" not in state and fresh >= 0.05 * total) or ("said" in state and now - state["said"] >= every)
+        )
+        if due:
+            state["said"] = now
+            whole = (now - start) * (total - first) / fresh
+            print(
+                f"{description}: {done} of {total} after {duration(now - start)}; about {duration(whole)} in all",
+                file=file or sys.stderr,
+                flush=True,
+            )
+
+    return report
+
+
+def duration(seconds):
+    """Seconds in words.
+
+    Examples
+    --------
+    >>> duration(42), duration(100), duration(8000)
+    ('42 s', '2 minutes', '2.2 hours')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        minutes = round(seconds / 60)
+        return f"{minutes} minute{'s' if minutes != 1 else ''}"
+    return f"{seconds / 3600:.1f} hours"
 
 
 def _bar():

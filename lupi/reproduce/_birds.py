@@ -264,7 +264,7 @@ def arm_summary(results, n, arms, baseline, threshold=0.5):
             others = [100 * float(score(results[n, seed, baseline]["overlaps"])) for seed in seeds]
             mean, error = mean_and_error(values)
             row[key] = {"mean": mean, "error": error, "values": values}
-            row[f"{key}_gain"] = paired(values, others, own[0]["n_train"], own[0]["n_test"])
+            row[f"{key}_gain"] = paired(values, others)
         rows.append(row)
     return rows
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lupi.comparison.facts import environment
+from lupi.comparison.summary import environment
 from lupi.engine.files import strict_json, write_atomically
 
 

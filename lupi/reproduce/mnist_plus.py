@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from lupi.comparison.comparison import compare
-from lupi.comparison.figures import learning_curve, standalone
+from lupi.comparison.render.figures import learning_curve, standalone
 from lupi.datasets import load_mnist_plus
 from lupi.engine.files import write_atomically
 from lupi.reproduce._entry import Entry, write_result
@@ -41,6 +41,10 @@ def mnist_plus(root=None, *, sizes=SIZES, n_splits=20, store=None, n_jobs=1, on_
         validation=(digits.validation_data / 255.0, digits.validation_target),
         standardize=False,
         methods=["svm+", "svm2+"],
+        baselines=[],
+        permutations=0,
+        columns=False,
+        kernel="rbf",
         grids=GRIDS,
         metric="accuracy",
         n_splits=n_splits,
@@ -66,7 +70,10 @@ def reference(root=None, *, sizes=SIZES, n_splits=20, store=None, n_jobs=1):
         digits.target,
         digits.privileged,
         standardize=False,
-        methods=["svm", "reference"],
+        methods=["reference"],
+        baselines=["svm"],
+        permutations=0,
+        kernel="rbf",
         metric="accuracy",
         n_splits=n_splits,
         train_size=list(sizes),

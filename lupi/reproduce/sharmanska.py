@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from lupi.comparison.comparison import compare
-from lupi.comparison.figures import difference_bars, standalone
+from lupi.comparison.render.figures import difference_bars, standalone
 from lupi.comparison.statistics import holm, mean_and_error
 from lupi.comparison.summary import LEVEL
 from lupi.datasets import load_awa
@@ -60,6 +60,9 @@ def awa_pair(first, second, *, root=None, per_class=100, n_splits=20, store=None
         awa.target,
         awa.privileged,
         methods=PAPER_METHODS,
+        baselines=[],
+        permutations=0,
+        columns=False,
         metric="ap",
         n_splits=n_splits,
         train_size=2 * per_class,

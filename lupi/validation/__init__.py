@@ -7,8 +7,10 @@ from lupi.validation.containers import column_names, is_frame
 from lupi.validation.inputs import (
     ClassificationInput,
     PrivilegedInput,
+    TargetInput,
     check_classes,
     check_group,
+    check_partial_targets,
     check_privileged,
     check_sample_weight,
     effective_class_weight,
@@ -18,8 +20,10 @@ from lupi.validation.spaces import check_privileged_sequence, check_privileged_s
 __all__ = [
     "ClassificationInput",
     "PrivilegedInput",
+    "TargetInput",
     "check_classes",
     "check_group",
+    "check_partial_targets",
     "check_privileged",
     "check_privileged_sequence",
     "check_privileged_spaces",

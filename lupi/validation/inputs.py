@@ -1,5 +1,6 @@
 """Checks of what `fit` gets, once it is numbers: privileged rows and missing ones, labels, weights and group ids."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from lupi.validation.containers import check_row_order, read_table
 
@@ -156,6 +158,116 @@ def check_classes(X, y, sample_weight=None, *, estimator_name="fit"):
             "Each class needs an example with a positive weight; remove the examples of that class instead."
         )
     return ClassificationInput(X=X, y=encoded.astype(np.int64, copy=False), classes=classes, sample_weight=weight)
+
+
+class TargetInput(NamedTuple):
+    """Targets of which some may be missing.
+
+    Attributes
+    ----------
+    labelled : ndarray of bool, shape (n_samples,)
+        False where the target is missing.
+    y : ndarray of shape (n_samples,)
+        Positions in `classes` (int, -1 where missing), or the numbers of a regression (float, NaN where missing).
+    classes : ndarray or None
+        The distinct labels, sorted; None in regression.
+    """
+
+    labelled: np.ndarray
+    y: np.ndarray
+    classes: np.ndarray | None
+
+
+def check_partial_targets(y, X, *, classification, unlabelled=None, estimator_name="fit"):
+    """Check targets of which some are missing: NaN, None, pandas' NA, or the value `unlabelled`.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Labels of any type, or numbers.
+    X : array-like of shape (n_samples, n_features)
+        The rows they belong to.
+    classification : bool
+        Whether `y` holds labels (encoded) or numbers.
+    unlabelled : object, default=None
+        A value that means "missing" too, such as scikit-learn's -1. None warns where the labels are -1, 0 and 1; NaN
+        says that nothing but missing values is meant.
+    estimator_name : str, default="fit"
+        Who asks; begins the messages.
+
+    Returns
+    -------
+    TargetInput
+
+    Raises
+    ------
+    ValueError
+        Without a labelled row, with targets that are not numbers in a regression, or with a wrong shape.
+
+    Examples
+    --------
+    >>> from lupi.validation import check_partial_targets
+    >>> checked = check_partial_targets(["no", None, "yes"], [[1.0], [2.0], [3.0]], classification=True)
+    >>> checked.labelled, checked.y, checked.classes.tolist()
+    (array([ True, False,  True]), array([ 0, -1,  1]), ['no', 'yes'])
+    """
+    if y is None:
+        raise ValueError(f"{estimator_name} requires y to be passed, but the target y is None.")
+    values, missing = _targets(y, unlabelled)
+    check_consistent_length(X, values)
+    if missing.all():
+        raise ValueError(
+            f"{estimator_name}: `y` has no labelled row: all {len(values)} entries are missing. At least "
+            f"{'two rows of different classes need a label' if classification else 'one row needs a target'}."
+        )
+    if not classification:
+        return TargetInput(~missing, _numbers(values, missing, estimator_name), None)
+    known = values[~missing]
+    known = np.asarray(known.tolist()) if known.dtype.kind == "O" else known
+    check_classification_targets(known)
+    classes, encoded = np.unique(known, return_inverse=True)
+    if unlabelled is None and len(classes) == 3 and classes.dtype.kind in "if" and classes.tolist() == [-1, 0, 1]:
+        warnings.warn(
+            f"{estimator_name}: the classes in `y` are -1, 0 and 1. If -1 stands for rows without a label, pass "
+            "unlabelled=-1; if it is a class of its own, pass unlabelled=float('nan') and this warning goes away.",
+            UserWarning,
+            stacklevel=3,
+        )
+    full = np.full(len(values), -1, dtype=np.int64)
+    full[~missing] = encoded
+    return TargetInput(~missing, full, classes)
+
+
+def _targets(y, unlabelled):
+    """Targets as a one-dimensional array, and where they are missing."""
+    if hasattr(y, "iloc") and not isinstance(getattr(y, "dtype", None), np.dtype) and hasattr(y, "to_numpy"):
+        y = y.to_numpy(dtype=object) if getattr(y, "ndim", 1) == 1 else y  # pandas' own dtypes hold pd.NA
+    values = np.asarray(y)
+    if values.dtype.kind == "U" and not hasattr(y, "dtype"):
+        values = np.asarray(y, dtype=object)  # np.asarray(["a", nan]) would make the text "nan"
+    values = column_or_1d(values, warn=True)
+    missing = np.array([_is_missing(value) for value in values], dtype=bool) if values.dtype.kind == "O" else None
+    if missing is None:
+        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+    if unlabelled is not None and not _is_missing(unlabelled):
+        missing = missing | np.fromiter((value == unlabelled for value in values.tolist()), bool, len(values))
+    return values, missing
+
+
+def _is_missing(value):
+    # pandas' NA is the one value that is not a string and whose equality to itself is not a bool.
+    return value is None or not isinstance(value == value, bool | np.bool_) or bool(value != value)
+
+
+def _numbers(values, missing, estimator_name):
+    numbers = np.full(len(values), np.nan)
+    try:
+        numbers[~missing] = values[~missing].astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{estimator_name}: `y` must hold numbers (or missing values), but {error}.") from error
+    if np.isinf(numbers).any():
+        raise ValueError(f"{estimator_name}: Input y contains infinity; all targets must be finite or missing.")
+    return numbers
 
 
 def check_sample_weight(sample_weight, n_samples, *, estimator_name="fit"):

@@ -1,13 +1,16 @@
+from importlib.resources import files
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
 
-from lupi.datasets import load_breast_cancer_followup, load_digits_lowres, make_privileged
+from lupi.datasets import load_breast_cancer_followup, load_digits_lowres, load_young_men, make_privileged
 
 LOADERS = [
     load_digits_lowres,
     load_breast_cancer_followup,
+    load_young_men,
     lambda **options: make_privileged(random_state=0, **options),
 ]
 
@@ -134,3 +137,56 @@ def test_missing_rows_change_nothing_else():
 def test_messages(load, message):
     with pytest.raises(ValueError, match=message):
         load()
+
+
+def test_young_men_are_those_of_the_study():
+    # Means of Card (1995), Table 1 (3010 men), as linearmodels' table gives them.
+    men = load_young_men(fill_gaps=False, as_frame=True)
+    assert men.frame["schooling"].mean() == pytest.approx(13.263455, abs=1e-6)
+    assert men.frame["experience"].mean() == pytest.approx(8.856146, abs=1e-6)
+    assert men.frame["near_four_year_college"].mean() == pytest.approx(0.682060, abs=1e-6)
+    assert men.frame["iq_test"].mean() == pytest.approx(102.449782, abs=1e-6)
+    regions = [f"region_{k}" for k in range(1, 10)]
+    assert (men.frame[regions].sum(axis=1) == 1).all()
+    # Experience is defined by age and schooling, so that a column that was mixed up would show.
+    np.testing.assert_array_equal(men.frame["experience"], men.frame["age"] - men.frame["schooling"] - 6)
+    assert load_young_men(regression=True).target.mean() == pytest.approx(6.261832, abs=1e-6)
+
+
+def test_gaps_of_young_men_are_kept_or_filled_as_said():
+    raw, filled = load_young_men(fill_gaps=False, as_frame=True), load_young_men(as_frame=True)
+    gaps = {
+        "father_schooling": 690,
+        "mother_schooling": 353,
+        "library_card": 13,
+        "work_test": 47,
+        "iq_test": 949,
+        "married": 7,
+    }
+    counts = raw.frame.isna().sum()
+    assert counts[counts > 0].to_dict() == gaps
+    assert not filled.frame.isna().to_numpy().any()
+    for name in gaps:
+        assert f"{name} {gaps[name]}" in raw.DESCR
+        known = raw.frame[name].notna()
+        np.testing.assert_array_equal(filled.frame.loc[known, name], raw.frame.loc[known, name])
+        assert set(filled.frame.loc[~known, name]) == {raw.frame[name].median()}
+        if gaps[name] > 301:
+            np.testing.assert_array_equal(filled.frame[f"{name}_known"], known)
+        else:
+            assert f"{name}_known" not in filled.frame
+    assert (filled.data.shape[1], filled.privileged.shape[1]) == (23, 8)
+
+
+def test_wages_of_young_men_agree_in_both_forms():
+    above, log_wage = load_young_men().target, load_young_men(regression=True).target
+    np.testing.assert_array_equal(above, log_wage > np.median(log_wage))
+    assert above.mean() == 0.5
+
+
+def test_licence_of_bundled_data_lies_beside_them():
+    folder = files("lupi.datasets").joinpath("bundled")
+    text = folder.joinpath("young_men.LICENSE.txt").read_text("utf-8")
+    assert folder.joinpath("young_men.csv.gz").is_file()
+    assert "Card (1995)" in text
+    assert "Kevin Sheppard" in text

@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 
 import lupi
 from lupi import persistence
-from lupi.comparison.tabular import TabularModel
+from lupi.comparison.model import TabularModel
 from lupi.datasets import make_privileged
 from lupi.tasks import Multiclass
 from lupi.vision import FisherVectors
@@ -165,8 +165,8 @@ def test_the_format_is_written_and_a_newer_one_refused(tmp_path):
     lupi.save(lupi.SVMPlus().fit(X, Y), path)
     seen = []
     rewritten(path, lambda schema: seen.append(schema["lupi_format"]))
-    assert seen == [persistence.FORMAT]
-    rewritten(path, lambda schema: schema.update(lupi_format=persistence.FORMAT + 1))
+    assert seen == [persistence.MODEL_FORMAT]
+    rewritten(path, lambda schema: schema.update(lupi_format=persistence.MODEL_FORMAT + 1))
     with pytest.raises(ValueError, match=r"written by a newer lupi \(model format 3.*update lupi"):
         lupi.load(path)
     rewritten(path, lambda schema: schema.update(lupi_format="new"))

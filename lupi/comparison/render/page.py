@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from lupi.comparison import figures
-from lupi.comparison.methods import METHODS
+from lupi.comparison.render import figures
 
 TIMES = ("seconds", "median_seconds")
 
@@ -31,18 +30,20 @@ def render(summary):
     environment.filters["points"] = lambda value: f"{100 * value:.2f}"
     environment.filters["signed"] = lambda value: f"{100 * value:+.2f}"
     environment.filters["p"] = lambda value: "< 0.001" if value < 0.001 else f"{value:.3f}"
-    template = environment.from_string(files("lupi.comparison").joinpath("templates/report.html").read_text("utf-8"))
+    template = environment.from_string(
+        files("lupi.comparison.render").joinpath("templates/report.html").read_text("utf-8")
+    )
     size = summary["sizes"][-1]
     return template.render(
         s=summary,
         sizes=summary["sizes"],
         last=size,
-        titles={name: method.title for name, method in METHODS.items()},
+        titles={row["name"]: row["title"] for row in size["methods"]},
         best={id(block): _best(block) for block in summary["sizes"]},
         key=id,
         figures=_figures(summary, size),
-        notes=summary.get("notes", []),
-        source=summary.get("source", "arrays"),
+        notes=summary["notes"],
+        source=summary["source"],
         time=_time(summary),
     )
 
@@ -69,7 +70,7 @@ def _figures(summary, size):
     """SVG of each figure that the results allow."""
     metric = summary["protocol"]["metric_title"]
     drawn = {}
-    tested = [row for row in size["methods"] if "gain" in row]
+    tested = [row for row in size["methods"] if row.get("gain")]
     if tested:
         drawn["gains"] = figures.gains(tested, metric)
         top = max(tested, key=lambda row: row["gain"]["mean"])

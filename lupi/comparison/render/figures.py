@@ -255,7 +255,7 @@ def _curves(sizes):
         for row in whole
         if row["role"] != "reference"
     }
-    tested = [row for row in whole if "gain" in row and all("gain" in _find(size, row["name"]) for size in sizes)]
+    tested = [row for row in whole if row.get("gain") and all(_find(size, row["name"]).get("gain") for size in sizes)]
     if tested:
         top = max(tested, key=lambda row: row["gain"]["mean"])
         lines[f"{top['title']}, shuffled"] = [100 * _find(size, top["name"])["shuffled"]["mean"] for size in sizes]

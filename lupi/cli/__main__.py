@@ -1,0 +1,5 @@
+"""`python -m lupi.cli`."""
+
+from lupi.cli import main
+
+main()

@@ -1,0 +1,184 @@
+"""`lupi compare`: parse, validate, run, export."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lupi.cli.shared import (
+    KINDS,
+    METHOD_NAMES,
+    PLAIN_NAMES,
+    REFERENCE_NAMES,
+    Drop,
+    Jobs,
+    Kernel,
+    MetricOption,
+    Scheduler,
+    Seed,
+    given,
+    names,
+    need,
+    note,
+    user_errors,
+)
+
+LABELLED_MEN = 1000
+
+
+def compare(
+    context: typer.Context,
+    table: Annotated[
+        Path | None, typer.Argument(metavar="TABLE", help=f"{KINDS}; bundled wages of young men if none.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabelled row.")
+    ] = None,
+    privileged: Annotated[
+        str | None,
+        typer.Option(metavar="COL,COL", help="Columns that will not exist at prediction time; wildcards allowed."),
+    ] = None,
+    drop: Drop = None,
+    groups: Annotated[
+        str | None, typer.Option(metavar="COL", help="Rows of one value stay together, e.g. a patient.")
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help=f"Of {METHOD_NAMES}, {REFERENCE_NAMES}, or package.module:Class; the first four and two references if not "
+            "given.",
+        ),
+    ] = None,
+    baselines: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help=f"Plain methods: of {PLAIN_NAMES}, or package.module:Class; the first four if not given. none: the plain "
+            "counterparts alone.",
+        ),
+    ] = None,
+    metric: MetricOption = None,
+    splits: Annotated[int, typer.Option(help="Random splits into training and test rows.")] = 20,
+    train_size: Annotated[
+        str | None, typer.Option(metavar="N[,N]", help="Labelled training rows; several give a learning curve.")
+    ] = None,
+    permutations: Annotated[int, typer.Option(help="Of the exact test; 0: none.")] = 99,
+    kernel: Kernel = None,
+    jobs: Jobs = -1,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of report.html, results.json and model.lupi.")
+    ] = Path("lupi-report"),
+    seed: Seed = 0,
+    scheduler: Scheduler = None,
+):
+    """Do these training-only columns help? Compare methods with and without them.
+
+    Each method that uses the privileged columns is also run with them shuffled, and without them, and has to beat plain
+    methods such as logistic regression and forests. A run that was interrupted goes on where it stopped when the same
+    command is given again.
+    """
+    with user_errors():
+        need("jinja2", "the report")
+        need("pandas", "reading tables")
+        frame, columns, sizes = _data(table, target, privileged, drop, groups, _numbers(train_size))
+        from lupi.comparison.comparison import compare as run
+        from lupi.engine.progress import progress
+        from lupi.engine.workers import cluster
+
+        (out / "units").mkdir(parents=True, exist_ok=True)
+        with cluster(scheduler), progress("fitting") as report:
+            result = run(
+                frame,
+                **columns,
+                methods=names(methods),
+                baselines=[] if baselines == "none" else names(baselines),
+                metric=metric,
+                n_splits=splits,
+                train_size=sizes,
+                permutations=permutations,
+                kernel=kernel,
+                seed=seed,
+                n_jobs=jobs,
+                store=out / "units",
+                on_progress=report,
+                source="bundled wages of young men" if table is None else table.name,
+                command=given(context),
+            )
+        _show(result)
+        _export(result, out)
+
+
+def _data(table, target, privileged, drop, groups, sizes):
+    """The table and the arguments of `compare` that name its columns."""
+    if table is None:
+        options = {"--target": target, "--privileged": privileged, "--drop": drop, "--groups": groups}
+        named = [option for option, value in options.items() if value is not None]
+        if named:
+            raise ValueError(f"{' and '.join(named)}: columns of which TABLE? Without one bundled data are compared.")
+        return *_bundled(), sizes or [100]
+    if target is None or privileged is None:
+        raise ValueError(
+            "with a TABLE, say which column to predict (--target) and which are privileged (--privileged)."
+        )
+    from lupi.comparison.read import read_table
+
+    return read_table(table), {"target": target, "privileged": privileged, "drop": drop or "", "groups": groups}, sizes
+
+
+def _bundled():
+    """The young men's wages, with a label for a third of them: 100 to train on, and 900 to test."""
+    import numpy as np
+
+    from lupi.datasets import load_young_men
+
+    men = load_young_men(fill_gaps=False, as_frame=True)
+    note(
+        f"no TABLE: the bundled wages of {len(men.target)} young men. Is the wage above the median? From what was known when "
+        "they were 14; privileged: schooling, tests and experience of later years. Two thirds get no label here."
+    )
+    wage = men.target.map({0: "below", 1: "above"})
+    unlabelled = np.random.default_rng(0).permutation(len(wage))[LABELLED_MEN:]
+    wage.iloc[unlabelled] = None
+    frame = men.data.join(men.privileged).assign(wage=wage)
+    return frame, {"target": "wage", "privileged": list(men.privileged.columns)}
+
+
+def _numbers(sizes):
+    """Training sizes from "50,100" or "0.1,0.5"; None stays None."""
+    try:
+        return sizes and [float(n) if "." in n else int(n) for n in sizes.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"--train-size is {sizes!r}, but must be numbers such as 50,100 or shares such as 0.5."
+        ) from None
+
+
+def _show(result):
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    for text in result.summary["notes"]:
+        note(text)
+    console.print(result.table())
+    console.print(Text(result.verdict, style="bold green" if result.summary["verdict"]["helps"] else "bold"))
+    for text in result.summary["verdict"]["notes"]:
+        console.print(Text(f"- {text}"))
+
+
+def _export(result, out):
+    """Results and model first: a page that fails must not cost them."""
+    from lupi.persistence import save
+
+    result.to_json(out / "results.json")
+    model = result.fit_model()
+    data, verdict = result.summary["data"], result.summary["verdict"]
+    model.info_ = {
+        "method": verdict["method"],
+        "target": data["target"],
+        "privileged": data["privileged_names"] or [],
+    }
+    save(model, out / "model.lupi")
+    result.to_html(out / "report.html")
+    typer.echo(f"\nreport  {out / 'report.html'}\nresults {out / 'results.json'}\nmodel   {out / 'model.lupi'}")

@@ -1,0 +1,251 @@
+"""What the surrogate classifier and regressor share: teachers, students, their average and its calibration."""
+
+from dataclasses import replace
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lupi.estimators.surrogate_explanation import Explanation, student_facts, teacher_facts
+from lupi.estimators.surrogate_input import check_surrogate_input, missingness_warning, take
+from lupi.estimators.surrogate_students import AveragedStudent, Standardizer, standardized_space
+from lupi.estimators.surrogate_teachers import Classroom, fitted_lesson, make_candidates, ridge_lesson
+from lupi.estimators.surrogate_wrapped import WrappedStudent
+from lupi.problems.surrogate import mean_calibration
+
+# Final slope, relative to the spread of the target, below which the output is only an order.
+SMALLEST_SLOPE = 1e-3
+
+
+class SurrogateBase(MetaEstimatorMixin, BaseEstimator):
+    """Everything but the meaning of y.
+
+    A subclass says what the students learn (``_targets``), how scores become a surrogate (``_surrogate``) and how they
+    are calibrated (``_calibrate`` by targets, ``_calibrate_soft`` by surrogates).
+    """
+
+    # Routed to fit by every meta-estimator, without a call of set_fit_request.
+    __metadata_request__fit = {"privileged": True, "groups": True}
+    # Left out by lupi.save: made from the privileged features of single rows.
+    _privileged_rows_in = ("surrogate_",)
+
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods(["fit", "predict"]), StrOptions({"ridge"}), None],
+        "teacher": [HasMethods(["fit", "predict"]), None],
+        "scales": ["array-like"],
+        "average_plain": ["boolean"],
+        "unlabelled": "no_validation",
+        "n_jobs": [None, int],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        teacher=None,
+        scales=(0, 0.1, 0.3, 1),
+        average_plain=True,
+        unlabelled=None,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.teacher = teacher
+        self.scales = scales
+        self.average_plain = average_plain
+        self.unlabelled = unlabelled
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @property
+    def _own_student(self):
+        return self.estimator is None or isinstance(self.estimator, str)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._own_student or get_tags(self.estimator).input_tags.sparse
+        tags.input_tags.allow_nan = not self._own_student and get_tags(self.estimator).input_tags.allow_nan
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y, privileged=None, sample_weight=None, groups=None):
+        """Fit teachers, surrogate and students.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            Decision features.
+        y : array-like of shape (n_samples,)
+            Targets; NaN, None, pandas' NA and the value `unlabelled` mark rows without one.
+        privileged : array-like, data frame, or a list or dict of these, optional
+            Features that exist at training time only, one row for each example; several privileged spaces as a list or
+            dict. A row that is entirely NaN is not available. None fits the plain student.
+        sample_weight : array-like of shape (n_samples,), optional
+            Counts: weight 2 is the row twice, weight 0 is no row.
+        groups : array-like of shape (n_samples,), optional
+            Rows that belong together, such as those of one patient: they are left out together.
+
+        Returns
+        -------
+        self : object
+        """
+        data = check_surrogate_input(self, X, y, privileged, sample_weight, groups)
+        scaler = Standardizer().fit(data.X, data.weight)
+        A = scaler.transform(data.X)
+        self.n_labelled_, self.n_unlabelled_ = len(data.labelled), len(data.unlabelled)
+        targets = self._targets(data.y[data.labelled])
+        self._plain = self._fit_student(data, A, scaler, data.labelled, targets, labels=data.y[data.labelled])
+        self._student, self._plain_share, self._facts = self._plain, 1.0, {}
+        for name in ("teacher_weights_", "teacher_slope_", "surrogate_"):
+            vars(self).pop(name, None)  # of an earlier fit
+        lesson = self._teach(data, A) if data.can_teach else None
+        if lesson is not None and lesson.surrogate is not None:
+            self._learn(data, A, scaler, lesson)
+        self._output = self._calibrated_output(data, A, lesson)
+        for student in (self._student, self._plain):
+            vars(student).pop("left_out_", None)
+        return self
+
+    def _teach(self, data, A):
+        """Scores of the teachers, calibrated to a surrogate unless they say nothing."""
+        y, weight = data.y[data.taught], data.weight[data.taught]
+        targets = self._targets(y)
+        room = Classroom(
+            [standardized_space(z, there, data.weight) for z, there in data.spaces],
+            A,
+            known=data.taught,
+            unknown=data.unlabelled,
+            targets=targets,
+            weight=weight,
+            groups=None if data.groups is None else data.groups[data.taught],
+            labels=y if self._is_classification else None,
+            plain=None if self.estimator == "ridge" else self._plain_outputs(data, A),
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+        )
+        if len(data.unlabelled):
+            missingness_warning(type(self).__name__, data, room.spaces, A)
+        kernels = ("linear", "rbf") if targets.shape[1] > 1 and self.teacher is None else ("linear",)
+        candidates = make_candidates(self.scales, data.space_names, kernels)
+        lesson = (
+            ridge_lesson(room, candidates) if self.teacher is None else fitted_lesson(room, candidates, self.teacher)
+        )
+        per_kernel = lesson.weights[:-1].reshape(len(kernels), -1).sum(axis=0)
+        self.teacher_weights_ = np.append(per_kernel, lesson.weights[-1])
+        calibration = self._calibrate(lesson.known, y, weight)
+        self.teacher_slope_ = calibration.slope
+        n_classes = len(self.classes_) if self._is_classification else None
+        self._facts = teacher_facts(lesson, calibration.slope, data, targets, y, weight, n_classes)
+        if calibration.slope > 0.0:
+            scores = np.empty((len(data.y), targets.shape[1]))
+            scores[data.taught], scores[data.unlabelled] = lesson.known, lesson.unknown
+            lesson.surrogate = self._surrogate(calibration, scores[data.with_surrogate])
+        return lesson
+
+    def _plain_outputs(self, data, A):
+        """Outputs of the plain student: left-out ones of the taught rows, ordinary ones of the unlabelled."""
+        known = self._plain.left_out_[np.isin(data.labelled, data.taught)]
+        if not len(data.unlabelled):
+            return known, known[:0]
+        return known, self._student_output(self._plain, data, A, data.unlabelled)
+
+    def _learn(self, data, A, scaler, lesson):
+        """Fit the student of the surrogate; its share beside the plain one."""
+        rows, surrogate = data.with_surrogate, lesson.surrogate
+        self.surrogate_ = np.full((data.n_rows, surrogate.shape[1]), np.nan)
+        self.surrogate_[data.kept[rows]] = surrogate
+        self.surrogate_ = self.surrogate_[:, 0] if surrogate.shape[1] == 1 else self.surrogate_
+        labelled = np.flatnonzero(np.isin(rows, data.taught))
+        self._student = self._fit_student(data, A, scaler, rows, surrogate, honest=labelled)
+        share = data.weight[data.labelled].sum() / data.weight[rows].sum() if self.average_plain else 0.0
+        self._plain_share = share / (1.0 + share)
+        self._facts = student_facts(self._facts, data, A, lesson, self._student.left_out_, self._plain_share)
+
+    def _calibrated_output(self, data, A, lesson):
+        """From averaged outputs to logits (or numbers), with left-out outputs on both sides.
+
+        The labels say it without bias, but they are few; the surrogate says it with little noise, but has the shrinkage of
+        its teacher. The mean of the two calibrations is close to right where either alone is not.
+        """
+        outputs = self._left_out_outputs(data, A)
+        y, weight = data.y[data.labelled], data.weight[data.labelled]
+        found = self._calibrate(outputs[data.labelled], y, weight)
+        if self._plain_share < 1.0:
+            rows, surrogate = data.with_surrogate, lesson.surrogate
+            there = ~np.isnan(outputs[rows, 0])
+            soft = self._calibrate_soft(outputs[rows[there]], surrogate[there], data.weight[rows[there]])
+            found = mean_calibration(found, soft)
+        return replace(found, slope=max(found.slope, SMALLEST_SLOPE * self._target_spread(y, weight)))
+
+    def _left_out_outputs(self, data, A):
+        """Averaged outputs of all rows, by students that did not see the row; NaN where there are none."""
+        total = np.zeros((len(data.y), self._plain.left_out_.shape[1]))
+        for student, rows, share in (
+            (self._plain, data.labelled, self._plain_share),
+            (self._student, data.with_surrogate, 1.0 - self._plain_share),
+        ):
+            if share:
+                output = np.empty_like(total)
+                output[rows] = student.left_out_
+                others = np.setdiff1d(np.arange(len(total)), rows)
+                if len(others):
+                    output[others] = self._student_output(student, data, A, others)
+                total += share / student.spread_ * output
+        return total
+
+    def _fit_student(self, data, A, scaler, rows, targets, labels=None, honest=None):
+        weight = data.weight[rows]
+        groups = None if data.groups is None else data.groups[rows]
+        if self._own_student:
+            members = ("ridge",) if self.estimator == "ridge" else AveragedStudent().members
+            student = AveragedStudent(members, random_state=self.random_state)
+            return student.fit(take(A, rows), targets, weight, groups, scaler)
+        student = WrappedStudent(self.estimator, n_jobs=self.n_jobs, random_state=self.random_state)
+        return student.fit(
+            _safe_indexing(data.table, rows), targets, weight, groups,
+            labels=labels if self._is_classification else None, honest=honest,
+        )  # fmt: skip
+
+    def _student_output(self, student, data, A, rows):
+        if self._own_student:
+            return student.predict_scaled(take(A, rows))
+        return student.predict(_safe_indexing(data.table, rows))
+
+    def _scores(self, X):
+        """Calibrated output of shape (n, k)."""
+        check_is_fitted(self)
+        finite = "allow-nan" if get_tags(self).input_tags.allow_nan else True
+        checked = validate_data(
+            self, X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=finite, reset=False
+        )
+        table = X if hasattr(X, "columns") and not self._own_student else checked
+        output = self._plain.predict(table) / self._plain.spread_ * self._plain_share if self._plain_share else 0.0
+        if self._plain_share < 1.0:
+            output = output + (1.0 - self._plain_share) * self._student.predict(table) / self._student.spread_
+        return self._output.logits(output)
+
+    def explain(self):
+        """What the teachers and the student were worth.
+
+        Returns
+        -------
+        Explanation
+            A dict of numbers that prints as text: weights of the teachers, their quality on left-out rows, how much of
+            the surrogate X can predict, about how many more labelled rows it is worth, and which privileged columns
+            carry it (log-evidence lost without each, at the same penalty).
+        """
+        check_is_fitted(self)
+        return Explanation(self._facts)
+
+    @property
+    def estimator_(self):
+        """The fitted student of the surrogate; the plain student where there is no surrogate."""
+        return getattr(self._student, "estimator_", self._student)
+
+    @property
+    def plain_estimator_(self):
+        """The fitted student of the labels."""
+        return getattr(self._plain, "estimator_", self._plain)

@@ -1,0 +1,123 @@
+"""What a fitted surrogate model says about itself: numbers first, text from them."""
+
+import numpy as np
+
+from lupi.estimators.surrogate_input import area_under_curve
+from lupi.estimators.surrogate_teachers import probed_rows
+from lupi.problems.surrogate import correlation, effective_rows
+from lupi.problems.surrogate.ridge import squared_error
+
+# Teachers and columns below these say nothing worth a line.
+SMALL_WEIGHT, SHOWN_COLUMNS = 0.005, 10
+
+
+class Explanation(dict):
+    """A dict that prints as text.
+
+    Keys: ``teachers`` (name -> weight), ``teacher_quality`` (left-out measures of the averaged teacher), ``slope``,
+    ``surrogate_r2`` and ``surrogate_correlation`` (how well the student predicts the surrogate of left-out rows),
+    ``plain_share`` (of the plain student in the output), ``n_labelled``, ``n_unlabelled``, ``effective_rows`` (labelled rows
+    with which the plain student would do as well; None if not known) and ``columns`` (name of a privileged column ->
+    log-evidence that the teacher loses without it; None if not known).
+    """
+
+    def __repr__(self):
+        if not self.get("teachers"):
+            return "No privileged features were used: this is the plain student."
+        lines = [f"Surrogate from {self['n_labelled']} labelled and {self['n_unlabelled']} unlabelled rows"]
+        lines += ["", "Teachers (weight by left-out evidence)"]
+        shown = {name: w for name, w in self["teachers"].items() if w >= SMALL_WEIGHT}
+        lines += [f"  {weight:6.3f}  {name}" for name, weight in sorted(shown.items(), key=lambda item: -item[1])]
+        quality = ", ".join(f"{name} {value:.3f}" for name, value in self["teacher_quality"].items())
+        lines += ["", f"The teacher on left-out rows: {quality}"]
+        if self["slope"] == 0:
+            return "\n".join(
+                [*lines, "Its scores do not follow the targets (slope 0): the plain student is used alone."]
+            )
+        lines.append(
+            f"X predicts the surrogate of left-out rows with correlation {self['surrogate_correlation']:.2f} "
+            f"(R2 {self['surrogate_r2']:.2f})"
+        )
+        lines += self._gain_lines() + self._column_lines()
+        return "\n".join(lines)
+
+    def _gain_lines(self):
+        if self["effective_rows"] is None:
+            return []
+        gained = max(0, round(self["effective_rows"] - self["n_taught"]))
+        return [
+            f"Worth about {gained} more labelled rows (estimated: noise sent through teacher and student, and through a plain "
+            "ridge on X, shows how much of it each keeps; bias is not counted)"
+        ]
+
+    def _column_lines(self):
+        if not self["columns"]:
+            return []
+        best = sorted(self["columns"].items(), key=lambda item: -item[1])
+        lines = ["", "Privileged columns (log-evidence lost without each; below 0: better without)"]
+        lines += [f"  {value:+8.2f}  {name}" for name, value in best[:SHOWN_COLUMNS]]
+        if len(best) > SHOWN_COLUMNS:
+            lines.append(f"  ... and {len(best) - SHOWN_COLUMNS} more")
+        return lines
+
+
+def teacher_quality(scores, y, weight, n_classes):
+    """Left-out measures of the averaged teacher, by task."""
+    if n_classes is None:
+        mean = weight @ y / weight.sum()
+        return {
+            "R2": 1.0 - squared_error(scores, y[:, None], weight) / max(weight @ (y - mean) ** 2 / weight.sum(), 1e-300)
+        }
+    if n_classes == 2:
+        return {"AUC": area_under_curve(scores[:, 0], y == 1, weight)}
+    areas = [area_under_curve(scores[:, k], y == k, weight) for k in range(n_classes) if 0 < (y == k).sum() < len(y)]
+    return {"accuracy": float(weight @ (scores.argmax(axis=1) == y) / weight.sum()), "mean AUC": float(np.mean(areas))}
+
+
+def teacher_facts(lesson, slope, data, targets, y, weight, n_classes):
+    """The part of the explanation that is known once the teachers are."""
+    columns = lesson.column_evidence
+    return {
+        "teachers": {c.name if c.kernel == "linear" else f"{c.name} ({c.kernel})": float(w)
+                     for c, w in zip(lesson.candidates, lesson.weights)},
+        "teacher_quality": {name: float(value) for name, value in teacher_quality(lesson.known, y, weight, n_classes).items()},
+        "slope": slope,
+        "n_labelled": len(data.labelled),
+        "n_unlabelled": len(data.unlabelled),
+        "n_taught": float(weight.sum()),
+        "columns": None if columns is None else dict(zip(data.column_names, map(float, columns))),
+        "label_noise": squared_error(lesson.known, targets, weight),
+        "score_variance": _variance(lesson, data),
+        "surrogate_r2": None, "surrogate_correlation": None, "effective_rows": None, "plain_share": 1.0,
+    }  # fmt: skip
+
+
+def _variance(lesson, data):
+    scores = np.vstack([lesson.known, lesson.unknown])
+    weight = np.concatenate([data.weight[data.taught], data.weight[data.unlabelled]])
+    return squared_error(scores, np.broadcast_to(weight @ scores / weight.sum(), scores.shape), weight)
+
+
+def student_facts(facts, data, A, lesson, left_out, plain_share):
+    """The rest of it, once the student is fitted (rows that were not left out are NaN)."""
+    rows = data.with_surrogate
+    weight = data.weight[rows]
+    there = ~np.isnan(left_out[:, 0])
+    r = correlation(left_out[there], lesson.surrogate[there], weight[there])
+    facts |= {"surrogate_correlation": r, "surrogate_r2": max(r, 0.0) ** 2, "plain_share": plain_share}
+    if lesson.noise is not None:
+        gap = (1.0 - facts["surrogate_r2"]) * facts["score_variance"]
+        facts["effective_rows"] = _effective_rows(facts["label_noise"], gap, data, A, lesson)
+    return facts
+
+
+def _effective_rows(noise, gap, data, A, lesson):
+    """On all labelled rows and the probed others, each of which stands for several."""
+    chosen = probed_rows(len(data.unlabelled))
+    rows = np.concatenate([data.taught, data.unlabelled[chosen]])
+    labelled = np.arange(len(rows)) < len(data.taught)
+    weight = data.weight[rows]
+    if len(chosen):
+        weight[~labelled] *= data.weight[data.unlabelled].sum() / weight[~labelled].sum()
+    known, unknown = lesson.noise
+    return effective_rows(noise, gap, A[rows], labelled, weight, np.vstack([known, unknown]), lesson.x_alpha)

@@ -1,0 +1,213 @@
+"""What `fit` of the surrogate estimators is given, checked and sorted: who has a label, who has privileged features."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.validation import check_consistent_length, validate_data
+
+from lupi.problems.surrogate import fit_ridge
+from lupi.validation import check_partial_targets, check_privileged, check_sample_weight
+
+# Area under the curve above which labelled and unlabelled rows are called easily told apart.
+TOLD_APART = 0.8
+# Rows of each kind that are looked at for it, at most.
+TOLD_APART_ROWS = 2000
+
+
+@dataclass
+class SurrogateInput:
+    """Rows that take part, and their roles (as positions among the rows kept).
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (n, n_features)
+    table : array or data frame
+        The same for a student of the user's, as the user gave it.
+    y : ndarray of shape (n,)
+        Class numbers, or numbers; -1 or NaN in unlabelled rows.
+    weight : ndarray of shape (n,)
+    groups : ndarray of int of shape (n,) or None
+    spaces : list of (ndarray, ndarray of bool)
+        Values of every privileged space, and which rows have them.
+    space_names, column_names : list
+        Names of the spaces; of their columns, as "space/column" if there are several.
+    labelled, taught, unlabelled : ndarray of int
+        Rows with a label; those of them with privileged features; rows with privileged features but no label.
+    kept : ndarray of int
+        Where the rows were in what the user gave.
+    n_rows : int
+        How many the user gave.
+    """
+
+    X: object
+    table: object
+    y: np.ndarray
+    weight: np.ndarray
+    groups: np.ndarray | None
+    spaces: list
+    space_names: list
+    column_names: list
+    labelled: np.ndarray
+    taught: np.ndarray
+    unlabelled: np.ndarray
+    kept: np.ndarray
+    n_rows: int
+    can_teach: bool
+
+    @property
+    def with_surrogate(self):
+        """Rows that the teachers score."""
+        return np.sort(np.concatenate([self.taught, self.unlabelled]))
+
+
+def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
+    """Check what `fit` was given; sets `n_features_in_`, `feature_names_in_` and `classes_` on the model.
+
+    Returns
+    -------
+    SurrogateInput
+    """
+    name = type(model).__name__
+    table = X
+    finite = "allow-nan" if get_tags(model).input_tags.allow_nan else True
+    X = validate_data(
+        model, X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=finite, ensure_min_samples=2
+    )
+    targets = check_partial_targets(
+        y, X, classification=model._is_classification, unlabelled=model.unlabelled, estimator_name=name
+    )
+    weight = check_sample_weight(sample_weight, X.shape[0], estimator_name=name)
+    groups = _check_groups(groups, X)
+    spaces, space_names, column_names = _check_spaces(privileged, X.shape[0], name)
+    available = np.zeros(X.shape[0], dtype=bool)
+    for _, there in spaces:
+        available |= there
+    useless = ~targets.labelled & ~available
+    if useless.any() and spaces:
+        warnings.warn(
+            f"{name}: {useless.sum()} rows have neither a label nor privileged features and are left out.",
+            UserWarning,
+            stacklevel=4,
+        )
+    kept = np.flatnonzero((weight > 0) & ~useless)
+    if model._is_classification:
+        _check_classes(model, targets, weight, name)
+    part = SurrogateInput(
+        X=take(X, kept),
+        table=_safe_indexing(table, kept) if hasattr(table, "columns") else take(X, kept),
+        y=targets.y[kept],
+        weight=weight[kept],
+        groups=None if groups is None else np.unique(groups[kept], return_inverse=True)[1],
+        spaces=[(take(values, kept), there[kept]) for values, there in spaces],
+        space_names=space_names,
+        column_names=column_names,
+        labelled=np.flatnonzero(targets.labelled[kept]),
+        taught=np.flatnonzero(targets.labelled[kept] & available[kept]),
+        unlabelled=np.flatnonzero(~targets.labelled[kept]),
+        kept=kept,
+        n_rows=X.shape[0],
+        can_teach=False,
+    )
+    part.can_teach = bool(spaces) and _can_teach(part, name)
+    return part
+
+
+def take(array, rows):
+    """Rows of an array; the array itself, not a copy, if they are all rows in order."""
+    return array if len(rows) == array.shape[0] and (np.diff(rows) == 1).all() else array[rows]
+
+
+def _check_classes(model, targets, weight, name):
+    model.classes_ = targets.classes
+    if len(targets.classes) < 2:
+        raise ValueError(
+            f"{name} needs at least two classes, but `y` has only one class: {targets.classes[0]!r}. "
+            "Pass examples of every class that is to be told apart."
+        )
+    rows = targets.labelled
+    empty = np.bincount(targets.y[rows], weights=weight[rows], minlength=len(targets.classes)) == 0
+    if empty.any():
+        raise ValueError(
+            f"{name}: every example of class {targets.classes[empty][0]!r} has `sample_weight` 0. "
+            "Each class needs an example with a positive weight; remove the examples of that class instead."
+        )
+
+
+def _check_groups(groups, X):
+    if groups is None:
+        return None
+    check_consistent_length(X, groups)
+    return np.unique(np.asarray(groups), return_inverse=True)[1]
+
+
+def _check_spaces(privileged, n_samples, name):
+    """Every privileged space as (values, available), the names of spaces and columns."""
+    if privileged is None:
+        return [], [], []
+    if isinstance(privileged, dict):
+        named = list(privileged.items())
+    elif isinstance(privileged, list | tuple) and len(privileged) and np.ndim(privileged[0]) == 2:
+        named = list(enumerate(privileged))
+    else:
+        named = [(None, privileged)]
+    spaces, columns = [], []
+    for key, block in named:
+        who = name if key is None else f"{name} (space {key!r})"
+        checked = check_privileged(block, n_samples, estimator_name=who)
+        values = checked.data.toarray() if sparse.issparse(checked.data) else checked.data
+        spaces.append((values, checked.available))
+        names = checked.feature_names if checked.feature_names is not None else range(values.shape[1])
+        columns += [str(column) if key is None else f"{key}/{column}" for column in names]
+    return spaces, [key for key, _ in named], columns
+
+
+def _can_teach(data, name):
+    """Whether the labelled rows with privileged features can teach anything; warns if not."""
+    y = data.y[data.taught]
+    if len(y) >= 2 and np.ptp(y) > 0 and (data.groups is None or np.ptp(data.groups[data.taught]) > 0):
+        return True
+    warnings.warn(
+        f"{name}: fewer than two different targets (or groups) among the rows that have a label and privileged "
+        "features, so there is nothing to learn from `privileged`; the plain student is fitted.",
+        UserWarning,
+        stacklevel=5,
+    )
+    return False
+
+
+def missingness_warning(name, data, spaces, A):
+    """Warn if a ridge on (Z, X) tells labelled from unlabelled rows, left out, with an area above 0.8."""
+    parts = [part[:: 1 + len(part) // TOLD_APART_ROWS] for part in (data.taught, data.unlabelled)]
+    rows = np.concatenate(parts)
+    dense = A[rows].toarray() if sparse.issparse(A) else A[rows]
+    table = np.hstack([*(space[rows] for space in spaces), dense])
+    missing = np.repeat([-1.0, 1.0], [len(part) for part in parts])
+    groups = None if data.groups is None else data.groups[rows]
+    weight = data.weight[rows]
+    fit = fit_ridge(table, missing[:, None], weight, groups)
+    area = area_under_curve(fit.left_out[:, 0], missing > 0, weight)
+    if area > TOLD_APART:
+        warnings.warn(
+            f"{name}: labelled and unlabelled rows are easily told apart from X and `privileged` (area under the curve "
+            f"{area:.2f} on left-out rows), so the labels are not missing at random: what holds for the labelled rows "
+            "may not hold for the others. Compare with a fit on the labelled rows alone.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def area_under_curve(score, positive, weight):
+    """Weighted share of pairs (positive, other) in the right order; ties count half.
+
+    Examples
+    --------
+    >>> area_under_curve(np.array([1.0, 2.0, 2.0]), np.array([False, False, True]), np.ones(3))
+    0.75
+    """
+    values, place = np.unique(score, return_inverse=True)
+    ups = np.bincount(place, weights=weight * positive, minlength=len(values))
+    downs = np.bincount(place, weights=weight * ~positive, minlength=len(values))
+    return float(ups @ (np.cumsum(downs) - downs / 2) / (ups.sum() * downs.sum()))

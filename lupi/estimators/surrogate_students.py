@@ -1,0 +1,301 @@
+"""The students of surrogate learning that come in closed form, or nearly: ridge, RBF ridge, a forest, their average.
+
+Every member is fitted to targets of shape (n, k) (one column, or one a class) on standardized features, and keeps two
+things beside its prediction: ``left_out_``, honest values of the training rows, and ``spread_``, the standard deviation
+of its values, by which outputs are scaled before they are averaged.
+"""
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils import check_random_state
+
+from lupi.engine.model_parts import model_part
+from lupi.problems.surrogate import KernelPath, RidgePath, choose_penalty, spread
+from lupi.problems.surrogate.ridge import BLOCK, GRID
+
+CLIP = 5.0
+# Rows up to which the RBF ridge is exact; above, it uses this many landmarks.
+EXACT_ROWS, LANDMARKS = 1500, 500
+# Penalties of a kernel whose diagonal is 1, relative to the number of rows.
+KERNEL_GRID = GRID / 100
+
+
+@model_part
+class Standardizer(BaseEstimator):
+    """Columns to mean 0 and standard deviation 1, clipped at +-5; missing values become 0, the mean.
+
+    A sparse matrix is scaled and clipped, not shifted: the methods behind do not change with a shift.
+    """
+
+    def fit(self, X, weight):
+        """Weighted means and standard deviations, of the values that are there."""
+        _, self.mean_ = _column_means(X, weight, lambda block: block)
+        centred = np.square if sparse.issparse(X) else lambda block: np.square(block - self.mean_)
+        _, square = _column_means(X, weight, centred)
+        variance = square - np.square(self.mean_) if sparse.issparse(X) else square
+        scale = np.sqrt(np.maximum(variance, 0.0))
+        self.scale_ = np.where(scale < 1e-9 * np.maximum(1.0, np.abs(self.mean_)), 1.0, scale)
+        return self
+
+    def transform(self, X):
+        """Standardized copy."""
+        if sparse.issparse(X):
+            scaled = X.tocsr(copy=True)
+            low, high = self.mean_ - CLIP * self.scale_, self.mean_ + CLIP * self.scale_
+            columns = scaled.indices
+            scaled.data = np.clip(scaled.data, low[columns], high[columns]) / self.scale_[columns]
+            return scaled
+        scaled = X - self.mean_
+        scaled /= self.scale_
+        np.clip(scaled, -CLIP, CLIP, out=scaled)
+        return np.nan_to_num(scaled, copy=False, nan=0.0)
+
+
+def standardized_space(values, there, weight):
+    """Standardized privileged features; rows without them get the mean."""
+    if there.all():
+        return Standardizer().fit(values, weight).transform(values)
+    standardized = Standardizer().fit(values[there], weight[there]).transform(values)
+    standardized[~there] = 0.0
+    return standardized
+
+
+def _column_means(X, weight, function):
+    """Sums of weights and weighted means of a function of the values that are there, block by block."""
+    if sparse.issparse(X):
+        total = np.full(X.shape[1], weight.sum())
+        values = X.copy()
+        values.data = function(values.data)
+        return total, np.asarray(values.T @ weight).ravel() / total
+    total, sums = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for start in range(0, len(X), BLOCK):
+        block, part = X[start : start + BLOCK], weight[start : start + BLOCK]
+        missing = np.isnan(block)
+        if missing.any():
+            total += part @ ~missing
+            sums += part @ np.where(missing, 0.0, function(block))
+        else:
+            total += part.sum()
+            sums += part @ function(block)
+    return total, sums / np.maximum(total, np.finfo(float).tiny)
+
+
+@model_part
+class RidgeMember(BaseEstimator):
+    """Ridge whose prior trusts columns that go with the target: column j is scaled by sqrt|corr(x_j, t)|, if p <= n."""
+
+    def fit(self, A, targets, weight, groups):
+        """Penalty by the largest leave-one-out correlation."""
+        scale = np.ones(A.shape[1])
+        if A.shape[1] <= weight.sum():
+            scale = np.sqrt(_correlations(A, targets, weight))
+            scale /= np.sqrt(np.sqrt(np.mean(scale**4)) + 1e-12)
+        fit = choose_penalty(RidgePath(A, weight, scale), targets, groups, "correlation")
+        self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
+        self.left_out_, self.spread_ = fit.left_out, fit.spread
+        return self
+
+    def predict(self, A):
+        """Values of shape (n, k)."""
+        return np.asarray(A @ self.coef_) + self.intercept_
+
+
+def _correlations(A, targets, weight):
+    """Root mean square over the targets of the correlations of each column with them."""
+    total = weight.sum()
+    mean = np.asarray(A.T @ weight).ravel() / total
+    variance = _column_means(A, weight, np.square)[1] - np.square(mean)
+    centred = targets - weight @ targets / total
+    covariance = np.asarray(A.T @ (weight[:, None] * centred)) / total
+    scale = np.outer(np.maximum(variance, 0.0), weight @ np.square(centred) / total)
+    there = scale > 1e-18
+    squared = np.divide(np.square(covariance), scale, out=np.zeros_like(scale), where=there)
+    return np.sqrt(np.minimum(squared, 1.0).mean(axis=1))
+
+
+@model_part
+class RbfRidge(BaseEstimator):
+    """Ridge in the space of the RBF kernel; above 1500 rows on 500 landmarks (Nystroem), so that time is linear in n."""
+
+    def __init__(self, gamma, random_state=None):
+        self.gamma = gamma
+        self.random_state = random_state
+
+    def path(self, A, weight):
+        """The regressions on these rows."""
+        if A.shape[0] <= EXACT_ROWS:
+            self.landmarks_, self.map_ = A, None
+            return KernelPath(rbf_kernel(A, gamma=self.gamma), weight)
+        chosen = check_random_state(self.random_state).choice(A.shape[0], LANDMARKS, replace=False)
+        self.landmarks_ = A[np.sort(chosen)]
+        values, vectors = np.linalg.eigh(rbf_kernel(self.landmarks_, gamma=self.gamma))
+        kept = values > 1e-8 * values[-1]
+        self.map_ = vectors[:, kept] / np.sqrt(values[kept])
+        return RidgePath(self.features(A), weight)
+
+    def features(self, A):
+        """What the coefficients of the path multiply."""
+        kernel = rbf_kernel(A, self.landmarks_, gamma=self.gamma)
+        return kernel if self.map_ is None else kernel @ self.map_
+
+
+@model_part
+class RbfMember(BaseEstimator):
+    """RBF ridge with gamma = 1 / p."""
+
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def fit(self, A, targets, weight, groups):
+        """Penalty by the largest leave-one-out correlation."""
+        self.machine_ = RbfRidge(1.0 / A.shape[1], self.random_state)
+        fit = choose_penalty(self.machine_.path(A, weight), targets, groups, "correlation", grid=KERNEL_GRID)
+        self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
+        self.left_out_, self.spread_ = fit.left_out, fit.spread
+        return self
+
+    def predict(self, A):
+        """Values of shape (n, k)."""
+        return self.machine_.features(A) @ self.coef_ + self.intercept_
+
+
+@model_part
+class ForestMember(BaseEstimator):
+    """Trees with the best split of a third of the columns, each on a random part of the distinct rows.
+
+    Copies of a row (or rows of one group) are in a tree together or not at all, so that weight 2 is the row twice, and the
+    trees without a row speak for it in ``left_out_``.
+    """
+
+    def __init__(self, n_trees=100, share=0.632, leaf=5.0, max_features=1 / 3, max_rows=10_000, random_state=None):
+        self.n_trees = n_trees
+        self.share = share
+        self.leaf = leaf
+        self.max_features = max_features
+        self.max_rows = max_rows
+        self.random_state = random_state
+
+    def fit(self, A, targets, weight, groups):
+        """Grow the trees."""
+        A = _tree_table(A)
+        targets = _on_a_grid(targets, weight)
+        unit = distinct_rows(A) if groups is None else groups
+        n_units = unit.max() + 1
+        share = min(self.share, self.max_rows / len(A))
+        totals, counts = np.zeros(targets.shape), np.zeros(len(A))
+        self.trees_ = []
+        for seed in check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.n_trees):
+            inside = _drawn(n_units, share, seed)[unit]
+            tree = DecisionTreeRegressor(
+                max_features=self.max_features,
+                min_weight_fraction_leaf=min(0.5, self.leaf / weight[inside].sum()),
+                random_state=int(seed),
+            )
+            tree.fit(A[inside], targets[inside], sample_weight=weight[inside], check_input=False)
+            totals[~inside] += _tree_values(tree, A[~inside], targets.shape[1])
+            counts[~inside] += 1
+            self.trees_.append(tree)
+        mean = weight @ targets / weight.sum()
+        self.left_out_ = np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], mean)
+        self.spread_ = spread(self.left_out_, weight)
+        return self
+
+    def predict(self, A):
+        """Values of shape (n, k)."""
+        A = _tree_table(A)
+        k = self.trees_[0].n_outputs_
+        return np.mean([_tree_values(tree, A, k) for tree in self.trees_], axis=0)
+
+
+def _tree_table(A):
+    return np.ascontiguousarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float32)
+
+
+def _tree_values(tree, A, k):
+    return tree.tree_.predict(A).reshape(-1, k)
+
+
+def _drawn(n_units, share, seed):
+    """Which units a tree sees: never none, and never all if there are two."""
+    number = np.random.default_rng(seed).random(n_units)
+    drawn = number < share
+    if n_units > 1 and (drawn.all() or not drawn.any()):
+        drawn = number <= np.median(number)
+    return drawn if n_units > 1 else np.ones(1, dtype=bool)
+
+
+def _on_a_grid(targets, weight):
+    """Targets rounded to 2^-20 of their spread: sums are then exact, so splits that tie do so in any order of the rows."""
+    step = 2.0 ** (np.ceil(np.log2(max(spread(targets, weight), 1e-300))) - 20)
+    return np.round(targets / step) * step
+
+
+def distinct_rows(A):
+    """Number of each row among the distinct rows, which are in lexicographic order of their bytes.
+
+    Examples
+    --------
+    >>> distinct_rows(np.array([[2.0], [1.0], [2.0]])).tolist()
+    [0, 1, 0]
+    """
+    A = np.ascontiguousarray(A) + 0.0  # -0 is 0
+    return np.unique(A.view(np.dtype((np.void, A.dtype.itemsize * A.shape[1]))).ravel(), return_inverse=True)[1]
+
+
+MEMBERS = {"ridge": RidgeMember, "rbf": RbfMember, "forest": ForestMember}
+
+
+@model_part
+class AveragedStudent(BaseEstimator):
+    """The mean of several members' outputs, each scaled to unit spread.
+
+    Parameters
+    ----------
+    members : tuple of str
+        Keys of ``MEMBERS``.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    members_ : list
+        The fitted members.
+    scaler_ : Standardizer
+        Made with all training rows; prediction takes raw features.
+    left_out_ : ndarray of shape (n, k)
+        Left-out outputs of the training rows. (Not kept in a saved model: nothing needs them after the fit.)
+    spread_ : float
+        Standard deviation of the output, 1 with one member.
+    """
+
+    def __init__(self, members=("ridge", "rbf", "forest"), random_state=None):
+        self.members = members
+        self.random_state = random_state
+
+    def fit(self, A, targets, weight, groups, scaler):
+        """Fit every member to the same targets, on features that `scaler` standardized."""
+        self.scaler_ = scaler
+        self.members_ = []
+        for name in self.members:
+            random = {} if name == "ridge" else {"random_state": self.random_state}
+            self.members_.append(MEMBERS[name](**random).fit(A, targets, weight, groups))
+        self.centre_ = weight @ targets / weight.sum()
+        self.left_out_ = self._average([member.left_out_ for member in self.members_])
+        self.spread_ = 1.0 if len(self.members_) == 1 else spread(self.left_out_, weight)
+        for member in self.members_:
+            del member.left_out_
+        return self
+
+    def _average(self, outputs):
+        scaled = [(o - self.centre_) / max(m.spread_, 1e-12) for o, m in zip(outputs, self.members_)]
+        return np.mean(scaled, axis=0)
+
+    def predict(self, X):
+        """Output for raw features, of shape (n, k)."""
+        return self.predict_scaled(self.scaler_.transform(X))
+
+    def predict_scaled(self, A):
+        """Output for standardized features."""
+        return self._average([member.predict(A) for member in self.members_])

@@ -1,0 +1,240 @@
+"""Any scikit-learn estimator as a student or teacher of surrogate learning: soft labels in, scores out, cross-fitting."""
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.special import expit, log_softmax
+from sklearn import get_config
+from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, check_random_state, get_tags
+from sklearn.utils.validation import has_fit_parameter
+
+from lupi.engine.model_parts import model_part
+from lupi.problems.surrogate import correlation, spread
+
+# Logits beyond this are as good as certain; a forest's probabilities of 0 and 1 end here.
+LOGIT_LIMIT = 6.0
+# Shares of a class below this change no fit, but would multiply the rows by the number of classes.
+NEGLIGIBLE = 1e-3
+FOLDS = 5
+
+
+@model_part
+class SoftLabelStudent(RegressorMixin, BaseEstimator):
+    """A classifier that learns soft labels: every row once for each class, weighted with that class's share.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Its ``fit`` takes ``sample_weight``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> x = np.linspace(-2, 2, 50)[:, None]
+    >>> student = SoftLabelStudent(LogisticRegression(C=100)).fit(x, 1.5 * x)
+    >>> np.abs(student.predict(x) - 1.5 * x).max().round(1)
+    np.float64(0.0)
+    """
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit to `y` of shape (n, 1), logits of two classes, or (n, n_classes), probabilities of several."""
+        shares = class_shares(y)
+        self.n_outputs_ = y.shape[1]
+        row, label = np.nonzero(shares > NEGLIGIBLE)
+        weight = shares[row, label]
+        if sample_weight is not None:
+            weight = weight * sample_weight[row]
+        self.estimator_ = fit_weighted(clone(self.estimator), _safe_indexing(X, row), label, weight)
+        return self
+
+    def predict(self, X):
+        """Logits of shape (n, k)."""
+        return class_scores(self.estimator_, X, self.n_outputs_)
+
+
+def class_shares(target):
+    """Probabilities of shape (n, n_classes) from the surrogate: logits of two classes, probabilities of several."""
+    if target.shape[1] > 1:
+        return target
+    positive = expit(target[:, 0])
+    return np.column_stack([1.0 - positive, positive])
+
+
+def class_scores(classifier, X, n_outputs):
+    """Scores of shape (n, n_outputs) from a fitted classifier whose labels are positions of classes."""
+    n_classes = 2 if n_outputs == 1 else n_outputs
+    if hasattr(classifier, "predict_proba"):
+        shares = np.zeros((X.shape[0], n_classes))
+        shares[:, np.asarray(classifier.classes_, dtype=int)] = classifier.predict_proba(X)
+        logs = np.log(np.maximum(shares, np.exp(-2 * LOGIT_LIMIT)))
+        if n_outputs == 1:
+            return np.clip(logs[:, 1:] - logs[:, :1], -LOGIT_LIMIT, LOGIT_LIMIT)
+        return centred_logits(logs)
+    values = classifier.decision_function(X)
+    if n_outputs == 1:
+        return values.reshape(-1, 1)
+    scores = np.full((X.shape[0], n_classes), values.min())
+    seen = np.asarray(classifier.classes_, dtype=int)
+    scores[:, seen] = np.column_stack([-values, values]) if values.ndim == 1 else values
+    return scores
+
+
+def centred_logits(logits):
+    """Logits of several classes that sum to 0, no log-probability below -2 * LOGIT_LIMIT."""
+    logs = np.maximum(log_softmax(logits, axis=1), -2 * LOGIT_LIMIT)
+    return logs - logs.mean(axis=1, keepdims=True)
+
+
+def weight_keyword(estimator):
+    """Name of the keyword by which ``fit`` takes the weights; None if it takes none."""
+    if isinstance(estimator, BaseSearchCV):
+        return weight_keyword(estimator.estimator)
+    if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
+        name, last = estimator.steps[-1]
+        inner = weight_keyword(last)
+        return None if inner is None else f"{name}__{inner}"
+    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
+
+
+def fit_weighted(estimator, X, y, weight):
+    """Fit with weights, which a ``fit`` without them gets only if they are all equal."""
+    keyword = weight_keyword(estimator)
+    if keyword is not None:
+        return estimator.fit(X, y, **{keyword: weight})
+    if np.ptp(weight) > 0:
+        raise TypeError(
+            f"the weights of the rows differ (a classifier gets soft labels as weights), so the `fit` of "
+            f"{type(estimator).__name__} must take `sample_weight`, which it does not; choose another estimator, or a "
+            "regressor in place of a classifier."
+        )
+    return estimator.fit(X, y)
+
+
+def soft_correlation(estimator, X, y):
+    """Score of a search: correlation of the output with the soft target."""
+    target = np.asarray(y).reshape(len(y), -1)
+    if isinstance(estimator, SoftLabelStudent) and target.shape[1] > 1:
+        target = centred_logits(np.log(np.maximum(target, np.finfo(float).tiny)))
+    return correlation(np.asarray(estimator.predict(X)).reshape(target.shape), target, np.ones(len(y)))
+
+
+@model_part
+class WrappedStudent(BaseEstimator):
+    """A user's estimator in the role of a student or a teacher.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A regressor learns the target itself, a classifier soft labels, a search is scored against the target.
+    cross_fit : bool, default=True
+        Whether to compute ``left_out_`` by refits without a fifth of the rows each.
+    n_jobs : int or None
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    estimator_ : estimator or list of estimators
+        One fitted estimator; a list, one a class, if it cannot predict several columns at once.
+    left_out_ : ndarray of shape (n, k)
+        Cross-fitted values of the rows asked for (NaN elsewhere).
+    spread_ : float
+    """
+
+    def __init__(self, estimator, n_jobs=None, random_state=None):
+        self.estimator = estimator
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X, targets, weight, groups=None, labels=None, honest=None):
+        """Fit to targets of shape (n, k), or to the class numbers `labels`; cross-fit the rows `honest`."""
+        self.n_outputs_ = targets.shape[1]
+        self.on_labels_ = labels is not None and is_classifier(self.estimator)
+        rows = np.arange(len(targets)) if honest is None else honest
+        strata = np.zeros(len(targets), dtype=int) if labels is None else labels
+        folds = deal(rows, strata, groups, check_random_state(self.random_state))
+        jobs = [
+            np.arange(len(targets)),
+            *(np.setdiff1d(np.arange(len(targets)), _with_group(f, groups)) for f in folds),
+        ]
+        fitted = Parallel(n_jobs=self.n_jobs)(
+            delayed(self._fit_rows)(X, targets, weight, labels, kept) for kept in jobs
+        )
+        self.estimator_, *others = fitted
+        self.left_out_ = np.full(targets.shape, np.nan)
+        for fold, estimator in zip(folds, others):
+            self.left_out_[fold] = self._values(estimator, _safe_indexing(X, fold))
+        there = ~np.isnan(self.left_out_[:, 0])
+        self.spread_ = max(spread(self.left_out_[there], weight[there]), 1e-12) if there.any() else 1.0
+        return self
+
+    def _fit_rows(self, X, targets, weight, labels, kept):
+        X, targets, weight = _safe_indexing(X, kept), targets[kept], weight[kept]
+        if self.on_labels_:
+            return fit_weighted(clone(self.estimator), X, labels[kept], weight)
+        student = _against_soft_target(self.estimator)
+        if is_classifier(self.estimator):
+            return fit_weighted(student, X, targets, weight)
+        if targets.shape[1] > 1 and not get_tags(student).target_tags.multi_output:
+            return [fit_weighted(clone(student), X, column, weight) for column in targets.T]
+        return fit_weighted(student, X, targets[:, 0] if targets.shape[1] == 1 else targets, weight)
+
+    def _values(self, estimator, X):
+        if self.on_labels_:
+            return class_scores(estimator, X, self.n_outputs_)
+        if isinstance(estimator, list):
+            return np.column_stack([np.ravel(part.predict(X)) for part in estimator])
+        return np.asarray(estimator.predict(X), dtype=float).reshape(-1, self.n_outputs_)
+
+    def predict(self, X):
+        """Scores of shape (n, k)."""
+        return self._values(self.estimator_, X)
+
+
+def _against_soft_target(estimator):
+    """A clone that learns from soft targets; a search in it is scored against them."""
+    if not isinstance(estimator, BaseSearchCV):
+        return SoftLabelStudent(estimator) if is_classifier(estimator) else clone(estimator)
+    search = clone(estimator).set_params(scoring=soft_correlation)
+    if is_classifier(estimator):
+        grids = {
+            name: _prefixed(value)
+            for name, value in search.get_params(deep=False).items()
+            if name in ("param_grid", "param_distributions")
+        }
+        search.set_params(estimator=SoftLabelStudent(search.estimator), **grids)
+    return search
+
+
+def _prefixed(grid):
+    if isinstance(grid, dict):
+        return {f"estimator__{name}": values for name, values in grid.items()}
+    return [_prefixed(part) for part in grid]
+
+
+def _with_group(fold, groups):
+    return fold if groups is None else np.flatnonzero(np.isin(groups, groups[fold]))
+
+
+def deal(rows, strata, groups, rng, n_folds=FOLDS):
+    """Folds of `rows`, every stratum spread evenly; rows of one group stay together.
+
+    Examples
+    --------
+    >>> folds = deal(np.arange(6), np.array([0, 0, 0, 0, 1, 1]), None, np.random.RandomState(0), n_folds=2)
+    >>> [sorted(np.array([0, 0, 0, 0, 1, 1])[fold].tolist()) for fold in folds]
+    [[0, 0, 1], [0, 0, 1]]
+    """
+    unit = rows if groups is None else groups[rows]
+    units, first = np.unique(unit, return_index=True)
+    order = rng.permutation(len(units))
+    order = order[np.argsort(strata[rows][first][order], kind="stable")]
+    number = np.empty(len(units), dtype=int)
+    number[order] = np.arange(len(units)) % min(n_folds, len(units))
+    fold_of = number[np.searchsorted(units, unit)]
+    return [rows[fold_of == fold] for fold in range(fold_of.max() + 1)] if len(units) > 1 else []

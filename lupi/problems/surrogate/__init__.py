@@ -1,0 +1,45 @@
+"""Surrogate learning in closed form: ridge teachers and students, their evidence, calibration and risk."""
+
+from lupi.problems.surrogate.calibration import (
+    Calibration,
+    calibrate,
+    calibrate_values,
+    log_loss,
+    mean_calibration,
+    one_hot,
+)
+from lupi.problems.surrogate.evidence import gaussian_weights, likelihood_weights
+from lupi.problems.surrogate.ridge import (
+    KernelPath,
+    RidgeFit,
+    RidgePath,
+    choose_penalty,
+    correlation,
+    fit_ridge,
+    spread,
+)
+from lupi.problems.surrogate.risk import delta_bias, effective_rows, label_noise, overlap, plain_risk, surrogate_risk
+
+__all__ = [
+    "Calibration",
+    "KernelPath",
+    "RidgeFit",
+    "RidgePath",
+    "calibrate",
+    "calibrate_values",
+    "choose_penalty",
+    "correlation",
+    "delta_bias",
+    "effective_rows",
+    "fit_ridge",
+    "gaussian_weights",
+    "label_noise",
+    "likelihood_weights",
+    "log_loss",
+    "mean_calibration",
+    "one_hot",
+    "overlap",
+    "plain_risk",
+    "spread",
+    "surrogate_risk",
+]

@@ -1,0 +1,383 @@
+"""Weighted ridge regression: every penalty, every target and every left-out prediction from one eigendecomposition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+# Penalties that are tried, relative to the number of rows (of columns, where those are more).
+GRID = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
+# Eigenvalues below this share of the largest one are rounding errors.
+RANK_TOLERANCE = 1e-12
+BLOCK = 4096
+EPS, TINY = np.finfo(float).eps, np.finfo(float).tiny
+
+
+class RidgePath:
+    r"""Ridge regressions of one table that differ in penalty and target only.
+
+    .. math::
+
+        \min_{\beta, b} \sum_i w_i (t_i - b - a_i^\top \beta)^2 + \alpha \|\beta\|^2
+
+    The columns are centred implicitly (with the weighted means), so that a sparse table stays sparse and the intercept is
+    not penalized. One eigendecomposition of the smaller of :math:`A^\top W A` and :math:`W^{1/2} A A^\top W^{1/2}` gives
+    rows :math:`q_i` with :math:`\sum_i w_i q_i q_i^\top = \mathrm{diag}(e)`, and all else follows in O(n r).
+
+    Parameters
+    ----------
+    A : ndarray or sparse matrix of shape (n, p)
+        The table.
+    weight : ndarray of shape (n,), optional
+        Positive weights; weight 2 is the row twice.
+    scale : ndarray of shape (p,), optional
+        Multiplies the columns (without a copy of the table where p <= n); coefficients belong to the unscaled columns.
+
+    Attributes
+    ----------
+    eigenvalues : ndarray of shape (r,)
+    rows : ndarray of shape (n, r)
+        The rows in the eigenbasis.
+    total : float
+        Sum of the weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> path = RidgePath(np.array([[0.0], [1.0], [2.0]]))
+    >>> coef, intercept = path.solve(np.array([[0.0], [1.0], [2.0]]), alpha=0.0)
+    >>> coef.round(12), intercept.round(12)
+    (array([[1.]]), array([0.]))
+    """
+
+    def __init__(self, A, weight: np.ndarray | None = None, scale: np.ndarray | None = None):
+        n, p = A.shape
+        scale = np.ones(p) if scale is None else scale
+        self.weight = np.ones(n) if weight is None else weight
+        self.total = float(self.weight.sum())
+        self.size = max(self.total, p)
+        self.mean = np.asarray(A.T @ self.weight).ravel() / self.total
+        if p > n:
+            self._decompose_rows(A, scale)
+        else:
+            self._decompose_columns(A, scale)
+
+    def _decompose_columns(self, A, scale):
+        gram = np.zeros((len(scale), len(scale)))
+        for start in range(0, A.shape[0], BLOCK):
+            part = A[start : start + BLOCK]
+            product = part.T @ _times(part, self.weight[start : start + BLOCK])
+            gram += product.toarray() if sparse.issparse(product) else product
+        gram = (gram - self.total * np.outer(self.mean, self.mean)) * scale * scale[:, None]
+        values, vectors = np.linalg.eigh((gram + gram.T) / 2)
+        kept = values > RANK_TOLERANCE * max(values[-1], TINY)
+        self.eigenvalues, self._basis = values[kept], scale[:, None] * vectors[:, kept]
+        self.rows = np.asarray(A @ self._basis)
+        self.rows -= self.mean @ self._basis
+
+    def _decompose_rows(self, A, scale):
+        scaled = A @ sparse.diags_array(np.square(scale)) if sparse.issparse(A) else A * np.square(scale)
+        products = scaled @ A.T
+        turn = self._decompose_products(products.toarray() if sparse.issparse(products) else products)
+        self._basis = np.square(scale)[:, None] * (np.asarray(A.T @ turn) - np.outer(self.mean, turn.sum(axis=0)))
+
+    def _decompose_products(self, products):
+        """Eigenbasis from the inner products of the rows; returns W^(1/2) U e^(-1/2): A' times it are basis vectors."""
+        shift = products @ self.weight / self.total
+        centred = products - shift - shift[:, None] + self.weight @ shift / self.total
+        root = np.sqrt(self.weight)
+        values, vectors = np.linalg.eigh(centred * root * root[:, None])
+        kept = values > RANK_TOLERANCE * max(values[-1], TINY)
+        self.eigenvalues = values[kept]
+        self.rows = vectors[:, kept] * np.sqrt(self.eigenvalues) / root[:, None]
+        return self.weight[:, None] * self.rows / self.eigenvalues
+
+    def alphas(self, grid: np.ndarray = GRID) -> np.ndarray:
+        """Penalties for this table: the grid times the number of rows, or of columns where they are more."""
+        return grid * self.size
+
+    def project(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means of the targets, and their coordinates in the eigenbasis."""
+        mean = self.weight @ targets / self.total
+        return mean, self.rows.T @ (self.weight[:, None] * (targets - mean))
+
+    def fitted(self, targets: np.ndarray, alpha: float, projected=None) -> np.ndarray:
+        """Values of the regressions on the rows, for targets of shape (n, k)."""
+        mean, projected = self.project(targets) if projected is None else projected
+        return mean + self.rows @ (projected / (self.eigenvalues + alpha)[:, None])
+
+    def solve(self, targets: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients of shape (p, k) and intercepts of shape (k,)."""
+        mean, projected = self.project(targets)
+        coef = self._basis @ (projected / (self.eigenvalues + alpha)[:, None])
+        return coef, mean - self.mean @ coef
+
+    def degrees_of_freedom(self, alpha: float) -> float:
+        """Trace of the hat matrix, without the intercept."""
+        return float(np.sum(self.eigenvalues / (self.eigenvalues + alpha)))
+
+    def leverage(self, alpha: float) -> np.ndarray:
+        """Diagonal of the unweighted hat matrix, without the intercept."""
+        inverse = 1.0 / (self.eigenvalues + alpha)
+        leverage = np.empty(len(self.rows))
+        for start in range(0, len(leverage), BLOCK):
+            leverage[start : start + BLOCK] = np.square(self.rows[start : start + BLOCK]) @ inverse
+        return leverage
+
+    def left_out(
+        self,
+        targets: np.ndarray,
+        alpha: float,
+        groups: np.ndarray | None = None,
+        refit_intercept: bool = True,
+        projected: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> np.ndarray:
+        r"""Prediction of each row by the regression without that row, or without the row's group.
+
+        A row of weight :math:`w > 1` stands for w rows, so one unit of its weight is left out:
+        :math:`t_i - f_i^- = (t_i - f_i) / (1 - d_i (q_i^\top (E + \alpha)^{-1} q_i + 1/W))` with
+        :math:`d_i = \min(w_i, 1)`. A group is left out with all its weight.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n, k)
+        alpha : float
+        groups : ndarray of int, shape (n,), optional
+            Rows with the same number are left out together.
+        refit_intercept : bool, default=True
+            Whether the means are those of the remaining rows. With the means of all rows (False) the left-out values of
+            a useless table do not follow the target backwards, which is what a correlation needs.
+        projected : tuple of ndarray, optional
+            What :meth:`project` made of the targets, if several penalties are tried on them.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+        """
+        residual = targets - self.fitted(targets, alpha, projected)
+        shared = 1.0 / self.total if refit_intercept else 0.0
+        if groups is None:
+            out = np.minimum(self.weight, 1.0)
+            keep = 1.0 - out * (self.leverage(alpha) + shared)
+            return targets - residual / np.maximum(keep, EPS)[:, None]
+        predictions = np.empty_like(residual)
+        for members in groups_of_equal_size(groups):
+            predictions[members] = targets[members] - self._group_residuals(members, targets, residual, alpha, shared)
+        return predictions
+
+    def _group_residuals(self, members, targets, residual, alpha, shared):
+        """Residuals of left-out groups; `members` of shape (n_groups, size)."""
+        rows, weight = self.rows[members], self.weight[members]
+        penalized = self.eigenvalues + alpha
+        if members.shape[1] <= len(penalized) + 1:
+            block = (rows / penalized) @ rows.transpose(0, 2, 1) + shared
+            system = np.eye(members.shape[1]) - block * weight[:, None, :]
+            return np.linalg.solve(system, residual[members])
+        # More rows in the group than columns: take the group out of the normal equations instead.
+        ones = np.full((*members.shape, 1), 1.0 if shared else 0.0)
+        rows = np.concatenate([rows, ones], axis=2)
+        weighted = rows * weight[:, :, None]
+        normal = np.diag(np.append(penalized, self.total)) - weighted.transpose(0, 2, 1) @ rows
+        change = np.linalg.solve(normal, weighted.transpose(0, 2, 1) @ residual[members])
+        return residual[members] + rows @ change
+
+    def errors_without(
+        self, targets: np.ndarray, alpha: float, columns: np.ndarray, groups: np.ndarray | None = None
+    ) -> np.ndarray:
+        r"""Left-out squared error of the regression without one column, for each of several columns, at one penalty.
+
+        With :math:`M = A^\top W A + \alpha I`, taking column j out changes the fitted values by
+        :math:`- A M^{-1} e_j \, \beta_j / (M^{-1})_{jj}` and the leverages by
+        :math:`- (a_i^\top M^{-1} e_j)^2 / (M^{-1})_{jj}`, so no regression is fitted again.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n, k)
+        alpha : float
+        columns : ndarray of int
+            Positions of the columns.
+        groups : ndarray of int, shape (n,), optional
+
+        Returns
+        -------
+        ndarray of shape (len(columns),)
+        """
+        inverse = 1.0 / (self.eigenvalues + alpha)
+        basis = self._basis[columns]
+        pivots = (1.0 - np.square(basis) @ (self.eigenvalues * inverse)) / alpha
+        directions = self.rows @ (basis * inverse).T
+        _, projected = self.project(targets)
+        coefs = (basis * inverse) @ projected
+        residual = targets - self.fitted(targets, alpha)
+        if groups is not None:
+            change = directions, pivots, coefs, inverse
+            return self._group_errors_without(residual, groups, *change)
+        leverage = self.leverage(alpha)[:, None] - np.square(directions) / pivots + 1.0 / self.total
+        keep = np.maximum(1.0 - np.minimum(self.weight, 1.0)[:, None] * leverage, EPS)
+        left_out = ((r[:, None] + directions * (c / pivots)) / keep for r, c in zip(residual.T, coefs.T))
+        return sum(self.weight @ np.square(part) for part in left_out) / self.total
+
+    def _group_errors_without(self, residual, groups, directions, pivots, coefs, inverse):
+        errors = np.zeros(len(pivots))
+        for members in groups_of_equal_size(groups):
+            rows, weight = self.rows[members], self.weight[members]
+            block = (rows * inverse) @ rows.transpose(0, 2, 1) + 1.0 / self.total
+            for j, (pivot, direction, coef) in enumerate(zip(pivots, directions.T, coefs)):
+                part = direction[members]
+                changed = block - part[:, :, None] * part[:, None, :] / pivot
+                system = np.eye(members.shape[1]) - changed * weight[:, None, :]
+                left_out = np.linalg.solve(system, residual[members] + part[:, :, None] * (coef / pivot))
+                errors[j] += (weight * np.square(left_out).sum(axis=2)).sum()
+        return errors / self.total
+
+
+def _times(A, weight):
+    return sparse.diags_array(weight) @ A if sparse.issparse(A) else A * weight[:, None]
+
+
+class KernelPath(RidgePath):
+    """The same for a kernel matrix: coefficients belong to the rows, and predict with their kernel values.
+
+    Parameters
+    ----------
+    products : ndarray of shape (n, n)
+        Kernel matrix.
+    weight : ndarray of shape (n,), optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A, t = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [1.0], [4.0]])
+    >>> dual, intercept = KernelPath(A @ A.T).solve(t, alpha=1.0)
+    >>> coef, same = RidgePath(A).solve(t, alpha=1.0)
+    >>> np.allclose(A.T @ dual, coef), np.allclose(intercept, same)
+    (True, True)
+    """
+
+    def __init__(self, products: np.ndarray, weight: np.ndarray | None = None):
+        self.weight = np.ones(len(products)) if weight is None else weight
+        self.total = self.size = float(self.weight.sum())
+        self.mean = products @ self.weight / self.total
+        scaled = self._decompose_products(products)
+        self._basis = scaled - np.outer(self.weight / self.total, scaled.sum(axis=0))
+
+
+def groups_of_equal_size(groups: np.ndarray) -> list[np.ndarray]:
+    """Rows of each group, groups of one size stacked: arrays of shape (number of groups, size).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [members.tolist() for members in groups_of_equal_size(np.array([0, 1, 0, 2]))]
+    [[[1], [3]], [[0, 2]]]
+    """
+    order = np.argsort(groups, kind="stable")
+    _, start, size = np.unique(groups[order], return_index=True, return_counts=True)
+    return [order[start[size == s][:, None] + np.arange(s)] for s in np.unique(size)]
+
+
+@dataclass(frozen=True)
+class RidgeFit:
+    """A ridge regression whose penalty was chosen by its left-out predictions.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (p, k)
+    intercept : ndarray of shape (k,)
+    alpha : float
+        The penalty.
+    left_out : ndarray of shape (n, k)
+        Leave-one-out (leave-group-out) predictions; with the intercept of all rows, if chosen by correlation: after much
+        shrinkage the jitter of the mean, which goes against the target, would outweigh the rest.
+    spread : float
+        Standard deviation of the fitted values, over all targets.
+    degrees_of_freedom : float
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    alpha: float
+    left_out: np.ndarray
+    spread: float
+    degrees_of_freedom: float
+
+    def predict(self, A) -> np.ndarray:
+        """Values for new rows, of shape (n, k)."""
+        return np.asarray(A @ self.coef) + self.intercept
+
+
+def squared_error(predictions: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> float:
+    """Weighted mean of the squared errors, summed over the targets."""
+    return float(weight @ np.square(predictions - targets).sum(axis=1) / weight.sum())
+
+
+def correlation(predictions: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> float:
+    """Weighted correlation, pooled over the targets (columns), each centred by itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> t = np.array([[0.0], [1.0], [5.0]])
+    >>> round(correlation(3 * t + 1, t, np.ones(3)), 12)
+    1.0
+    """
+    p, t = (a - weight @ a / weight.sum() for a in (predictions, targets))
+    scale = np.sqrt((weight @ np.square(p)).sum() * (weight @ np.square(t)).sum())
+    return float((weight @ (p * t)).sum() / max(scale, TINY))
+
+
+def fit_ridge(
+    A, targets: np.ndarray, weight: np.ndarray, groups: np.ndarray | None = None, by: str = "error"
+) -> RidgeFit:
+    """Ridge regression with the penalty that predicts left-out rows best.
+
+    Parameters
+    ----------
+    A : ndarray or sparse matrix of shape (n, p)
+    targets : ndarray of shape (n, k)
+    weight : ndarray of shape (n,)
+    groups : ndarray of int, shape (n,), optional
+        Rows that are left out together.
+    by : {"error", "correlation"}
+        Least squared error, or largest correlation with the target (where only the direction matters: a score is
+        scaled and calibrated afterwards).
+
+    Returns
+    -------
+    RidgeFit
+    """
+    path = RidgePath(A, weight)
+    return choose_penalty(path, targets, groups, by)
+
+
+def choose_penalty(
+    path: RidgePath, targets: np.ndarray, groups: np.ndarray | None, by: str, grid: np.ndarray = GRID
+) -> RidgeFit:
+    """The second half of :func:`fit_ridge`, for a table that is decomposed already."""
+    weight = path.weight
+    projected = path.project(targets)
+    best: tuple[float, float, np.ndarray] | None = None
+    for alpha in path.alphas(grid):
+        left_out = path.left_out(targets, alpha, groups, by == "error", projected)
+        value = squared_error(left_out, targets, weight) if by == "error" else -correlation(left_out, targets, weight)
+        if best is None or value < best[0]:
+            best = (value, float(alpha), left_out)
+    assert best is not None
+    _, alpha, left_out = best
+    coef, intercept = path.solve(targets, alpha)
+    return RidgeFit(
+        coef=coef,
+        intercept=intercept,
+        alpha=alpha,
+        left_out=left_out,
+        spread=spread(path.fitted(targets, alpha), weight),
+        degrees_of_freedom=path.degrees_of_freedom(alpha),
+    )
+
+
+def spread(values: np.ndarray, weight: np.ndarray) -> float:
+    """Weighted standard deviation, root of the mean variance over the columns."""
+    centred = values - weight @ values / weight.sum()
+    return float(np.sqrt((weight @ np.square(centred)).mean() / weight.sum()))
