@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +35,7 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, x0: n
     return Solution.certify(problem, state.variables(problem), n_iter, violation < tol, "smo")
 
 
-def state_of(
-    problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None, *, solver: str
-) -> OneSpaceState | TwoSpaceState:
+def state_of(problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None, *, solver: str) -> Any:
     """The arrays that the problem's SMO works on, at the point x, whose fields may be known."""
     if problem.layout is None:
         raise ValueError(f"solver={solver!r} needs a one-space or two-space dual; got {type(problem).__name__}")
@@ -168,4 +167,4 @@ class TwoSpaceState:
 
 
 # By the layout of the problems that they solve.
-STATES: dict[str, type[OneSpaceState] | type[TwoSpaceState]] = {"one_space": OneSpaceState, "two_space": TwoSpaceState}
+STATES: dict[str, Any] = {"one_space": OneSpaceState, "two_space": TwoSpaceState}
