@@ -180,7 +180,7 @@ class ForestMember(BaseEstimator):
         n_units = unit.max() + 1
         share = min(self.share, self.max_rows / len(A))
         totals, counts = np.zeros(targets.shape), np.zeros(len(A))
-        self.trees_ = []
+        trees = []
         for seed in check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.n_trees):
             inside = _drawn(n_units, share, seed)[unit]
             tree = DecisionTreeRegressor(
@@ -189,27 +189,49 @@ class ForestMember(BaseEstimator):
                 random_state=int(seed),
             )
             tree.fit(A[inside], targets[inside], sample_weight=weight[inside], check_input=False)
-            totals[~inside] += _tree_values(tree, A[~inside], targets.shape[1])
+            totals[~inside] += tree.tree_.predict(A[~inside]).reshape(-1, targets.shape[1])
             counts[~inside] += 1
-            self.trees_.append(tree)
+            trees.append(tree.tree_)
+        self._store(trees)
         mean = weight @ targets / weight.sum()
         self.left_out_ = np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], mean)
         self.spread_ = spread(self.left_out_, weight)
         return self
 
+    def _store(self, trees):
+        """The trees as arrays, one behind the other: a file with them runs nobody's code."""
+        self.roots_ = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
+        self.depth_ = max(tree.max_depth for tree in trees)
+        self.feature_ = np.concatenate([tree.feature for tree in trees])
+        self.threshold_ = np.concatenate([tree.threshold for tree in trees])
+        leaf = self.feature_ < 0
+        self.feature_[leaf] = 0
+        here = np.arange(len(leaf))
+        start = np.repeat(self.roots_, [tree.node_count for tree in trees])
+        children = (
+            np.concatenate([getattr(tree, side) for tree in trees]) for side in ("children_left", "children_right")
+        )
+        # A leaf leads to itself, so that all rows can go down equally far.
+        self.left_, self.right_ = (np.where(leaf, here, start + child) for child in children)
+        self.value_ = np.concatenate([tree.value[:, :, 0] for tree in trees])
+
     def predict(self, A):
         """Values of shape (n, k)."""
         A = _tree_table(A)
-        k = self.trees_[0].n_outputs_
-        return np.mean([_tree_values(tree, A, k) for tree in self.trees_], axis=0)
+        values = np.empty((len(A), self.value_.shape[1]))
+        for start in range(0, len(A), BLOCK):
+            part = A[start : start + BLOCK]
+            node = np.tile(self.roots_, (len(part), 1))
+            row = np.arange(len(part))[:, None]
+            for _ in range(self.depth_):
+                low = part[row, self.feature_[node]] <= self.threshold_[node]
+                node = np.where(low, self.left_[node], self.right_[node])
+            values[start : start + BLOCK] = self.value_[node].mean(axis=1)
+        return values
 
 
 def _tree_table(A):
     return np.ascontiguousarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float32)
-
-
-def _tree_values(tree, A, k):
-    return tree.tree_.predict(A).reshape(-1, k)
 
 
 def _drawn(n_units, share, seed):
