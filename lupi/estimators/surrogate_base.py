@@ -142,7 +142,8 @@ class SurrogateBase(MetaEstimatorMixin, BaseEstimator):
         if calibration.slope > 0.0:
             scores = np.empty((len(data.y), targets.shape[1]))
             scores[data.taught], scores[data.unlabelled] = lesson.known, lesson.unknown
-            lesson.surrogate = self._surrogate(calibration, scores[data.with_surrogate])
+            rows = data.with_surrogate
+            lesson.surrogate = self._surrogate(calibration, scores[rows], data.y[rows])
         return lesson
 
     def _plain_outputs(self, data, A):
