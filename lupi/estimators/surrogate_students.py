@@ -19,7 +19,7 @@ CLIP = 5.0
 # Rows up to which the RBF ridge is exact; above, it uses this many landmarks.
 EXACT_ROWS, LANDMARKS = 1500, 500
 # Penalties of a kernel whose diagonal is 1, relative to the number of rows.
-KERNEL_GRID = GRID / 100
+KERNEL_GRID = GRID / 30
 
 
 class Standardizer(BaseEstimator):
@@ -139,14 +139,14 @@ class RbfRidge(BaseEstimator):
 
 
 class RbfMember(BaseEstimator):
-    """RBF ridge with gamma = 1 / p."""
+    """RBF ridge with gamma = 1 / (2 p)."""
 
     def __init__(self, random_state=None):
         self.random_state = random_state
 
     def fit(self, A, targets, weight, groups):
         """Penalty by the largest leave-one-out correlation."""
-        self.machine_ = RbfRidge(1.0 / A.shape[1], self.random_state)
+        self.machine_ = RbfRidge(0.5 / A.shape[1], self.random_state)
         fit = choose_penalty(self.machine_.path(A, weight), targets, groups, "correlation", grid=KERNEL_GRID)
         self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
         self.left_out_, self.spread_ = fit.left_out, fit.spread
@@ -158,17 +158,17 @@ class RbfMember(BaseEstimator):
 
 
 class ForestMember(BaseEstimator):
-    """Trees with the best split of a third of the columns, each on a random part of the distinct rows.
+    """Trees with the best split of a third of the columns (at most 100), each on a random part of the distinct rows.
 
     Copies of a row (or rows of one group) are in a tree together or not at all, so that weight 2 is the row twice, and the
     trees without a row speak for it in ``left_out_``.
     """
 
-    def __init__(self, n_trees=100, share=0.632, leaf=5.0, max_features=1 / 3, max_rows=10_000, random_state=None):
+    def __init__(self, n_trees=60, share=0.632, leaf=5.0, max_columns=100, max_rows=10_000, random_state=None):
         self.n_trees = n_trees
         self.share = share
         self.leaf = leaf
-        self.max_features = max_features
+        self.max_columns = max_columns
         self.max_rows = max_rows
         self.random_state = random_state
 
@@ -184,7 +184,7 @@ class ForestMember(BaseEstimator):
         for seed in check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.n_trees):
             inside = _drawn(n_units, share, seed)[unit]
             tree = DecisionTreeRegressor(
-                max_features=self.max_features,
+                max_features=min(-(-A.shape[1] // 3), self.max_columns),
                 min_weight_fraction_leaf=min(0.5, self.leaf / weight[inside].sum()),
                 random_state=int(seed),
             )
