@@ -1,6 +1,7 @@
 """What the surrogate classifier and regressor share: teachers, students, their average and its calibration."""
 
 from dataclasses import replace
+from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context
@@ -40,7 +41,7 @@ class SurrogateBase(MetaEstimatorMixin, BaseEstimator):
         "scales": ["array-like"],
         "average_plain": ["boolean"],
         "unlabelled": "no_validation",
-        "n_jobs": [None, int],
+        "n_jobs": [None, Integral],
         "random_state": ["random_state"],
     }
 
