@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lupi.estimators.surrogate_explanation import Explanation, student_facts, teacher_facts
 from lupi.estimators.surrogate_input import check_surrogate_input, missingness_warning, take
 from lupi.estimators.surrogate_students import AveragedStudent, Standardizer, standardized_space
-from lupi.estimators.surrogate_teachers import fitted_lesson, make_candidates, ridge_lesson
+from lupi.estimators.surrogate_teachers import Classroom, fitted_lesson, make_candidates, ridge_lesson
 from lupi.estimators.surrogate_wrapped import WrappedStudent
 from lupi.problems.surrogate import mean_calibration
 
@@ -111,26 +111,30 @@ class SurrogateBase(MetaEstimatorMixin, BaseEstimator):
 
     def _teach(self, data, A):
         """Scores of the teachers, calibrated to a surrogate unless they say nothing."""
-        spaces = [standardized_space(z, there, data.weight) for z, there in data.spaces]
-        if len(data.unlabelled):
-            missingness_warning(type(self).__name__, data, spaces, A)
         y, weight = data.y[data.taught], data.weight[data.taught]
-        groups = None if data.groups is None else data.groups[data.taught]
         targets = self._targets(y)
-        several = y if targets.shape[1] > 1 else None
-        kernels = ("linear",) if several is None or self.teacher is not None else ("linear", "rbf")
+        room = Classroom(
+            [standardized_space(z, there, data.weight) for z, there in data.spaces],
+            A,
+            known=data.taught,
+            unknown=data.unlabelled,
+            targets=targets,
+            weight=weight,
+            groups=None if data.groups is None else data.groups[data.taught],
+            labels=y if self._is_classification else None,
+            plain=None if self.estimator == "ridge" else self._plain_outputs(data, A),
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+        )
+        if len(data.unlabelled):
+            missingness_warning(type(self).__name__, data, room.spaces, A)
+        kernels = ("linear", "rbf") if targets.shape[1] > 1 and self.teacher is None else ("linear",)
         candidates = make_candidates(self.scales, data.space_names, kernels)
-        if self.teacher is None:
-            lesson = ridge_lesson(
-                candidates, spaces, A, data.taught, data.unlabelled, targets, weight, groups, several, self.random_state
-            )
-        else:
-            labels = y if self._is_classification else None
-            lesson = fitted_lesson(
-                self.teacher, candidates, spaces, A, data.taught, data.unlabelled, targets, weight, groups, labels,
-                self.n_jobs, self.random_state,
-            )  # fmt: skip
-        self.teacher_weights_ = lesson.weights.reshape(len(kernels), -1).sum(axis=0)
+        lesson = (
+            ridge_lesson(room, candidates) if self.teacher is None else fitted_lesson(room, candidates, self.teacher)
+        )
+        per_kernel = lesson.weights[:-1].reshape(len(kernels), -1).sum(axis=0)
+        self.teacher_weights_ = np.append(per_kernel, lesson.weights[-1])
         calibration = self._calibrate(lesson.known, y, weight)
         self.teacher_slope_ = calibration.slope
         n_classes = len(self.classes_) if self._is_classification else None
@@ -140,6 +144,13 @@ class SurrogateBase(MetaEstimatorMixin, BaseEstimator):
             scores[data.taught], scores[data.unlabelled] = lesson.known, lesson.unknown
             lesson.surrogate = self._surrogate(calibration, scores[data.with_surrogate])
         return lesson
+
+    def _plain_outputs(self, data, A):
+        """Outputs of the plain student: left-out ones of the taught rows, ordinary ones of the unlabelled."""
+        known = self._plain.left_out_[np.isin(data.labelled, data.taught)]
+        if not len(data.unlabelled):
+            return known, known[:0]
+        return known, self._student_output(self._plain, data, A, data.unlabelled)
 
     def _learn(self, data, A, scaler, lesson):
         """Fit the student of the surrogate; its share beside the plain one."""

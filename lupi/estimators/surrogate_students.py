@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.tree import ExtraTreeRegressor
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
 from lupi.problems.surrogate import KernelPath, RidgePath, choose_penalty, spread
@@ -158,42 +158,39 @@ class RbfMember(BaseEstimator):
 
 
 class ForestMember(BaseEstimator):
-    """Extremely randomized trees, each on a random part of the distinct rows; the trees without a row speak for it.
+    """Trees with the best split of a third of the columns, each on a random part of the distinct rows.
 
-    Copies of a row (or rows of one group) are in a tree together or not at all, so that weight 2 is the row twice and
-    ``left_out_`` is honest.
+    Copies of a row (or rows of one group) are in a tree together or not at all, so that weight 2 is the row twice, and the
+    trees without a row speak for it in ``left_out_``.
     """
 
-    def __init__(self, n_trees=60, share=0.632, leaf=3.0, max_features=0.5, random_state=None):
+    def __init__(self, n_trees=100, share=0.632, leaf=5.0, max_features=1 / 3, max_rows=10_000, random_state=None):
         self.n_trees = n_trees
         self.share = share
         self.leaf = leaf
         self.max_features = max_features
+        self.max_rows = max_rows
         self.random_state = random_state
 
     def fit(self, A, targets, weight, groups):
         """Grow the trees."""
-        rng = check_random_state(self.random_state)
-        A = np.asarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float32)
+        A = _tree_table(A)
+        targets = _on_a_grid(targets, weight)
         unit = distinct_rows(A) if groups is None else groups
         n_units = unit.max() + 1
+        share = min(self.share, self.max_rows / len(A))
         totals, counts = np.zeros(targets.shape), np.zeros(len(A))
         self.trees_ = []
-        for seed in rng.randint(np.iinfo(np.int32).max, size=self.n_trees):
-            drawn = np.random.default_rng(seed).random(n_units) < self.share
-            if drawn.all() or not drawn.any():
-                drawn[:] = np.arange(n_units) % 2 == len(self.trees_) % 2 if n_units > 1 else True
-            inside = drawn[unit]
-            tree = ExtraTreeRegressor(
+        for seed in check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.n_trees):
+            inside = _drawn(n_units, share, seed)[unit]
+            tree = DecisionTreeRegressor(
                 max_features=self.max_features,
                 min_weight_fraction_leaf=min(0.5, self.leaf / weight[inside].sum()),
                 random_state=int(seed),
             )
             tree.fit(A[inside], targets[inside], sample_weight=weight[inside], check_input=False)
-            outside = ~inside
-            if outside.any():
-                totals[outside] += tree.tree_.predict(A[outside]).reshape(-1, targets.shape[1])
-                counts[outside] += 1
+            totals[~inside] += _tree_values(tree, A[~inside], targets.shape[1])
+            counts[~inside] += 1
             self.trees_.append(tree)
         mean = weight @ targets / weight.sum()
         self.left_out_ = np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], mean)
@@ -202,8 +199,32 @@ class ForestMember(BaseEstimator):
 
     def predict(self, A):
         """Values of shape (n, k)."""
-        A = np.asarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float32, order="C")
-        return np.mean([tree.tree_.predict(A).reshape(len(A), -1) for tree in self.trees_], axis=0)
+        A = _tree_table(A)
+        k = self.trees_[0].n_outputs_
+        return np.mean([_tree_values(tree, A, k) for tree in self.trees_], axis=0)
+
+
+def _tree_table(A):
+    return np.ascontiguousarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float32)
+
+
+def _tree_values(tree, A, k):
+    return tree.tree_.predict(A).reshape(-1, k)
+
+
+def _drawn(n_units, share, seed):
+    """Which units a tree sees: never none, and never all if there are two."""
+    number = np.random.default_rng(seed).random(n_units)
+    drawn = number < share
+    if n_units > 1 and (drawn.all() or not drawn.any()):
+        drawn = number <= np.median(number)
+    return drawn if n_units > 1 else np.ones(1, dtype=bool)
+
+
+def _on_a_grid(targets, weight):
+    """Targets rounded to 2^-20 of their spread: sums are then exact, so splits that tie do so in any order of the rows."""
+    step = 2.0 ** (np.ceil(np.log2(max(spread(targets, weight), 1e-300))) - 20)
+    return np.round(targets / step) * step
 
 
 def distinct_rows(A):

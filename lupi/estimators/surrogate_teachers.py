@@ -22,12 +22,56 @@ from lupi.problems.surrogate import (
 from lupi.problems.surrogate.ridge import BLOCK, squared_error
 
 X_ALONE = "X alone"
+# With several privileged spaces, each of them in turn leads and the others count this much.
+OTHER_SPACES = (0.0, 0.3)
 # Teachers with less weight than this are left out of the search for the columns that carry the evidence.
 SMALL_WEIGHT = 0.01
 # Unlabelled rows by which the gain is estimated, at most.
 PROBED_ROWS = 2000
-# With several privileged spaces, each of them in turn leads and the others count this much.
-OTHER_SPACES = (0.0, 0.3)
+
+
+@dataclass
+class Classroom:
+    """What the teachers are given.
+
+    Attributes
+    ----------
+    spaces : list of ndarray of shape (n, q)
+        Standardized privileged features.
+    A : ndarray or sparse matrix of shape (n, p)
+        Standardized decision features.
+    known, unknown : ndarray of int
+        Rows with and without a label.
+    targets : ndarray of shape (n_known, k)
+        Signs, or numbers.
+    weight : ndarray of shape (n_known,)
+    groups : ndarray of int of shape (n_known,) or None
+    labels : ndarray of int of shape (n_known,) or None
+        Class numbers; None in regression.
+    plain : tuple of two ndarrays, or None
+        Outputs of the plain student for known rows (left out) and unknown ones: the teacher on X alone. None: a ridge.
+    random_state, n_jobs : as in scikit-learn
+    """
+
+    spaces: list
+    A: object
+    known: np.ndarray
+    unknown: np.ndarray
+    targets: np.ndarray
+    weight: np.ndarray
+    groups: np.ndarray | None
+    labels: np.ndarray | None
+    plain: tuple | None = None
+    random_state: object = None
+    n_jobs: int | None = None
+
+    def table(self, candidate, rows):
+        """The columns that a candidate sees, dense."""
+        parts = [s * space[rows] for s, space in zip(candidate.space_scales, self.spaces) if s]
+        if candidate.x_scale:
+            part = self.A[rows]
+            parts.append(candidate.x_scale * (part.toarray() if sparse.issparse(part) else part))
+        return np.hstack(parts)
 
 
 @dataclass(frozen=True)
@@ -48,14 +92,12 @@ class Lesson:
     ----------
     candidates : list of Candidate
     weights : ndarray of shape (n_candidates,)
-    errors : ndarray of shape (n_candidates,)
-        Left-out loss of each: mean squared error, or log-loss with several classes.
     known, unknown : ndarray of shape (n, k)
         Averaged scores: left-out ones of the labelled rows, ordinary ones of the unlabelled rows.
     noise : tuple of two ndarrays or None
         What the teachers make of noise in place of the labels, for labelled and probed unlabelled rows.
     x_alpha : float or None
-        Penalty of the teacher on X alone.
+        Penalty of a ridge on X alone.
     column_evidence : ndarray or None
         Log-evidence lost without each privileged column.
     surrogate : ndarray or None
@@ -64,7 +106,6 @@ class Lesson:
 
     candidates: list
     weights: np.ndarray
-    errors: np.ndarray
     known: np.ndarray
     unknown: np.ndarray
     noise: tuple | None = None
@@ -74,7 +115,7 @@ class Lesson:
 
 
 def make_candidates(scales, names, kernels=("linear",)):
-    """The teachers to be averaged: [Z, cX] for every scale c, and X alone, in every kernel.
+    """The teachers to be averaged: [Z, cX] for every scale c, in every kernel, and last X alone.
 
     With several spaces: all of them together, and each with the others at a smaller scale.
 
@@ -90,59 +131,110 @@ def make_candidates(scales, names, kernels=("linear",)):
             label = str(names[j]) if other == 0 else f"{names[j]} + {other:g} others"
             mixes.append((label, tuple(1.0 if i == j else other for i in range(m))))
     found = [(label if c == 0 else f"{label} + {c:g} X", mix, float(c)) for label, mix in mixes for c in scales]
-    found.append((X_ALONE, (0.0,) * m, 1.0))
-    return [Candidate(*what, kernel) for kernel in kernels for what in found]
+    return [*(Candidate(*what, kernel) for kernel in kernels for what in found), Candidate(X_ALONE, (0.0,) * m, 1.0)]
 
 
-def _table(candidate, spaces, A):
-    """The columns that a candidate sees, dense."""
-    parts = [scale * space for scale, space in zip(candidate.space_scales, spaces) if scale]
-    if candidate.x_scale:
-        parts.append(candidate.x_scale * (A.toarray() if sparse.issparse(A) else A))
-    return np.hstack(parts)
-
-
-def ridge_lesson(candidates, spaces, A, known, unknown, targets, weight, groups, labels=None, random_state=None):
+def ridge_lesson(room, candidates):
     """Averaged ridge teachers, in closed form.
+
+    With several classes the evidence is the log-loss of the calibrated left-out scores, otherwise the squared error.
 
     Parameters
     ----------
+    room : Classroom
     candidates : list of Candidate
-    spaces : list of ndarray of shape (n, q)
-        Standardized privileged features.
-    A : ndarray or sparse matrix of shape (n, p)
-        Standardized decision features.
-    known, unknown : ndarray of int
-        Rows with and without a label.
-    targets : ndarray of shape (len(known), k)
-        Signs, or numbers.
-    weight : ndarray of shape (len(known),)
-    groups : ndarray of int of shape (len(known),) or None
-    labels : ndarray of int, optional
-        Class numbers, with several classes: the evidence is then the log-loss of the calibrated left-out scores.
 
     Returns
     -------
     Lesson
     """
-    noise = label_noise(weight)
-    probed = probed_rows(len(unknown))
-    fits = []
-    for candidate in candidates:
-        table = _table(candidate, [z[known] for z in spaces], A[known])
-        fit = _fit_candidate(candidate, table, spaces, A, unknown, probed, targets, noise, weight, groups, random_state)
-        fits.append(fit)
-    losses = np.array([_loss(fit.ridge.left_out, targets, weight, labels) for fit in fits])
-    weights = _weights(losses, weight.sum(), labels)
+    noise, probed = label_noise(room.weight), probed_rows(len(room.unknown))
+    fits = [_fit_candidate(room, candidate, noise, room.unknown[probed]) for candidate in candidates]
+    by_likelihood = room.targets.shape[1] > 1
+    weights = _weights([_loss(fit.known, room, by_likelihood) for fit in fits], room, by_likelihood)
 
     def averaged(name):
         return np.tensordot(weights, [getattr(fit, name) for fit in fits], axes=1)
 
-    lesson = Lesson(candidates, weights, losses, known=averaged("known"), unknown=averaged("unknown"))
-    lesson.noise = averaged("noise_known"), averaged("noise_unknown")
-    lesson.x_alpha = next(f.ridge.alpha for f, c in zip(fits, candidates) if (c.name, c.kernel) == (X_ALONE, "linear"))
-    lesson.column_evidence = _column_evidence(fits, weights, spaces, targets, groups)
-    return lesson
+    return Lesson(
+        candidates,
+        weights,
+        known=averaged("known"),
+        unknown=averaged("unknown"),
+        noise=(averaged("noise_known"), averaged("noise_unknown")),
+        x_alpha=fits[-1].ridge.alpha,
+        column_evidence=_column_evidence(fits, weights, room),
+    )
+
+
+def fitted_lesson(room, candidates, teacher):
+    """Averaged teachers of the user's kind, cross-fitted.
+
+    Parameters
+    ----------
+    room : Classroom
+    candidates : list of Candidate
+    teacher : estimator
+
+    Returns
+    -------
+    Lesson
+    """
+    by_likelihood = room.targets.shape[1] > 1 or is_classifier(teacher)
+    known, unknown = [], []
+    for candidate in candidates:
+        if candidate.name == X_ALONE and room.plain is not None:
+            scores = line_scores(*room.plain, room.targets, room.weight)
+        else:
+            fit = WrappedStudent(teacher, n_jobs=room.n_jobs, random_state=room.random_state)
+            fit.fit(room.table(candidate, room.known), room.targets, room.weight, room.groups, labels=room.labels)
+            others = room.table(candidate, room.unknown)
+            scores = fit.left_out_, fit.predict(others) if len(others) else room.targets[:0]
+        known.append(scores[0])
+        unknown.append(scores[1])
+    weights = _weights([_loss(scores, room, by_likelihood) for scores in known], room, by_likelihood)
+    return Lesson(
+        candidates, weights, known=np.tensordot(weights, known, axes=1), unknown=np.tensordot(weights, unknown, axes=1)
+    )
+
+
+def _loss(scores, room, by_likelihood):
+    if not by_likelihood:
+        return squared_error(scores, room.targets, room.weight)
+    calibration = calibrate(scores, one_hot(room.labels, max(2, scores.shape[1])), room.weight)
+    return log_loss(calibration.logits(scores), room.labels, room.weight)
+
+
+def _weights(losses, room, by_likelihood):
+    return (likelihood_weights if by_likelihood else gaussian_weights)(np.array(losses), room.weight.sum())
+
+
+def line_scores(left_out, others, targets, weight):
+    """Outputs of the plain student on the scale of the targets: least squares with one slope, never negative.
+
+    Parameters
+    ----------
+    left_out : ndarray of shape (n, k)
+        Outputs for the labelled rows.
+    others : ndarray of shape (m, k)
+        Outputs for other rows.
+    targets : ndarray of shape (n, k)
+    weight : ndarray of shape (n,)
+
+    Returns
+    -------
+    scores : ndarray of shape (n, k)
+        Each by the line without that row.
+    others : ndarray of shape (m, k)
+    """
+    total = weight.sum()
+    centre, mean = weight @ left_out / total, weight @ targets / total
+    unit, residual = left_out - centre, targets - mean
+    square = max((weight @ np.square(unit)).sum(), np.finfo(float).tiny)
+    slope = max((weight @ (unit * residual)).sum() / square, 0.0)
+    leverage = 1.0 / total + (np.square(unit) / square if slope else 0.0)
+    keep = np.maximum(1.0 - np.minimum(weight, 1.0)[:, None] * leverage, np.finfo(float).eps)
+    return targets - (residual - slope * unit) / keep, mean + slope * (others - centre)
 
 
 @dataclass
@@ -161,72 +253,44 @@ def probed_rows(n):
     return np.arange(0, n, 1 + n // PROBED_ROWS)
 
 
-def _fit_candidate(candidate, table, spaces, A, unknown, probed, targets, noise, weight, groups, random_state):
+def _fit_candidate(room, candidate, noise, probed):
     """One teacher: scores of all rows, and what it makes of noise in place of the targets."""
-    if candidate.kernel == "linear":
-        path, machine = RidgePath(table, weight), None
-        ridge = choose_penalty(path, targets, groups, "error")
+    table = room.table(candidate, room.known)
+    machine = None if candidate.kernel == "linear" else RbfRidge(_gamma(room, candidate), room.random_state)
+    if machine is None:
+        path = RidgePath(table, room.weight)
+        ridge = choose_penalty(path, room.targets, room.groups, "error")
     else:
-        machine = RbfRidge(_gamma(candidate, spaces, A), random_state)
-        path = machine.path(table, weight)
-        ridge = choose_penalty(path, targets, groups, "error", grid=KERNEL_GRID)
+        path = machine.path(table, room.weight)
+        ridge = choose_penalty(path, room.targets, room.groups, "error", grid=KERNEL_GRID)
 
     def predict(rows, coef, intercept):
         if machine is None:
-            return _predict_blocks(coef, intercept, candidate, spaces, A, rows)
+            return _predict_blocks(room, candidate, rows, coef, intercept)
         blocks = (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
-        tables = (_table(candidate, [z[block] for z in spaces], A[block]) for block in blocks)
-        parts = [machine.features(part) @ coef + intercept for part in tables]
+        parts = [machine.features(room.table(candidate, block)) @ coef + intercept for block in blocks]
         return np.vstack([np.empty((0, len(intercept))), *parts])
 
-    return _CandidateFit(
-        candidate,
-        path,
-        ridge,
-        known=ridge.left_out,
-        unknown=predict(unknown, ridge.coef, ridge.intercept),
-        noise_known=path.left_out(noise, ridge.alpha, groups),
-        noise_unknown=predict(unknown[probed], *path.solve(noise, ridge.alpha)),
-    )
+    if candidate.name == X_ALONE and room.plain is not None:
+        known, unknown = line_scores(*room.plain, room.targets, room.weight)
+    else:
+        known, unknown = ridge.left_out, predict(room.unknown, ridge.coef, ridge.intercept)
+    noise_known = path.left_out(noise, ridge.alpha, room.groups)
+    noise_unknown = predict(probed, *path.solve(noise, ridge.alpha))
+    return _CandidateFit(candidate, path, ridge, known, unknown, noise_known, noise_unknown)
 
 
-def _column_evidence(fits, weights, spaces, targets, groups):
-    """Log-evidence that the linear teachers lose, on average, without each privileged column."""
-    weights = weights * [fit.candidate.kernel == "linear" for fit in fits]
-    if weights.sum() < SMALL_WEIGHT:
-        return None
-    sizes = [space.shape[1] for space in spaces]
-    lost = np.zeros(sum(sizes))
-    for weight, fit in zip(weights / weights.sum(), fits):
-        seen = np.concatenate([np.full(size, scale > 0) for size, scale in zip(sizes, fit.candidate.space_scales)])
-        if weight >= SMALL_WEIGHT and seen.any():
-            base = squared_error(fit.known, targets, fit.path.weight)
-            without = fit.path.errors_without(targets, fit.ridge.alpha, np.arange(seen.sum()), groups)
-            lost[seen] += weight * fit.path.total / 2 * np.log(without / max(base, np.finfo(float).tiny))
-    return lost
-
-
-def _gamma(candidate, spaces, A):
+def _gamma(room, candidate):
     """One over the number of columns, each counted with its squared scale."""
-    columns = [space.shape[1] for space in spaces] + [A.shape[1]]
+    columns = [space.shape[1] for space in room.spaces] + [room.A.shape[1]]
     return 1.0 / np.dot(np.square([*candidate.space_scales, candidate.x_scale]), columns)
 
 
-def _loss(scores, targets, weight, labels):
-    if labels is None:
-        return squared_error(scores, targets, weight)
-    return log_loss(calibrate(scores, one_hot(labels, max(2, scores.shape[1])), weight).logits(scores), labels, weight)
-
-
-def _weights(losses, n, labels):
-    return gaussian_weights(losses, n) if labels is None else likelihood_weights(losses, n)
-
-
-def _predict_blocks(coef, intercept, candidate, spaces, A, rows):
+def _predict_blocks(room, candidate, rows, coef, intercept):
     """Predictions of rows without stacking their columns."""
     values = np.tile(intercept, (len(rows), 1))
     start = 0
-    for scale, block in [*zip(candidate.space_scales, spaces), (candidate.x_scale, A)]:
+    for scale, block in [*zip(candidate.space_scales, room.spaces), (candidate.x_scale, room.A)]:
         if scale:
             stop = start + block.shape[1]
             values += np.asarray(block[rows] @ (scale * coef[start:stop]))
@@ -234,29 +298,17 @@ def _predict_blocks(coef, intercept, candidate, spaces, A, rows):
     return values
 
 
-def fitted_lesson(
-    teacher, candidates, spaces, A, known, unknown, targets, weight, groups, labels, n_jobs, random_state
-):
-    """Averaged teachers of the user's kind, cross-fitted; parameters as in :func:`ridge_lesson`.
-
-    Returns
-    -------
-    Lesson
-    """
-    by_likelihood = labels if is_classifier(teacher) or targets.shape[1] > 1 else None
-    losses, known_scores, unknown_scores = [], [], []
-    for candidate in candidates:
-        table = _table(candidate, spaces, A)
-        fit = WrappedStudent(teacher, n_jobs=n_jobs, random_state=random_state)
-        fit.fit(table[known], targets, weight, groups, labels=labels)
-        losses.append(_loss(fit.left_out_, targets, weight, by_likelihood))
-        known_scores.append(fit.left_out_)
-        unknown_scores.append(fit.predict(table[unknown]) if len(unknown) else np.empty((0, targets.shape[1])))
-    weights = _weights(np.array(losses), weight.sum(), by_likelihood)
-    return Lesson(
-        candidates,
-        weights,
-        np.array(losses),
-        known=np.tensordot(weights, known_scores, axes=1),
-        unknown=np.tensordot(weights, unknown_scores, axes=1),
-    )
+def _column_evidence(fits, weights, room):
+    """Log-evidence that the linear teachers lose, on average, without each privileged column."""
+    weights = weights * [fit.candidate.kernel == "linear" for fit in fits]
+    if weights.sum() < SMALL_WEIGHT:
+        return None
+    sizes = [space.shape[1] for space in room.spaces]
+    lost = np.zeros(sum(sizes))
+    for weight, fit in zip(weights / weights.sum(), fits):
+        seen = np.concatenate([np.full(size, scale > 0) for size, scale in zip(sizes, fit.candidate.space_scales)])
+        if weight >= SMALL_WEIGHT and seen.any():
+            base = squared_error(fit.known, room.targets, room.weight)
+            without = fit.path.errors_without(room.targets, fit.ridge.alpha, np.arange(seen.sum()), room.groups)
+            lost[seen] += weight * fit.path.total / 2 * np.log(without / max(base, np.finfo(float).tiny))
+    return lost
