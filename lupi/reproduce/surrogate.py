@@ -91,7 +91,7 @@ def _tables(data, out, *, n_splits=30, tasks=None, n_jobs=1, on_progress=None):
 def tables_lines(scores):
     """Tables of gains with labelled rows only, for each training size and both students."""
     lines = []
-    for setting in LABELLED:
+    for setting in next(iter(scores.values())):
         for title, student in (("averaged default", ""), ("ridge student", "ridge-")):
             table = gains_table(scores, setting, student=student)
             lines += ["", f"{title}, {tally_line(scores, setting, student=student)}", "", *table]
