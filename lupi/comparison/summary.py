@@ -137,7 +137,7 @@ def judge(tested, rows, plains, best_plain):
             row["outcome"], row["p"] = "helps", all_
         elif both < LEVEL:
             row["outcome"], row["p"] = "helps, but a plain method is as good", both
-        elif gain > 0 and plain < LEVEL:
+        elif gain > 0 and plain < LEVEL and _p_of_gain(row["over_shuffled"]) >= LEVEL:
             row["outcome"], row["p"] = "gains, but not clearly more than with shuffled rows", plain
         elif gain < 0 and plain < LEVEL:
             row["outcome"], row["p"] = "hurts", plain
