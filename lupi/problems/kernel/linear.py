@@ -27,7 +27,7 @@ from scipy.linalg import cho_factor, cho_solve
 # A constraint without slack is met with this much to spare: missing it by a rounding error would cost infinitely much.
 MARGIN = 1e-13
 # Rows of a block: large enough for BLAS, small enough for the cache.
-BLOCK = 4096
+BLOCK = 1024
 # Sums over the examples that are 0 at a feasible point carry rounding errors of this size, relative to their terms.
 ROUNDING = 1e-9
 
@@ -47,6 +47,16 @@ def transposed_times(data: Any, vector: np.ndarray) -> np.ndarray:
     out = np.zeros(data.shape[1])
     for i in range(0, len(data), BLOCK):
         out += vector[i : i + BLOCK] @ data[i : i + BLOCK].astype(np.float64)
+    return out
+
+
+def squares_times(data: Any, weight: np.ndarray) -> np.ndarray:
+    """Sum of the squares of every column, each row counted with its weight."""
+    if sparse.issparse(data):
+        return np.asarray(data.power(2).T @ weight)
+    out = np.zeros(data.shape[1])
+    for i in range(0, len(data), BLOCK):
+        out += weight[i : i + BLOCK] @ np.square(data[i : i + BLOCK], dtype=np.float64)
     return out
 
 

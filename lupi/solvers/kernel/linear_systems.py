@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from lupi.problems.kernel.linear import BLOCK, LinearPrimal
+from lupi.problems.kernel.linear import BLOCK, LinearPrimal, second_moment, squares_times
 
-# More weights than this are never put into a matrix.
-MOST_WEIGHTS = 1500
+# Conjugate gradients where forming the Hessian costs more than this many products with the stored entries of the rows.
+PRODUCTS = 2000
+MOST_ITERATIONS = 500
+# The direction is as exact as the gradient has fallen: early steps need not be.
+FIRST_ACCURACY = 0.1
 
 
-def linear_system(problem: LinearPrimal) -> FactorizedSystem:
+def stored_entries(data) -> int:
+    """Entries that a product with the data visits."""
+    return 0 if data is None else int(data.nnz) if sparse.issparse(data) else int(data.size)
+
+
+def wide(problem: LinearPrimal) -> bool:
+    """Whether the weights are too many for a matrix over them to pay."""
+    entries = (stored_entries(problem.X) + stored_entries(problem.Z)) / problem.n_examples
+    return problem.n_weights**2 > PRODUCTS * entries
+
+
+def linear_system(problem: LinearPrimal) -> FactorizedSystem | IterativeSystem:
     """The system for a problem's number of weights."""
-    return FactorizedSystem(problem)
+    return IterativeSystem(problem) if wide(problem) else FactorizedSystem(problem)
 
 
 class FactorizedSystem:
@@ -91,3 +107,60 @@ def _cholesky(H: np.ndarray) -> tuple:
         except LinAlgError:
             ridge *= 100.0
     raise LinAlgError("the Hessian over the weights is not positive definite")
+
+
+class IterativeSystem:
+    """Preconditioned conjugate gradients: the Hessian is known by its products only."""
+
+    def __init__(self, problem: LinearPrimal):
+        self.problem = problem
+        self.first_size: float | None = None
+
+    def factorize(self, slopes: np.ndarray) -> None:
+        """Prepare for the variables' derivatives, of shape (1, n)."""
+        p = self.problem
+        index = np.flatnonzero(slopes[0] > 0)
+        # Leaving rows out takes a copy, which pays unless it would hold most of them.
+        fewer = len(index) < 0.7 * p.n_examples
+        self.part = p.rows(index) if fewer else replace(p, outside=None, gained=0.0)
+        self.weights = slopes[0][index] if fewer else slopes[0]
+        columns = 1.0 + squares_times(self.part.X, self.weights)
+        self.diagonal = np.append(columns, max(float(self.weights.sum()), 1e-300))
+        if p.Z is not None:
+            # The privileged features are few: their block of the Hessian is taken whole.
+            self.block = _cholesky(p.privileged_metric + second_moment(self.part.Z, self.weights * self.part.s**2))
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """Solve to an accuracy that follows the size of the right-hand side."""
+        size = np.sqrt(float(rhs @ self._precondition(rhs)))
+        self.first_size = self.first_size or size
+        accuracy = min(FIRST_ACCURACY, size / self.first_size)
+        u = np.zeros_like(rhs)
+        r = rhs.copy()
+        z = self._precondition(r)
+        direction = z.copy()
+        rz = float(r @ z)
+        for _ in range(MOST_ITERATIONS):
+            if np.sqrt(rz) <= accuracy * size:
+                break
+            image = self._product(direction)
+            t = rz / float(direction @ image)
+            u += t * direction
+            r -= t * image
+            z = self._precondition(r)
+            rz, last = float(r @ z), rz
+            direction = z + (rz / last) * direction
+        return u
+
+    def _product(self, u: np.ndarray) -> np.ndarray:
+        p = self.part
+        f, g = p.fields(u)
+        t = (p.y * f + p.s * g) * self.weights
+        return p.metric(u) + p.adjoint(p.y * t, p.s * t)
+
+    def _precondition(self, r: np.ndarray) -> np.ndarray:
+        decision, privileged = self.problem.split(r)
+        out = decision / self.diagonal
+        if self.problem.Z is None:
+            return out
+        return np.concatenate([out, cho_solve(self.block, privileged, check_finite=False)])
