@@ -32,7 +32,7 @@ TRUSTED = (
     "lupi.estimators.svm_plus.SVMPlus",
     "lupi.comparison.tabular.TableEncoder",
     "lupi.comparison.tabular.TabularModel",
-    "lupi.kernels.functions.Kernel",
+    "lupi.kernels.space.Kernel",
     "lupi.localize.localizer.Localizer",
     "lupi.tasks.boxes.BoxLocalization",
     "lupi.tasks.chain.Chain",
@@ -44,7 +44,7 @@ TRUSTED = (
 # Modules that had another name when a file was written.
 MOVED = {
     "lupi.experiments.tabular": "lupi.comparison.tabular",
-    "lupi.kernels": "lupi.kernels.functions",
+    "lupi.kernels": "lupi.kernels.space",
     "lupi.vision.bag_of_words": "lupi.images.bag_of_words",
     "lupi.vision.fisher": "lupi.images.fisher",
 }

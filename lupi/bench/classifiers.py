@@ -37,10 +37,10 @@ def _dual(n, kernel, *, correction, kappa, lam=1.0, C=1.0):
 def _against(what, problem, peers, target, *, tol=1e-3):
     """Our solve and each peer's on one dual, with the objective difference that says whether the work was equal."""
     from lupi.bench._peers import PEERS
-    from lupi.solvers import SOLVERS
+    from lupi.solvers import solve as solve_problem
     from lupi.solvers.kernel.reference import dense_qp
 
-    ours = cpu_time(lambda: SOLVERS["auto"](problem, tol=tol))
+    ours = cpu_time(lambda: solve_problem(problem, "auto", tol=tol, max_iter=-1))
     value = ours.value.certificate.dual
     qp = dense_qp(problem)
     rows = []
@@ -49,7 +49,7 @@ def _against(what, problem, peers, target, *, tol=1e-3):
         peer = peer_time(module, lambda solve=solve: solve(qp), repeats=1, warmup=False)
         difference = None
         if peer.value is not None and len(peer.value):
-            theirs = problem.dual_value(peer.value)
+            theirs = problem.certificate(peer.value).dual
             difference = (value - theirs) / abs(theirs)
         rows.append(
             Row(
@@ -58,7 +58,7 @@ def _against(what, problem, peers, target, *, tol=1e-3):
                 peer=name,
                 peer_seconds=peer.seconds,
                 objective_difference=difference,
-                gap=ours.value.certificate.gap,
+                gap=ours.value.gap,
                 target=target,
                 note=peer.note,
             )

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from lupi.comparison.metrics import METRICS, measure
 from lupi.estimators._meta import StudentMethods, student_fitter
-from lupi.estimators._path import fit_path
+from lupi.estimators.paths import fit_path
 from lupi.estimators.rank_svm import RankSVM
 from lupi.estimators.rank_transfer import RankTransfer
 from lupi.estimators.rank_transfer_cv import RankTransferCV

@@ -279,7 +279,7 @@ class TabularModel(BaseEstimator):
         return raw if self.ranks else self.classes_[raw]
 
     def correction(self, privileged):
-        """How hard the correcting function calls each row; see :meth:`lupi.SVMPlus.correction`.
+        """How hard the correcting function calls each row; see :meth:`lupi.SVMPlus.correcting_function`.
 
         Parameters
         ----------
@@ -290,9 +290,9 @@ class TabularModel(BaseEstimator):
         ndarray
         """
         check_is_fitted(self)
-        if self.privileged_encoder_ is None or not hasattr(self.estimator_, "correction"):
+        if self.privileged_encoder_ is None or not hasattr(self.estimator_, "correcting_function"):
             raise ValueError("this model has no correcting function.")
-        return self.estimator_.correction(encode_privileged(self.privileged_encoder_, privileged))
+        return self.estimator_.correcting_function(encode_privileged(self.privileged_encoder_, privileged))
 
 
 def encode_privileged(encoder, table):

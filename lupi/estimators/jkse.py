@@ -2,57 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.estimators._base import POSITIVE
-from lupi.estimators.one_class_svm_plus import solve_one_class
-from lupi.estimators.structural_svm import TASK_METHODS, check_examples
-from lupi.kernels import Kernel, check_definite, resolve_gamma
-from lupi.problems.kernel.one_class import check_nu
-from lupi.solvers import SOLVERS
+from lupi.estimators.convergence import unfinished
+from lupi.estimators.joint_features import JOINT_KERNELS, joint_features, joint_kernel, normalized
+from lupi.estimators.kernel_machine import POSITIVE
+from lupi.estimators.one_class_svm_plus import ONE_CLASS_SOLVERS
+from lupi.estimators.structural_svm import TASK_METHODS, check_examples, check_privileged_inputs
+from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
+from lupi.solvers import solve
 from lupi.validation import check_privileged
 
-JOINT_KERNELS = {"chi2", "intersection", "rbf", "linear"}
 GAMMA = [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")]
-
-
-def intersection_kernel(A, B):
-    """Histogram intersection: the sum of the smaller entries."""
-    out = np.zeros((len(A), len(B)))
-    for k in range(A.shape[1]):
-        out += np.minimum(A[:, k, None], B[None, :, k])
-    return out
-
-
-def joint_kernel(name, gamma, features, argument):
-    """Kernel on joint features, its gamma resolved: "scale" makes the mean chi2 distance 1, and is scikit-learn's for rbf."""
-    if name == "intersection":
-        return Kernel(intersection_kernel, argument=argument)
-    if name == "chi2" and gamma == "scale":
-        if features.min() < 0:
-            return Kernel("chi2", argument=argument)
-        distance = -additive_chi2_kernel(features)
-        mean = distance.sum() / max(len(distance) * (len(distance) - 1), 1)
-        return Kernel("chi2", gamma=1.0 / mean if mean > 0 else 1.0, argument=argument)
-    return Kernel(name, gamma=resolve_gamma(gamma, features) if name != "linear" else 1.0, argument=argument)
-
-
-def joint_features(task, X, Y, normalize):
-    """Joint features of pairs, one row each."""
-    out = np.array([task.joint_feature(x, y) for x, y in zip(X, Y)], dtype=float)
-    return normalized(out) if normalize else out
-
-
-def normalized(features):
-    """Rows divided by their sum; empty rows stay zero."""
-    total = features.sum(axis=1, keepdims=True)
-    return features / np.where(total > 0, total, 1.0)
 
 
 class JKSE(BaseEstimator):
@@ -118,7 +86,7 @@ class JKSE(BaseEstimator):
         "kernel": [StrOptions(JOINT_KERNELS)],
         "gamma": GAMMA,
         "normalize": ["boolean"],
-        "solver": [StrOptions(set(SOLVERS) - {"decomposition"})],
+        "solver": [StrOptions(ONE_CLASS_SOLVERS)],
         "tol": POSITIVE,
         "max_iter": [Interval(Integral, -1, None, closed="left")],
     }
@@ -148,11 +116,17 @@ class JKSE(BaseEstimator):
         -------
         self
         """
-        return self._fit(X, Y, None, None)
+        features = self._check(X, Y)
+        problem = one_class_dual(self._kernel(features), self.nu)
+        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
+        if not solution.converged:
+            warnings.warn(unfinished(self, solution), stacklevel=3)
+        return self._store(features, problem, solution)
 
-    def _fit(self, X, Y, K_star, available):
+    def _check(self, X, Y):
+        """Joint features of the pairs, and their kernel."""
         check_nu(self.nu)
-        check_examples(X, Y, self.task)
+        X, Y = check_examples(X, Y, self.task)
         if not (hasattr(self.task, "argmax_kernel") or hasattr(self.task, "outputs")):
             raise ValueError(
                 f"task must be able to search with a kernel: {type(self.task).__name__} has neither outputs(x), a list of all "
@@ -160,13 +134,14 @@ class JKSE(BaseEstimator):
             )
         features = joint_features(self.task, X, Y, self.normalize)
         self._kernel = joint_kernel(self.kernel, self.gamma, features, "X")
-        alpha, eta, solution = solve_one_class(self, self._kernel(features), K_star, available)
+        return features
+
+    def _store(self, features, problem, solution):
+        alpha = problem.decision(solution).coefficients
         self.support_ = np.flatnonzero(alpha > 0)
         self.support_features_, self.dual_coef_ = features[self.support_], alpha[self.support_]
         self.gamma_ = self._kernel.gamma
-        self.privileged_dual_coef_ = eta
-        self.objective_, self.dual_gap_ = solution.certificate.primal, max(solution.certificate.gap, 0.0)
-        self.n_iter_ = int(solution.n_iter)
+        self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, int(solution.n_iter)
         return self
 
     def predict(self, X):
@@ -251,7 +226,7 @@ class JKSEPlus(JKSE):
     Attributes
     ----------
     privileged_dual_coef_ : ndarray of shape (n_samples,) or None
-        Coefficients of the correcting function.
+        Coefficients of the correcting function; with ``privileged_intercept_`` after a fit with privileged features.
     support_, support_features_, dual_coef_, gamma_, objective_, dual_gap_, n_iter_
         As in :class:`JKSE`.
 
@@ -272,6 +247,8 @@ class JKSEPlus(JKSE):
     """
 
     __metadata_request__fit = {"privileged": True}
+    # Left out by lupi.save.
+    _privileged_rows_in = ("_privileged_data",)
 
     _parameter_constraints: dict = {
         **JKSE._parameter_constraints,
@@ -324,25 +301,66 @@ class JKSEPlus(JKSE):
         -------
         self
         """
-        if privileged is None:
-            return self._fit(X, Y, None, None)
-        check_examples(X, Y, self.task)
-        if self.privileged_task is not None:
-            if len(privileged) != len(X):
-                raise ValueError(
-                    f"privileged has {len(privileged)} inputs and X has {len(X)}; they must have the same length."
-                )
-            features, available = (
-                joint_features(self.privileged_task, privileged, Y, False),
-                np.ones(len(X), dtype=bool),
-            )
+        features = self._check(X, Y)
+        rows, available = self._privileged_features(privileged, Y, X)
+        if available.any():
+            self._privileged_kernel = joint_kernel(self.privileged_kernel, self.privileged_gamma, rows, "privileged")
+            K_star = np.zeros((len(X), len(X)))
+            K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
+            problem = one_class_plus_dual(self._kernel(features), K_star, self.nu, self.lam, available)
         else:
-            known = check_privileged(privileged, len(X), estimator_name=type(self).__name__, accept_sparse=False)
-            features, available = known.data, known.available
-        if self.privileged_normalize:
-            features = normalized(features)
-        kernel = joint_kernel(self.privileged_kernel, self.privileged_gamma, features[available], "privileged")
-        K_star = kernel(features)
-        if kernel.unsafe:
-            check_definite(kernel, K_star)
-        return self._fit(X, Y, K_star * np.outer(available, available), available)
+            problem = one_class_dual(self._kernel(features), self.nu)
+        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
+        if not solution.converged:
+            warnings.warn(unfinished(self, solution), stacklevel=3)
+        self.privileged_dual_coef_ = self.privileged_intercept_ = self._privileged_data = None
+        if available.any():
+            self.privileged_dual_coef_, self.privileged_intercept_ = problem.privileged(solution)
+            self._privileged_data, self._available = rows, available
+        return self._store(features, problem, solution)
+
+    def _privileged_features(self, privileged, Y, X):
+        """Features of the privileged space for the examples that have them, and which these are."""
+        name, task = type(self).__name__, self.privileged_task
+        if task is None:
+            given = check_privileged(privileged, len(X), estimator_name=name, accept_sparse=False, index_of=X)
+        else:
+            given = check_privileged_inputs(privileged, X, Y, task, estimator_name=name)
+        if given is None or not given.available.any():
+            return None, np.zeros(len(X), dtype=bool)
+        index = np.flatnonzero(given.available)
+        if task is None:
+            features = given.data[index]
+        else:
+            features = joint_features(task, [given.data[i] for i in index], [Y[i] for i in index], False)
+        return (normalized(features) if self.privileged_normalize else features), given.available
+
+    def correcting_function(self, privileged, Y=None):
+        """Values of the correcting function: the slack that privileged features predict, i.e. how hard a pair is.
+
+        Parameters
+        ----------
+        privileged : sequence of privileged inputs, or array-like of shape (n_samples, n_privileged)
+            As in ``fit``.
+        Y : sequence of outputs, optional
+            Those of the privileged inputs; needed with a ``privileged_task``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            NaN where a row is entirely NaN.
+        """
+        check_is_fitted(self, "dual_coef_")
+        if getattr(self, "_privileged_data", None) is None:
+            raise ValueError(
+                "this JKSEPlus has no correcting function: it was fitted without privileged features, or comes from a file, "
+                "and files hold no privileged rows."
+            )
+        privileged = privileged.toarray() if sparse.issparse(privileged) else privileged
+        features, available = self._privileged_features(privileged, Y, privileged)
+        values = np.full(len(available), np.nan)
+        if available.any():
+            coefficients = self.privileged_dual_coef_[self._available]
+            expansion = self._privileged_kernel.expand(features, self._privileged_data, coefficients)
+            values[available] = expansion + self.privileged_intercept_
+        return values

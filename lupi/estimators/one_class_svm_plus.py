@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import OutlierMixin, _fit_context
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import validate_data
 
-from lupi.estimators._base import KERNEL_CONSTRAINTS, POSITIVE
-from lupi.estimators._spaces import make_kernel
-from lupi.kernels import check_definite
-from lupi.problems.kernel.one_class import check_nu, one_class_dual, one_class_plus_dual
-from lupi.solvers import SOLVERS
-from lupi.validation import check_privileged
+from lupi.estimators.convergence import unfinished
+from lupi.estimators.kernel_machine import POSITIVE, KernelMachine, TrainingData
+from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
+from lupi.solvers import SOLVERS, solve
 
-
-def solve_one_class(estimator, K, K_star, available):
-    """Coefficients of the decision space, of the privileged space (or None), and the solution; warns if it is not optimal."""
-    nu = float(estimator.nu)
-    if K_star is None:
-        problem = one_class_dual(K, nu)
-    else:
-        problem = one_class_plus_dual(K, K_star, nu, float(estimator.lam), available)
-    solution = SOLVERS[estimator.solver](problem, tol=estimator.tol, max_iter=estimator.max_iter)
-    if not solution.converged:
-        warnings.warn(
-            f"{type(estimator).__name__} stopped after {solution.n_iter} iterations at a relative duality gap of "
-            f"{solution.certificate.gap:.2g}; raise max_iter or tol, or rescale the features.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    expansions = problem.expansions(solution.x)
-    return expansions[0], None if K_star is None else expansions[1] / estimator.lam, solution
+# Working sets would need kernel rows on demand, which one-class problems do not have.
+ONE_CLASS_SOLVERS = set(SOLVERS["kernel"]) - {"decomposition"}
 
 
-class OneClassSVMPlus(OutlierMixin, BaseEstimator):
+class OneClassSVMPlus(OutlierMixin, KernelMachine):
     r"""Novelty detection whose slacks are a function of privileged features.
 
     .. math::
@@ -94,15 +75,11 @@ class OneClassSVMPlus(OutlierMixin, BaseEstimator):
     array([ 1, -1])
     """
 
-    __metadata_request__fit = {"privileged": True}
-
     _parameter_constraints: dict = {
-        **KERNEL_CONSTRAINTS,
+        **KernelMachine._parameter_constraints,
         "nu": [Real],
         "lam": POSITIVE,
-        "solver": [StrOptions(set(SOLVERS) - {"decomposition"})],
-        "tol": POSITIVE,
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "solver": [StrOptions(ONE_CLASS_SOLVERS)],
     }
 
     def __init__(
@@ -136,12 +113,6 @@ class OneClassSVMPlus(OutlierMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
-
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, privileged=None):
         """Find the support of X.
@@ -160,42 +131,23 @@ class OneClassSVMPlus(OutlierMixin, BaseEstimator):
         self
         """
         check_nu(self.nu)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C")
-        known = check_privileged(
-            privileged,
-            X.shape[0],
-            estimator_name=type(self).__name__,
-            precomputed=self.privileged_kernel == "precomputed",
-        )
-        self._kernel = make_kernel(self, X)
-        K = self._matrix(self._kernel, X)
-        K_star = available = None
-        if known is not None and known.available.any():
-            available = known.available
-            rows = known.data if self.privileged_kernel == "precomputed" else known.data[available]
-            kernel = make_kernel(self, rows, "privileged_")
-            K_star = self._matrix(kernel, known.data) * np.outer(available, available)
-        alpha, eta, solution = solve_one_class(self, K, K_star, available)
-        self.support_ = np.flatnonzero(alpha > 0)
-        self.dual_coef_ = alpha[None, self.support_]
-        if self._kernel.name != "precomputed":
-            self.support_vectors_ = X[self.support_]
-        rho = -self.nu * X.shape[0] * solution.certificate.biases[0]
+        valid_X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C")
+        data = TrainingData.of(self, valid_X, privileged, np.ones(valid_X.shape[0]), index_of=X)
+        if data.Z is None:
+            problem = one_class_dual(data.decision.dense, self.nu)
+        else:
+            spaces = data.decision.dense, data.privileged_space().dense
+            problem = one_class_plus_dual(*spaces, self.nu, self.lam, data.available)
+        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
+        if not solution.converged:
+            warnings.warn(unfinished(self, solution), stacklevel=3)
+        self._store_functions(data, [problem], [solution])
+        if data.Z is not None:
+            self.privileged_intercept_ = float(self.privileged_intercept_[0])
+        rho = -self.intercept_[0]
         # A training example on the boundary is inside, whatever the rounding of its kernel values.
         self.offset_ = float(rho - 1e-9 * abs(rho))
-        if eta is not None:
-            self.privileged_dual_coef_ = eta[None, available]
-            self.privileged_intercept_ = float(solution.certificate.biases[1])
-        self.objective_, self.dual_gap_ = solution.certificate.primal, max(solution.certificate.gap, 0.0)
-        self.n_iter_ = int(solution.n_iter)
         return self
-
-    @staticmethod
-    def _matrix(kernel, data):
-        matrix = kernel(data)
-        if kernel.unsafe:
-            check_definite(kernel, matrix)
-        return np.ascontiguousarray(matrix)
 
     def score_samples(self, X):
         """How typical each example is: the kernel expansion, without the offset.
@@ -208,11 +160,7 @@ class OneClassSVMPlus(OutlierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        if self._kernel.name == "precomputed":
-            return X[:, self.support_] @ self.dual_coef_[0]
-        return self._kernel(X, self.support_vectors_) @ self.dual_coef_[0]
+        return self._decision_values(X).ravel()
 
     def decision_function(self, X):
         """Positive inside of the support, negative outside.

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_random_state
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.estimators.svm_plus import SVMPlus
-from lupi.kernels import LandmarkFeatures, fits
-from lupi.problems import Space, deformation_features, deformation_matrix, svm2_plus_dual
+from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
+from lupi.kernels import FeatureSpace, Space
+from lupi.problems import deformation_space, svm2_plus_dual
+from lupi.solvers import solve
 
 # Q is worth this many megabytes before it is replaced by an approximation.
 LARGEST_MATRIX = 1100
 NYSTROEM_RANK = 1500
 
 
-class SVM2Plus(SVMPlus):
+class SVM2Plus(KernelClassifier):
     r"""SVM2+ classifier: SVM+ with squared slacks, as fast as a plain SVM.
 
     .. math::
@@ -42,8 +45,8 @@ class SVM2Plus(SVMPlus):
     kappa : float, default=3.0
         Price of slack that the privileged features do not explain, relative to C. ``inf`` forbids it, as the paper does;
         this is safe only where the classes are separable, and with ``correction="labelled"`` may have no solution.
-    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "precomputed"} or callable, default="rbf"
-        Kernel of the decision space.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "intersection", "precomputed"} or callable, default="rbf"
+        Kernel of the decision space; a callable gets two feature matrices and returns their kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel coefficient; "scale" is 1 / (n_features * X.var()), with sample weights in the variance.
     degree : float, default=3
@@ -89,52 +92,123 @@ class SVM2Plus(SVMPlus):
     >>> model = SVM2Plus(C=1.0, lam=0.1).fit(data.data, data.target, privileged=data.privileged)
     >>> model.dual_gap_ < 1e-3
     True
-    >>> model.correction(data.privileged[:3]).shape
+    >>> model.correcting_function(data.privileged[:3]).shape
     (3,)
     """
 
-    def _prepare(self, data):
-        C, decision = self.C * data.scale, data.decision
-        deformation = None if data.Z is None else self._deformation(data, C)
-        if deformation is not None and decision.factor is not None and deformation.factor is None:
-            decision = Space(matrix=decision.dense)
-        labelled = self.correction == "labelled"
-        return lambda y: svm2_plus_dual(decision, deformation, y, C, self.kappa, labelled, data.available)
+    _parameter_constraints: dict = {
+        **KernelClassifier._parameter_constraints,
+        "C": POSITIVE,
+        "lam": POSITIVE,
+        "kappa": [Interval(Real, 0, np.inf, closed="right")],
+        "correction": [StrOptions({"slack", "labelled"})],
+    }
 
-    def _deformation(self, data, C):
-        """Q of the training data, as a matrix or as features."""
-        kernel, Z, available = self._privileged_kernel, data.Z, data.available
-        self._approximation = None
-        if kernel.name == "precomputed" or fits(Z.shape[0], max(self.cache_size, LARGEST_MATRIX)):
-            space = self._privileged_space(data, max(self.cache_size, LARGEST_MATRIX))
-            if space.factor is None:
-                return Space(matrix=deformation_matrix(space.dense, C, self.lam, available))
-            features = space.factor
-        elif kernel.name == "linear":
-            features = Z.toarray() if sparse.issparse(Z) else Z
+    _prices = ("C", "lam", "kappa")
+
+    def __init__(
+        self,
+        C=1.0,
+        lam=1.0,
+        *,
+        correction="slack",
+        kappa=3.0,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        privileged_kernel="rbf",
+        privileged_gamma="scale",
+        privileged_degree=3,
+        privileged_coef0=0.0,
+        class_weight=None,
+        solver="auto",
+        tol=1e-3,
+        max_iter=-1,
+        cache_size=200,
+        random_state=None,
+    ):
+        self.C = C
+        self.lam = lam
+        self.correction = correction
+        self.kappa = kappa
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.privileged_kernel = privileged_kernel
+        self.privileged_gamma = privileged_gamma
+        self.privileged_degree = privileged_degree
+        self.privileged_coef0 = privileged_coef0
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, privileged=None, sample_weight=None):
+        """Fit to decision features, labels and privileged features.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            Decision features; the kernel matrix with ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Labels of any type, two classes or more (one against the rest).
+        privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
+            Features that exist at training time only. A row that is entirely NaN is not available for that example.
+            None fits the L2-SVM.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights that multiply C.
+
+        Returns
+        -------
+        self : object
+        """
+        data = self._check(X, y, privileged, sample_weight)
+        problems = self._problems(data)
+        for remark in data.remarks:
+            warnings.warn(remark, stacklevel=3)
+        solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
+        for remark in self._remarks(problems, solutions):
+            warnings.warn(remark, stacklevel=3)
+        return self._store(data, problems, solutions)
+
+    def _problems(self, data):
+        """One problem a class, over the same kernel matrix and the same Q."""
+        C, deformation = self.C * data.weight, None
+        if data.Z is not None:
+            deformation = deformation_space(self._privileged_space(data), C, self.lam, data.available)
+        shared = C, self.lam, self.kappa, self.correction == "labelled", data.available
+        return [svm2_plus_dual(data.decision, deformation, y, *shared) for y in data.signs]
+
+    def _privileged_space(self, data):
+        """Kernel matrix or features of the privileged space; features in its place where Q would not fit into memory."""
+        space = data.privileged_space(max(self.cache_size, LARGEST_MATRIX))
+        if not space.on_demand:
+            return space
+        if data.privileged_kernel.name == "linear":
+            features = data.Z.toarray() if sparse.issparse(data.Z) else data.Z
         else:
-            features = self._approximate(Z, available)
-        return Space(factor=deformation_features(features, C, self.lam, available))
+            features = self._approximate(data)
+        data.privileged = Space(factor=features)
+        return data.privileged
 
-    def _approximate(self, Z, available):
-        """Nystroem features of the privileged space, where Q would not fit into memory."""
-        random_state = check_random_state(self.random_state)
-        self._approximation = LandmarkFeatures.choose(
-            self._privileged_kernel, Z[available], NYSTROEM_RANK, random_state
+    def _approximate(self, data):
+        """Nystroem features of the privileged space."""
+        n = data.Z.shape[0]
+        data.approximation = FeatureSpace.nystroem(
+            data.privileged_kernel, data.Z[data.available], NYSTROEM_RANK, self.random_state
         )
-        warnings.warn(
-            f"SVM2Plus: {Z.shape[0]} examples are too many for the matrix Q, so the privileged kernel is replaced by its "
-            f"Nystroem approximation with {NYSTROEM_RANK} landmarks; dual_gap_ certifies the problem with the approximate "
-            "kernel. privileged_kernel='linear' and SVMPlus are exact at this size.",
-            UserWarning,
-            stacklevel=7,
+        data.remarks.append(
+            UserWarning(
+                f"SVM2Plus: {n} examples are too many for the matrix Q, so the privileged kernel is replaced by its "
+                f"Nystroem approximation with {NYSTROEM_RANK} landmarks; dual_gap_ certifies the problem with the approximate "
+                "kernel. privileged_kernel='linear' and SVMPlus are exact at this size."
+            )
         )
-        features = self._approximation(Z[available])
-        out = np.zeros((Z.shape[0], features.shape[1]))
-        out[available] = features
-        return out
-
-    def _privileged_expansion(self, certificate, C, available):
-        """V = (1 / lam) sum eta_i z_i and rho = (1 / lam) sum eta_i, where eta = s o a - C xi and xi = Q (s o a)."""
-        eta = np.where(available, certificate.expansions[1] - C * certificate.fields[1], 0.0)
-        return eta / self.lam, float(eta.sum() / self.lam)
+        features = np.zeros((n, data.approximation.values.shape[1]))
+        features[data.available] = data.approximation.values
+        return features

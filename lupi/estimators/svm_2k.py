@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from lupi.estimators._base import NON_NEGATIVE, POSITIVE, KernelClassifier
+import warnings
+
+from sklearn.base import _fit_context
+
+from lupi.estimators.kernel_machine import NON_NEGATIVE, POSITIVE, KernelClassifier
 from lupi.problems import svm_2k_dual, svm_dual
+from lupi.solvers import solve
 
 
 class SVM2K(KernelClassifier):
@@ -27,8 +32,8 @@ class SVM2K(KernelClassifier):
         Weight of disagreement; 0 gives two independent SVMs.
     epsilon : float, default=0.0
         Disagreement that costs nothing.
-    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "precomputed"} or callable, default="rbf"
-        Kernel of the decision space.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "intersection", "precomputed"} or callable, default="rbf"
+        Kernel of the decision space; a callable gets two feature matrices and returns their kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel coefficient; "scale" is 1 / (n_features * X.var()), with sample weights in the variance.
     degree : float, default=3
@@ -83,6 +88,8 @@ class SVM2K(KernelClassifier):
         "epsilon": NON_NEGATIVE,
     }
 
+    _prices = ("C", "C_privileged", "D", "epsilon")
+
     def __init__(
         self,
         C=1.0,
@@ -124,17 +131,38 @@ class SVM2K(KernelClassifier):
         self.cache_size = cache_size
         self.random_state = random_state
 
-    def _prepare(self, data):
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, privileged=None, sample_weight=None):
+        """Fit to decision features, labels and privileged features.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            Decision features; the kernel matrix with ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Labels of any type, two classes or more (one against the rest).
+        privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
+            The second view, which exists at training time only. A row that is entirely NaN is not available for that example.
+            None fits the C-SVM.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights that multiply C, C_privileged and D.
+
+        Returns
+        -------
+        self : object
+        """
+        data = self._check(X, y, privileged, sample_weight)
+        problems = self._problems(data)
+        solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
+        for remark in self._remarks(problems, solutions):
+            warnings.warn(remark, stacklevel=3)
+        return self._store(data, problems, solutions)
+
+    def _problems(self, data):
+        """One problem a class, over the same spaces."""
         if data.Z is None:
-            return lambda y: svm_dual(data.decision, y, self.C * data.scale)
-        privileged = self._privileged_space(data)
-        prices = (self.C * data.scale, self.C_privileged * data.scale, self.D * data.scale)
-        return lambda y: svm_2k_dual(data.decision, privileged, y, *prices, self.epsilon, data.available)
-
-    def _privileged_expansion(self, certificate, C, available):
-        """Coefficients and intercept of the privileged view's classifier."""
-        return certificate.expansions[1], certificate.biases[1]
-
-    def correction(self, privileged):
-        """Values of the privileged view's classifier; the same as :meth:`correcting_function`."""
-        return self.correcting_function(privileged)
+            return [svm_dual(data.decision, y, self.C * data.weight) for y in data.signs]
+        privileged = data.privileged_space(self.cache_size)
+        prices = (price * data.weight for price in (self.C, self.C_privileged, self.D))
+        shared = *prices, self.epsilon, data.available
+        return [svm_2k_dual(data.decision, privileged, y, *shared) for y in data.signs]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from numbers import Real
 
 import numpy as np
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.estimators._base import POSITIVE, KernelClassifier
-from lupi.estimators._correction import CorrectionParameter
+from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.problems import svm_dual, svm_plus_dual
+from lupi.solvers import solve
 
 
 class SVMPlus(KernelClassifier):
@@ -42,13 +44,12 @@ class SVMPlus(KernelClassifier):
     lam : float, default=1.0
         Weight of the correcting function's norm. Small: slacks follow the privileged features closely.
     correction : {"slack", "labelled"}, default="slack"
-        Which of the two problems above. On a fitted model ``model.correction(privileged)`` evaluates the correcting
-        function, the same as :meth:`correcting_function`.
+        Which of the two problems above.
     kappa : float, default=3.0
         Price of slack that the privileged features do not explain, relative to C. ``inf`` forbids it, as the papers do;
         this is safe only where the classes are separable.
-    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "precomputed"} or callable, default="rbf"
-        Kernel of the decision space.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "intersection", "precomputed"} or callable, default="rbf"
+        Kernel of the decision space; a callable gets two feature matrices and returns their kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel coefficient; "scale" is 1 / (n_features * X.var()), with sample weights in the variance.
     degree : float, default=3
@@ -126,7 +127,7 @@ class SVMPlus(KernelClassifier):
         "correction": [StrOptions({"slack", "labelled"})],
     }
 
-    correction = CorrectionParameter()
+    _prices = ("C", "lam", "kappa")
 
     def __init__(
         self,
@@ -169,28 +170,38 @@ class SVMPlus(KernelClassifier):
         self.cache_size = cache_size
         self.random_state = random_state
 
-    def get_params(self, deep=True):
-        """Parameters of the estimator, ``correction`` as the plain string.
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, privileged=None, sample_weight=None):
+        """Fit to decision features, labels and privileged features.
 
         Parameters
         ----------
-        deep : bool, default=True
-            As in scikit-learn.
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            Decision features; the kernel matrix with ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Labels of any type, two classes or more (one against the rest).
+        privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
+            Features that exist at training time only. A row that is entirely NaN is not available for that example.
+            None fits the C-SVM.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights that multiply C.
 
         Returns
         -------
-        dict
+        self : object
         """
-        return super().get_params(deep) | {"correction": vars(self)["correction"]}
+        data = self._check(X, y, privileged, sample_weight)
+        problems = self._problems(data)
+        solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
+        for remark in self._remarks(problems, solutions):
+            warnings.warn(remark, stacklevel=3)
+        return self._store(data, problems, solutions)
 
-    def _prepare(self, data):
-        C = self.C * data.scale
+    def _problems(self, data):
+        """One problem a class, over the same spaces."""
+        C = self.C * data.weight
         if data.Z is None:
-            return lambda y: svm_dual(data.decision, y, C)
-        privileged = replace(self._privileged_space(data), weight=1.0 / self.lam)
-        labelled = self.correction == "labelled"
-        return lambda y: svm_plus_dual(data.decision, privileged, y, C, self.kappa, labelled, data.available)
-
-    def _privileged_expansion(self, certificate, C, available):
-        """w* = (1 / lam) sum eta_i z_i, and b*."""
-        return certificate.expansions[1] / self.lam, certificate.biases[1]
+            return [svm_dual(data.decision, y, C) for y in data.signs]
+        privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / self.lam)
+        shared = C, self.kappa, self.correction == "labelled", data.available
+        return [svm_plus_dual(data.decision, privileged, y, *shared) for y in data.signs]

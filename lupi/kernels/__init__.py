@@ -1,27 +1,31 @@
-"""Kernels of either space: functions with their parameters fixed, full matrices, rows on demand, explicit features."""
+"""Kernels of either space: functions with their parameters fixed, matrices, rows on demand, explicit features."""
 
-from lupi.kernels.functions import (
+from lupi.kernels.features import FeatureSpace
+from lupi.kernels.products import scale_and_mirror
+from lupi.kernels.rows import KernelRows
+from lupi.kernels.space import (
+    KERNEL_CONSTRAINTS,
     KERNELS,
-    PROBE,
+    PRIVILEGED_KERNEL_CONSTRAINTS,
     Kernel,
-    KernelRows,
-    LandmarkFeatures,
+    Space,
     check_definite,
     fits,
+    make_space,
     resolve_gamma,
-    scale_and_mirror,
 )
-from lupi.kernels.spaces import Space
 
 __all__ = [
     "KERNELS",
-    "PROBE",
+    "KERNEL_CONSTRAINTS",
+    "PRIVILEGED_KERNEL_CONSTRAINTS",
+    "FeatureSpace",
     "Kernel",
     "KernelRows",
-    "LandmarkFeatures",
     "Space",
     "check_definite",
     "fits",
+    "make_space",
     "resolve_gamma",
     "scale_and_mirror",
 ]

@@ -1,18 +1,22 @@
-"""What is solved: frozen problem objects that know their objective, duality gap and KKT residuals."""
+"""What is solved: frozen problem objects that know their objective, duality gap, KKT residuals and functions."""
 
 from lupi.kernels import Space
-from lupi.problems.kernel.deformation import deformation_features, deformation_matrix
-from lupi.problems.kernel.duals import OneSpaceDual, TwoSpaceDual, svm2_plus_dual, svm_2k_dual, svm_dual, svm_plus_dual
-from lupi.problems.kernel.kernel_qp import Certificate, KernelQP
+from lupi.problems.kernel.duals import svm_2k_dual, svm_dual, svm_plus_dual
+from lupi.problems.kernel.kernel_qp import Certificate, Expansion, KernelQP
+from lupi.problems.kernel.one_class import check_nu, one_class_dual, one_class_plus_dual
+from lupi.problems.kernel.svm2_plus import deformation_features, deformation_matrix, deformation_space, svm2_plus_dual
 
 __all__ = [
     "Certificate",
+    "Expansion",
     "KernelQP",
-    "OneSpaceDual",
     "Space",
-    "TwoSpaceDual",
+    "check_nu",
     "deformation_features",
     "deformation_matrix",
+    "deformation_space",
+    "one_class_dual",
+    "one_class_plus_dual",
     "svm2_plus_dual",
     "svm_2k_dual",
     "svm_dual",

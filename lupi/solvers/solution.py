@@ -1,53 +1,83 @@
-"""What every solver returns."""
+"""What every solver returns, and the one measure of how good it is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from lupi.problems import Certificate, KernelQP
+
+def relative_gap(objective: float, lower_bound: float) -> float:
+    """Distance of a value from a lower bound of the optimum, relative to the larger of the two; never below 0.
+
+    Infinite where one of them is: such a point proves nothing.
+
+    Examples
+    --------
+    >>> relative_gap(2.0, 1.5), relative_gap(0.0, 0.0), relative_gap(1.0, -float("inf"))
+    (0.25, 0.0, inf)
+    """
+    size = max(abs(objective), abs(lower_bound))
+    if not np.isfinite(size):
+        return np.inf
+    return max(0.0, float(objective - lower_bound)) / size if size > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A dual point with its certificate.
+    """A point with the proof of how good it is.
 
     Attributes
     ----------
-    x : ndarray of shape (n_variables,)
-        Dual variables, in the problem's order.
-    certificate : Certificate
-        Primal and dual value, relative gap, KKT violation and biases, computed from ``x`` alone.
+    point : ndarray
+        Dual variables of a kernel machine in the problem's order, weights of a ranker or a structural SVM.
+    objective : float
+        Value of the primal problem at the point, or at the feasible point built from it.
+    lower_bound : float
+        No point has a value below it; -inf where nothing is proved.
     n_iter : int
         Iterations of the solver (of all its stages together).
     converged : bool
         Whether the solver met its own tolerance.
     solver : str
-        Name of the stage that produced ``x``.
+        Name of the stage that produced the point.
+    violation : float
+        Largest violation of the optimality conditions; NaN where the solver does not measure it.
+    certificate : object, optional
+        What a family's problem says about the point beyond these numbers, such as intercepts.
     """
 
-    x: np.ndarray
-    certificate: Certificate
+    point: np.ndarray
+    objective: float
+    lower_bound: float
     n_iter: int
     converged: bool
     solver: str
+    violation: float = np.nan
+    certificate: Any = None
+
+    @property
+    def gap(self) -> float:
+        """Relative distance of the objective from the lower bound."""
+        return relative_gap(self.objective, self.lower_bound)
 
     @classmethod
     def certify(
         cls,
-        problem: KernelQP,
-        x: np.ndarray,
+        problem: Any,
+        point: np.ndarray,
         n_iter: int,
         converged: bool,
         solver: str,
         biases: np.ndarray | None = None,
     ) -> Solution:
-        """Solution whose certificate is computed from the dual point."""
-        return cls(x, problem.certificate(x, biases), n_iter, converged, solver)
+        """Solution whose values are computed by ``problem.certificate`` from the point alone."""
+        proof = problem.certificate(point, biases)
+        return cls(point, proof.primal, proof.lower_bound, n_iter, converged, solver, proof.violation, proof)
 
     def better(self, other: Solution) -> Solution:
         """The one with the smaller gap (of two that prove nothing the larger dual value), with the iterations of both."""
-        mine, its = self.certificate, other.certificate
-        best = self if (mine.gap, -mine.dual) <= (its.gap, -its.dual) else other
+        mine, its = ((s.gap, -s.certificate.dual) for s in (self, other))
+        best = self if mine <= its else other
         return replace(best, n_iter=self.n_iter + other.n_iter, converged=self.converged or other.converged)

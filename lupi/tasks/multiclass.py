@@ -31,6 +31,8 @@ class Multiclass:
     1
     """
 
+    tabular = True
+
     def __init__(self, n_classes: int, n_features: int):
         self.n_classes = check_positive_int(n_classes, "n_classes", minimum=2)
         self.n_inputs = check_positive_int(n_features, "n_features")

@@ -15,12 +15,15 @@ _KEEP = 20_000_000
 
 
 class TrueFeatures:
-    """Joint features of the true outputs, kept if they are small."""
+    """Joint features of the true outputs, kept if they are small; `rows` are the examples that have an input."""
 
-    def __init__(self, task: Task, X: Any, Y: Any):
+    def __init__(self, task: Task, X: Any, Y: Any, rows: np.ndarray | None = None):
         self.task, self.X, self.Y = task, X, Y
-        keep = len(X) * task.n_features <= _KEEP
-        self.kept = np.array([task.joint_feature(x, y) for x, y in zip(X, Y)], dtype=float) if keep else None
+        self.kept = None
+        if len(X) * task.n_features <= _KEEP:
+            self.kept = np.zeros((len(X), task.n_features))
+            for i in range(len(X)) if rows is None else rows:
+                self.kept[i] = task.joint_feature(X[i], Y[i])
 
     def __getitem__(self, i: int) -> np.ndarray:
         return self.task.joint_feature(self.X[i], self.Y[i]) if self.kept is None else self.kept[i]

@@ -5,7 +5,7 @@ import pytest
 from sklearn.svm import SVC
 
 from lupi import SVM2K, SVM2Plus, SVMPlus
-from lupi.kernels.functions import Kernel
+from lupi.kernels import Kernel
 from lupi.problems import Space, svm_plus_dual
 from lupi.solvers import SOLVERS
 
@@ -205,7 +205,7 @@ def test_privileged_intercept_is_the_midpoint_where_no_d_is_free(solver):
     y, ones = np.array([1.0, -1.0, 1.0, -1.0]), np.ones(4)
     privileged = Space(matrix=np.diag([1.0, 2.0, 1.0, 2.0]))
     problem = svm_plus_dual(Space(matrix=np.eye(4)), privileged, y, 0.1 * ones, 3.0, True, ones > 0)
-    certificate = SOLVERS[solver](problem, tol=1e-9).certificate
+    certificate = SOLVERS["kernel"][solver](problem, tol=1e-9).certificate
     # a = kappa C = 0.3 and d = C = 0.1 for all, so w*.z_i = 0.2 K*_ii y_i. d_i = C asks for y_i g(z_i) >= 0: b* is in
     # [-0.2, 0.4]. a_i = kappa C asks for y_i (f + g) <= 1: with b* = 0.1, b is in [-0.4, 0.4].
     np.testing.assert_allclose(certificate.expansions, [0.3 * y, 0.2 * y], atol=1e-9)

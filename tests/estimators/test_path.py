@@ -8,8 +8,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from lupi import SVM2K, SVM2Plus, SVMPlus
 from lupi.datasets import make_privileged
-from lupi.estimators import _path
-from lupi.estimators._path import fit_path
+from lupi.estimators import paths
+from lupi.estimators.paths import fit_path
 from lupi.estimators.ranking_metrics import precision_of_ranking
 from lupi.problems import Space, svm_plus_dual
 from lupi.solvers import SOLVERS, solve_near
@@ -45,7 +45,7 @@ def test_same_fits_as_one_by_one(data, estimator, candidates):
         np.testing.assert_allclose(model.decision_function(X), alone.decision_function(X), atol=2e-3)
         assert set(vars(model)) == set(vars(alone))
         known = ~np.isnan(Z).any(axis=1)
-        np.testing.assert_allclose(model.correction(Z[known]), alone.correction(Z[known]), atol=2e-3)
+        np.testing.assert_allclose(model.correcting_function(Z[known]), alone.correcting_function(Z[known]), atol=2e-3)
 
 
 def test_several_classes_and_no_privileged_features(data):
@@ -66,21 +66,21 @@ def test_starts_from_a_neighbour(data, monkeypatch):
         used.append(solve_near(problem, *near, tol=tol))
         return used[-1]
 
-    monkeypatch.setattr("lupi.estimators._base.solve_near", counting)
+    monkeypatch.setattr("lupi.estimators.paths.solve_near", counting)
     fit_path(SVM2Plus(), JOINT, X, y, privileged=Z)
     assert len(used) == len(JOINT) - 1
     assert sum(solution is not None for solution in used) > len(JOINT) // 2
 
 
 def test_the_nearest_candidate_is_the_neighbour():
-    assert _path._distance({"C": 1.0, "lam": 10.0}, {"C": 1.0, "lam": 10.0}) == 0
-    assert _path._distance({"C": 1.0, "kappa": np.inf}, {"C": 10.0, "kappa": np.inf}) == pytest.approx(np.log(10))
+    assert paths._distance({"C": 1.0, "lam": 10.0}, {"C": 1.0, "lam": 10.0}) == 0
+    assert paths._distance({"C": 1.0, "kappa": np.inf}, {"C": 10.0, "kappa": np.inf}) == pytest.approx(np.log(10))
     assert (
-        _path._distance({"kappa": 3.0}, {"kappa": np.inf})
-        == _path._distance({"kappa": np.inf}, {"kappa": 3.0})
+        paths._distance({"kappa": 3.0}, {"kappa": np.inf})
+        == paths._distance({"kappa": np.inf}, {"kappa": 3.0})
         == np.inf
     )
-    assert np.isfinite(_path._distance({"epsilon": 0.0}, {"epsilon": 0.1}))
+    assert np.isfinite(paths._distance({"epsilon": 0.0}, {"epsilon": 0.1}))
 
 
 def test_a_candidate_without_solution_does_not_stop_the_others():
@@ -116,15 +116,15 @@ def test_a_neighbour_is_never_taken_on_trust():
         return svm_plus_dual(*spaces, y, np.full(n, C), 3.0, False, np.ones(n, dtype=bool))
 
     near, far = problem(1e-3, 1e3), problem(10.0, 1.0)
-    found = solve_near(far, near, SOLVERS["auto"](near, tol=1e-6), tol=1e-6)
-    reference = SOLVERS["reference"](far)
+    found = solve_near(far, near, SOLVERS["kernel"]["auto"](near, tol=1e-6), tol=1e-6)
+    reference = SOLVERS["kernel"]["reference"](far)
     if found is not None:
         assert found.certificate.primal == pytest.approx(reference.certificate.primal, rel=1e-5)
     close = problem(11.0, 1.0)
-    found = solve_near(close, far, SOLVERS["auto"](far, tol=1e-6), tol=1e-6)
+    found = solve_near(close, far, SOLVERS["kernel"]["auto"](far, tol=1e-6), tol=1e-6)
     assert found is not None
-    assert found.certificate.gap < 1e-5
-    assert found.certificate.primal == pytest.approx(SOLVERS["reference"](close).certificate.primal, rel=1e-5)
+    assert found.gap < 1e-5
+    assert found.certificate.primal == pytest.approx(SOLVERS["kernel"]["reference"](close).certificate.primal, rel=1e-5)
 
 
 def test_large_prices_leave_no_large_gap():

@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 from sklearn.svm import SVC
 
-from lupi.kernels.functions import Kernel, KernelRows, LandmarkFeatures, check_definite, fits, resolve_gamma
+from lupi.kernels import FeatureSpace, Kernel, KernelRows, check_definite, fits, resolve_gamma
 
 rng = np.random.default_rng(0)
 A = rng.random((7, 4))
@@ -15,6 +15,7 @@ HAND = {
     "sigmoid": lambda a, b: np.tanh(0.7 * (a @ b) + 0.5),
     "chi2": lambda a, b: np.exp(-0.7 * np.sum((a - b) ** 2 / (a + b))),
     "laplacian": lambda a, b: np.exp(-0.7 * np.sum(np.abs(a - b))),
+    "intersection": lambda a, b: np.minimum(a, b).sum(),
 }
 
 
@@ -54,10 +55,11 @@ def test_callable_of_the_wrong_shape_is_refused():
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
-def test_chi2_refuses_negative_values_in_either_argument(convert):
-    kernel = Kernel("chi2", argument="privileged")
+@pytest.mark.parametrize("name", ["chi2", "intersection"])
+def test_kernels_of_histograms_refuse_negative_values_in_either_argument(name, convert):
+    kernel = Kernel(name, argument="privileged")
     for left, right in ((A - 0.5, B), (A, B - 0.5)):
-        with pytest.raises(ValueError, match="chi2 kernel compares histograms, but `privileged` has negative values"):
+        with pytest.raises(ValueError, match=f"{name} kernel compares histograms, but `privileged` has negative values"):
             kernel(convert(left), convert(right))
 
 
@@ -67,6 +69,27 @@ def test_chi2_refuses_negative_values_in_either_argument(convert):
 def test_unsafe_kernels_are_known(name, unsafe):
     assert Kernel(name).unsafe is unsafe
     assert Kernel(lambda a, b: a @ b.T).unsafe
+
+
+@pytest.mark.parametrize(
+    ("degree", "coef0", "unsafe"), [(3, 0.0, False), (2, 1.0, False), (2, -1.0, True), (0.5, 0.0, True)]
+)
+def test_polynomials_are_safe_with_natural_degrees_and_positive_constants(degree, coef0, unsafe):
+    assert Kernel("poly", degree=degree, coef0=coef0).unsafe is unsafe
+
+
+def test_precomputed_values_are_chosen_by_position():
+    gram, columns = make("rbf")(A), np.array([4, 1])
+    kernel = Kernel("precomputed")
+    np.testing.assert_array_equal(kernel(gram, kernel.rows(gram, columns)), gram[:, columns])
+    np.testing.assert_array_equal(kernel.among(gram, columns), gram[np.ix_(columns, columns)])
+
+
+@pytest.mark.parametrize("coefficients", [rng.normal(size=7), rng.normal(size=(3, 7))], ids=["one", "three"])
+def test_expansions_are_sums_of_kernel_values(coefficients, monkeypatch):
+    monkeypatch.setattr("lupi.kernels.space.LARGEST_BLOCK", 14)  # two rows at a time
+    values = make("rbf").expand(B, A, coefficients)
+    np.testing.assert_allclose(values, make("rbf")(B, A) @ coefficients.T, rtol=1e-12)
 
 
 # ---------------------------------------------------------------- gamma
@@ -104,7 +127,7 @@ def test_gamma_of_features_far_from_zero_keeps_its_digits():
 # ---------------------------------------------------------------- positive semi-definite or not
 
 
-@pytest.mark.parametrize("name", ["linear", "rbf", "poly", "chi2", "laplacian"])
+@pytest.mark.parametrize("name", ["linear", "rbf", "poly", "chi2", "laplacian", "intersection"])
 def test_definite_matrices_pass(name):
     check_definite(make(name), make(name)(np.vstack([A, A])))  # repeated rows: singular, yet fine
 
@@ -132,7 +155,7 @@ def test_asymmetric_and_rectangular_matrices_are_explained():
 
 
 def test_a_large_indefinite_matrix_shows_in_its_sample(monkeypatch):
-    monkeypatch.setattr("lupi.kernels.functions.PROBE", 20)
+    monkeypatch.setattr("lupi.kernels.space.PROBE", 20)
     matrix = -np.ones((60, 60)) + 2 * np.eye(60)
     with pytest.raises(ValueError, match="indefinite"):
         check_definite(Kernel("precomputed"), matrix)
@@ -203,28 +226,63 @@ def test_full_matrix_fits_or_not():
     assert not fits(1025, 8)
 
 
-# ---------------------------------------------------------------- Nystroem
+# ---------------------------------------------------------------- explicit features
+
+WIDE = rng.normal(size=(12, 30))
 
 
-@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
-def test_all_landmarks_give_the_kernel_itself(convert):
-    features = LandmarkFeatures.choose(make("rbf"), convert(X), 100, np.random.RandomState(0))
-    assert features.landmarks.shape[0] == 40
-    np.testing.assert_allclose(features(convert(X)) @ features(convert(X)).T, K, atol=1e-8)
+def feature_spaces():
+    gram = make("rbf")(X)
+    yield pytest.param(Kernel("linear"), X, None, Kernel("linear")(X), id="features as they are")
+    yield pytest.param(Kernel("linear"), sparse.csr_array(X), None, Kernel("linear")(X), id="sparse features")
+    yield pytest.param(Kernel("linear"), WIDE, None, Kernel("linear")(WIDE), id="fewer examples than features")
+    yield pytest.param(Kernel("linear"), sparse.csr_array(WIDE), None, Kernel("linear")(WIDE), id="sparse and wide")
+    yield pytest.param(make("rbf"), X, None, gram, id="exact")
+    yield pytest.param(make("rbf"), sparse.csr_array(X), None, gram, id="sparse exact")
+    yield pytest.param(Kernel("precomputed"), gram, None, gram, id="precomputed")
+    yield pytest.param(make("rbf"), X, 100, gram, id="all landmarks")
+    yield pytest.param(Kernel("precomputed"), gram, 100, gram, id="all landmarks precomputed")
 
 
-def test_some_landmarks_are_exact_at_the_landmarks_and_below_the_kernel_elsewhere():
-    features = LandmarkFeatures.choose(make("rbf"), X, 10, np.random.RandomState(0))
-    at = features(features.landmarks)
-    np.testing.assert_allclose(at @ at.T, make("rbf")(features.landmarks), atol=1e-8)
-    remainder = K - features(X) @ features(X).T
+@pytest.mark.parametrize(("kernel", "data", "n_components", "expected"), list(feature_spaces()))
+def test_inner_products_of_the_features_are_the_kernel(kernel, data, n_components, expected):
+    space = FeatureSpace.of(kernel, data, n_components=n_components, random_state=0)
+    features = space.features()
+    np.testing.assert_allclose((features @ features.T + np.zeros_like(expected)), expected, atol=1e-8)
+    assert features.shape[1] <= max(data.shape[0], 3)
+    # A function by its weights is the function by what an estimator keeps.
+    weights = rng.normal(size=features.shape[1])
+    kept = space.fitted_attributes(weights)
+    new = data[:7]
+    values = new @ kept["coef_"] if "coef_" in kept else kernel.expand(new, kept["X_fit_"], kept["dual_coef_"])
+    np.testing.assert_allclose(values, features[:7] @ weights, atol=1e-6)
+    np.testing.assert_allclose(space.transform(new) @ weights, values, atol=1e-6)
+
+
+def test_fewer_examples_than_features_need_no_more_coordinates():
+    assert FeatureSpace.of(Kernel("linear"), WIDE).features().shape == (12, 12)
+
+
+def test_beyond_the_limit_the_kernel_is_approximated(monkeypatch):
+    monkeypatch.setattr("lupi.kernels.features.EXACT_KERNEL_LIMIT", 39)
+    monkeypatch.setattr("lupi.kernels.features.DEFAULT_COMPONENTS", 10)
+    space = FeatureSpace.of(make("rbf"), X, random_state=0)
+    assert space.rows.shape == (10, 3)
+    remainder = K - space.features() @ space.features().T
     assert np.linalg.eigvalsh(remainder)[0] > -1e-8
     assert np.abs(remainder).max() > 1e-3
-    again = LandmarkFeatures.choose(make("rbf"), X, 10, np.random.RandomState(0))
-    np.testing.assert_array_equal(again.landmarks, features.landmarks)
+    at = space.transform(space.rows)
+    np.testing.assert_allclose(at @ at.T, make("rbf")(space.rows), atol=1e-8)
+    np.testing.assert_array_equal(FeatureSpace.of(make("rbf"), X, random_state=0).rows, space.rows)
+
+
+@pytest.mark.parametrize("n_components", [None, 20])
+def test_features_of_an_indefinite_kernel_are_refused(n_components):
+    with pytest.raises(ValueError, match="indefinite"):
+        FeatureSpace.of(Kernel(lambda a, b: -a @ b.T), X, n_components=n_components)
 
 
 def test_a_kernel_of_low_rank_gives_few_features():
-    features = LandmarkFeatures.choose(Kernel("linear"), X, 20, np.random.RandomState(0))
-    assert features(X).shape == (40, 3)
-    np.testing.assert_allclose(features(X) @ features(X).T, X @ X.T, atol=1e-8)
+    features = FeatureSpace.nystroem(Kernel("linear"), X, 20, 0).features()
+    assert features.shape == (40, 3)
+    np.testing.assert_allclose(features @ features.T, X @ X.T, atol=1e-8)

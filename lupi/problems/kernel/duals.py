@@ -1,4 +1,4 @@
-r"""The duals of SVM, SVM+, SVM2+ and SVM-2K as :class:`~lupi.problems.kernel.kernel_qp.KernelQP` objects.
+r"""The duals of SVM, SVM+ and SVM-2K as :class:`~lupi.problems.kernel.kernel_qp.KernelQP` objects.
 
 Notation as in the estimators: ``y`` in {-1, +1}; ``C`` one value per example; ``available`` marks the examples whose
 privileged row is known. An example without one keeps its own slack at price ``C``.
@@ -7,6 +7,7 @@ privileged row is known. An example without one keeps its own slack at price ``C
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,6 +19,18 @@ from lupi.problems.kernel.kernel_qp import KernelQP
 class OneSpaceDual(KernelQP):
     """One variable per example, 0 <= a <= upper, one equality; solved by one-space SMO."""
 
+    layout: ClassVar[str | None] = "one_space"
+
+    def merged(self) -> KernelQP:
+        """One kernel matrix instead of two (SVM2+ with dense matrices)."""
+        if len(self.spaces) == 1 or all(space.few_features for space in self.spaces):
+            return self
+        first, second = self.spaces
+        signs = self.coef[0] * self.coef[1]
+        matrix = first.weight * first.dense + second.weight * signs[:, None] * second.dense * signs
+        one = Space(matrix=matrix, bias=first.bias)
+        return replace(self, spaces=(one,), coef=self.coef[:1], total=self.total[:1])
+
 
 @dataclass(frozen=True)
 class TwoSpaceDual(KernelQP):
@@ -26,6 +39,8 @@ class TwoSpaceDual(KernelQP):
     The first n variables are a, the others the d of the examples with a privileged row. In :math:`(\beta, \eta)` the
     quadratic form separates and only the boxes couple the two spaces.
     """
+
+    layout: ClassVar[str | None] = "two_space"
 
 
 def svm_dual(decision: Space, y: np.ndarray, C: np.ndarray) -> OneSpaceDual:
@@ -40,36 +55,6 @@ def svm_dual(decision: Space, y: np.ndarray, C: np.ndarray) -> OneSpaceDual:
         upper=np.asarray(C, dtype=float),
         ridge=np.zeros(n),
         total=np.zeros(1),
-    )
-
-
-def svm2_plus_dual(
-    decision: Space,
-    deformation: Space | None,
-    y: np.ndarray,
-    C: np.ndarray,
-    kappa: float,
-    labelled: bool,
-    available: np.ndarray,
-) -> OneSpaceDual:
-    r"""Dual of SVM2+ (Xu et al. 2016, eq. 4), the deformation Q being a second space without a bias.
-
-    .. math:: \max 1'a - \tfrac12 a'(yy' \circ K + Q)a - \tfrac{1}{2 \kappa} \sum_i a_i^2 / C_i, \qquad a \ge 0,\; y'a = 0,
-
-    with :math:`yy' \circ Q` for the labelled correction. ``deformation`` has zero rows for missing examples; their ridge
-    is 1 / C. With ``deformation=None`` no row is available: the L2-SVM.
-    """
-    n = len(y)
-    signs = [y] if deformation is None else [y, y if labelled else np.ones(n)]
-    return OneSpaceDual(
-        spaces=(decision,) if deformation is None else (decision, replace(deformation, bias=False)),
-        example=np.arange(n),
-        coef=np.vstack(signs).astype(float),
-        p=np.ones(n),
-        lower=np.zeros(n),
-        upper=np.full(n, np.inf),
-        ridge=np.where(available, 1.0 / kappa, 1.0) / C,
-        total=np.zeros(len(signs)),
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from lupi.kernels import Space
-from lupi.problems.kernel.biases import central_biases
 
 # A constraint without slack is met with this much to spare: missing it by a rounding error would cost infinitely much.
 MARGIN = 1e-13
@@ -22,8 +22,8 @@ class Certificate:
     ----------
     primal, dual : float
         Value of a feasible primal point built from the dual point, and the dual value. The optimum lies between them.
-    gap : float
-        ``(primal - dual) / max(|primal|, |dual|)``; ``inf`` when no feasible primal point could be built.
+    lower_bound : float
+        The dual value, or -inf where the dual point misses an equality or a bound and proves nothing.
     violation : float
         Largest violation of the optimality conditions, with the best biases (libsvm's ``m(a) - M(a)``).
     biases : ndarray of shape (n_spaces,)
@@ -36,12 +36,19 @@ class Certificate:
 
     primal: float
     dual: float
-    gap: float
+    lower_bound: float
     violation: float
     biases: np.ndarray
     scale: float
     expansions: tuple[np.ndarray, ...]
     fields: tuple[np.ndarray, ...]
+
+
+class Expansion(NamedTuple):
+    """A function of one space: coefficients over the training examples, and the intercept."""
+
+    coefficients: np.ndarray
+    intercept: float
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,10 @@ class KernelQP:
     ridge: np.ndarray
     total: np.ndarray
 
+    family: ClassVar[str] = "kernel"
+    # Which SMO solves it: "one_space", "two_space" (:mod:`lupi.problems.kernel.duals`), or none.
+    layout: ClassVar[str | None] = None
+
     @property
     def n_variables(self) -> int:
         """Number of dual variables."""
@@ -97,6 +108,16 @@ class KernelQP:
         return np.array([m for m, space in enumerate(self.spaces) if space.bias], dtype=int)
 
     @cached_property
+    def hard(self) -> tuple[np.ndarray, np.ndarray]:
+        """Variables without an upper and without a lower bound: their constraints allow no slack."""
+        return np.isinf(self.upper) & (self.ridge == 0), np.isinf(self.lower) & (self.ridge == 0)
+
+    @property
+    def on_demand(self) -> bool:
+        """Whether a kernel matrix is out of reach."""
+        return any(space.on_demand for space in self.spaces)
+
+    @cached_property
     def kinds(self) -> tuple[np.ndarray, list[np.ndarray]]:
         """The different columns of bias coefficients, and the variables that have each of them."""
         powers = 3 ** np.arange(len(self.biased))
@@ -104,6 +125,34 @@ class KernelQP:
         present = np.flatnonzero(np.bincount(codes))
         members = [np.flatnonzero(codes == code) for code in present]
         return np.array([self.coef[self.biased][:, index[0]] for index in members]), members
+
+    def start(self) -> np.ndarray:
+        """A feasible dual point: 0, or with a non-zero sum the same a and d for every example."""
+        total = self.total[self.biased]
+        # Only one-class problems have a sum: a in space 0, matched by d so that the second space's sum stays 0.
+        return np.full(self.n_variables, total[0] / self.n_examples if np.any(total != 0) else 0.0)
+
+    def merged(self) -> KernelQP:
+        """An equal problem with fewer matrices, where there is one."""
+        return self
+
+    def decision(self, solution: Any) -> Expansion:
+        """The decision function, in units of its space's weight."""
+        certificate = solution.certificate
+        return Expansion(certificate.expansions[0], certificate.biases[0] / self.spaces[0].weight)
+
+    def privileged(self, solution: Any) -> Expansion:
+        """The function of the privileged space: w* = weight * sum of eta_i z_i, and b*."""
+        certificate = solution.certificate
+        return Expansion(self.spaces[1].weight * certificate.expansions[1], certificate.biases[1])
+
+    def collapsed(self, solution: Any) -> bool:
+        """Whether the privileged space pays for everything: w = 0, the same decision for every example."""
+        certificate = solution.certificate
+        beta, field = certificate.expansions[0], certificate.fields[0]
+        # With features in the thousands a small w is no collapse: the decision must be the same everywhere, too.
+        flat = float(np.ptp(field)) <= 1e-3
+        return len(self.spaces) > 1 and flat and float(beta @ field) <= 1e-10 * abs(certificate.primal)
 
     def expansions(self, x: np.ndarray) -> list[np.ndarray]:
         """Coefficients beta_m of every space's kernel expansion."""
@@ -121,11 +170,6 @@ class KernelQP:
             out -= c * field[self.example]
         return out
 
-    def dual_value(self, x: np.ndarray) -> float:
-        """Value of the (maximized) dual objective at x."""
-        quadratic = sum(float(beta @ field) for beta, field in zip(self.expansions(x), self.fields(x)))
-        return float(self.p @ x - 0.5 * quadratic - 0.5 * self.ridge @ (x * x))
-
     def infeasibility(self, x: np.ndarray) -> float:
         """Largest violation of a constraint, relative to the size of x."""
         sums = self.coef[self.biased] @ x - self.total[self.biased]
@@ -139,7 +183,7 @@ class KernelQP:
         Where a primal point exists, ``p'x`` stays below twice its value; beyond 1e8 in units of the kernel the margin
         would have to be a hundred millionth of the data's extent.
         """
-        if not np.any(np.isinf(self.upper) & (self.ridge == 0)) or self._surely_feasible:
+        if not self.hard[0].any() or self._surely_feasible:
             return False
         size = max(float(np.mean(space.diagonal())) for space in self.spaces)
         return float(self.p @ x) * size > 1e8
@@ -147,8 +191,7 @@ class KernelQP:
     @cached_property
     def _surely_feasible(self) -> bool:
         """Whether one space's function, raised far enough, meets every constraint that allows no slack."""
-        hard_upper = np.isinf(self.upper) & (self.ridge == 0)
-        hard_lower = np.isinf(self.lower) & (self.ridge == 0)
+        hard_upper, hard_lower = self.hard
         hard = self.example[hard_upper | hard_lower]
         for space, c in zip(self.spaces, self.coef):
             if np.all(c[hard_upper] == 1) and np.all(c[hard_lower] == -1):
@@ -196,20 +239,13 @@ class KernelQP:
         values = scale * (self.p - margins + self.coef.T @ biases)
         primal = scale**2 * norm + scale * float(self.total @ biases) + float(self.loss(self.p - values).sum())
         dual = float(self.p @ x - norm - 0.5 * self.ridge @ (x * x))
-        size = max(abs(primal), abs(dual))
-        gap = 0.0 if size == 0 else (primal - dual) / size if np.isfinite(size) else np.inf
         # A point that misses an equality or a bound proves nothing.
-        if self.infeasibility(x) > 1e-7:
-            gap = np.inf
-        return Certificate(
-            primal, dual, gap if np.isfinite(gap) else np.inf, violation, biases, scale, tuple(betas), tuple(fields)
-        )
+        bound = dual if self.infeasibility(x) <= 1e-7 else -np.inf
+        return Certificate(primal, dual, bound, violation, biases, scale, tuple(betas), tuple(fields))
 
     def _feasible(self, margins: np.ndarray, biases: np.ndarray) -> tuple[np.ndarray, float]:
         """Meet the constraints that allow no slack: raise a bias where that always helps, else stretch the functions."""
-        soft = self.ridge > 0
-        hard_upper = np.isinf(self.upper) & ~soft
-        hard_lower = np.isinf(self.lower) & ~soft
+        hard_upper, hard_lower = self.hard
         slack = margins - self.coef.T @ biases
         excess = max(np.max(slack[hard_upper], initial=0.0), np.max(-slack[hard_lower], initial=0.0))
         if excess <= 0:
@@ -223,3 +259,67 @@ class KernelQP:
         if hard_lower.any() or reached <= 0:
             return biases, 1.0
         return biases, (1.0 + MARGIN) / reached
+
+
+def central_biases(kinds: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, float]:
+    """Point b with ``low <= kinds @ b <= high``, midway where several satisfy it.
+
+    Parameters
+    ----------
+    kinds : ndarray of shape (n_kinds, n_biases)
+        Coefficients of the one or two biases in each kind of condition.
+    low, high : ndarray of shape (n_kinds,)
+        Bounds, possibly infinite and, before a solver has converged, contradictory.
+
+    Returns
+    -------
+    biases : ndarray of shape (n_biases,)
+        The last bias is the midpoint of all values it can take; the one before it the midpoint given the last.
+    violation : float
+        How much the intervals contradict each other; 0 at an optimum. The intervals are widened by half of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> central_biases(np.array([[1.0]]), np.array([0.0]), np.array([1.0]))
+    (array([0.5]), 0.0)
+    """
+    n_biases = kinds.shape[1]
+    if n_biases == 0:
+        return np.zeros(0), float(max(0.0, np.max(low - high, initial=0.0)))
+    # Every condition as  normal . b <= bound  with a share of the common widening t:  ... <= bound + t.
+    normals = np.vstack([kinds, -kinds])
+    bounds = np.concatenate([high, -low])
+    finite = np.isfinite(bounds)
+    rows = np.column_stack([normals, bounds, np.ones(len(bounds))])[finite]
+    projected = _eliminate_first(rows) if n_biases == 2 else rows
+    # What is left after eliminating every bias reads 0 <= bound + share * t, so t >= -bound / share.
+    closed = _eliminate_first(projected)
+    widening = max(0.0, float(np.max(-closed[:, 0] / closed[:, 1], initial=0.0)))
+    rows[:, -2] += widening * rows[:, -1]
+    if n_biases == 1:
+        return np.array([_midpoint(rows[:, 0], rows[:, 1])]), 2 * widening
+    last = _midpoint(projected[:, 0], projected[:, 1] + widening * projected[:, 2])
+    first = _midpoint(rows[:, 0], rows[:, 2] - rows[:, 1] * last)
+    return np.array([first, last]), 2 * widening
+
+
+def _eliminate_first(rows: np.ndarray) -> np.ndarray:
+    """Fourier-Motzkin: conditions on the other unknowns under which the first one exists."""
+    positive, negative, free = rows[rows[:, 0] > 0], rows[rows[:, 0] < 0], rows[rows[:, 0] == 0]
+    positive = positive / positive[:, :1]
+    negative = negative / -negative[:, :1]
+    combined = (positive[:, None, 1:] + negative[None, :, 1:]).reshape(-1, rows.shape[1] - 1)
+    return np.vstack([combined, free[:, 1:]])
+
+
+def _midpoint(coefficients: np.ndarray, bounds: np.ndarray) -> float:
+    """Middle of {b : coefficients * b <= bounds}; the finite end where only one exists, 0 where none does."""
+    up, down = coefficients > 0, coefficients < 0
+    high = np.min(bounds[up] / coefficients[up], initial=np.inf)
+    low = np.max(bounds[down] / coefficients[down], initial=-np.inf)
+    if np.isfinite(low) and np.isfinite(high):
+        return float(0.5 * (low + high))
+    if np.isfinite(low):
+        return float(low)
+    return float(high) if np.isfinite(high) else 0.0

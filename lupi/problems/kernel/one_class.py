@@ -1,7 +1,8 @@
 r"""The duals of the one-class SVM (JKSE) and of the one-class SVM+ (JKSE+).
 
 With l examples, the coefficients sum to :math:`\nu l`; the decision kernel enters as :math:`K / (\nu l)`, so that
-:math:`w = \frac{1}{\nu l} \sum_i a_i \Phi_i`. The first bias is :math:`-\rho`, the second :math:`b^*`.
+:math:`w = \frac{1}{\nu l} \sum_i a_i \Phi_i`. The first bias is :math:`-\rho`, the second :math:`b^*`; ``decision`` is
+:math:`\nu l` times the function, whose coefficients are the :math:`a_i`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def one_class_dual(K: np.ndarray, nu: float) -> OneSpaceDual:
     """
     n = len(K)
     return OneSpaceDual(
-        spaces=(Space(matrix=K / (nu * n)),),
+        spaces=(Space(matrix=K, weight=1.0 / (nu * n)),),
         example=np.arange(n),
         coef=np.ones((1, n)),
         p=np.zeros(n),
@@ -57,7 +58,7 @@ def one_class_plus_dual(
     m = len(known)
     inside = available.astype(float)
     return TwoSpaceDual(
-        spaces=(Space(matrix=K / (nu * n)), Space(matrix=K_star, weight=1.0 / lam)),
+        spaces=(Space(matrix=K, weight=1.0 / (nu * n)), Space(matrix=K_star, weight=1.0 / lam)),
         example=np.concatenate([np.arange(n), known]),
         coef=np.vstack([np.concatenate([np.ones(n), np.zeros(m)]), np.concatenate([inside, -np.ones(m)])]),
         p=np.zeros(n + m),

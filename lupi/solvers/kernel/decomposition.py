@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lupi.problems import KernelQP, OneSpaceDual, TwoSpaceDual
-from lupi.solvers.kernel.smo import UNLIMITED, OneSpaceState, TwoSpaceState, start_point
+from lupi.problems import KernelQP
+from lupi.solvers.kernel.smo import UNLIMITED, state_of
 from lupi.solvers.solution import Solution
 
 SMALLEST_SET, LARGEST_SET = 256, 2048
@@ -21,7 +21,8 @@ def solve_decomposition(
 
     Parameters
     ----------
-    problem : OneSpaceDual or TwoSpaceDual
+    problem : KernelQP
+        With one or two variables per example (``layout``).
     tol : float
         Largest KKT violation allowed.
     max_iter : int
@@ -30,13 +31,11 @@ def solve_decomposition(
         Examples in a sub-problem; by default four times as many as the row caches hold, between 256 and 2048. Larger sets
         need far fewer rounds.
     """
-    if not isinstance(problem, OneSpaceDual | TwoSpaceDual):
-        raise ValueError(f"solver='decomposition' needs a one-space or two-space dual; got {type(problem).__name__}")
     if working_set is None:
         held = [space.source.capacity for space in problem.spaces if space.source is not None]
         working_set = int(np.clip(4 * min(held, default=LARGEST_SET), SMALLEST_SET, LARGEST_SET))
     limit = UNLIMITED if max_iter < 0 else max_iter
-    x = start_point(problem)
+    x = problem.start()
     fields = problem.fields(x) if x.any() else [np.zeros(problem.n_examples) for _ in problem.spaces]
     chosen = np.zeros(0, dtype=int)
     steps = 0
@@ -82,29 +81,16 @@ def _working_set(
     return np.sort(np.concatenate([kept, new]))
 
 
-def _solve_on(
-    problem: OneSpaceDual | TwoSpaceDual, x: np.ndarray, fields: list, chosen: np.ndarray, tol: float, limit: int
-) -> int:
+def _solve_on(problem: KernelQP, x: np.ndarray, fields: list, chosen: np.ndarray, tol: float, limit: int) -> int:
     """Optimize the chosen examples' variables, the others fixed; x and fields are updated in place."""
-    n = problem.n_examples
+    state = state_of(problem, x, fields, solver="decomposition")
     rows = [space.rows(chosen) for space in problem.spaces]
     blocks = [np.ascontiguousarray(r[:, chosen]) for r in rows]
     old = problem.expansions(x)
-    if isinstance(problem, TwoSpaceDual):
-        state = TwoSpaceState.of(problem, x, fields)
-        part = state.part(chosen)
-        done, _ = part.run(blocks[0], blocks[1], tol, limit)
-        x[chosen] = part.a
-        d = state.d
-        d[chosen] = part.d
-        x[n:] = d[problem.example[n:]]
-    else:
-        one = OneSpaceState.of(problem, x, fields).part(chosen)
-        weighted = [space.weight * block for space, block in zip(problem.spaces, blocks)]
-        signs = (problem.coef[0] * problem.coef[-1])[chosen]
-        matrix = weighted[0] if len(weighted) == 1 else weighted[0] + signs[:, None] * weighted[1] * signs
-        done, _ = one.run(matrix, None, tol, limit)
-        x[chosen] = one.a
+    part = state.part(chosen)
+    done, _ = part.run(*state.blocks(problem, blocks, chosen), tol, limit)
+    state.put(chosen, part)
+    x[:] = state.variables(problem)
     for m, (space, new) in enumerate(zip(problem.spaces, problem.expansions(x))):
         change = (new - old[m])[chosen]
         moved = np.flatnonzero(change)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from lupi.problems import KernelQP, OneSpaceDual, Space
-from lupi.solvers.kernel.active_set import polish
-from lupi.solvers.kernel.newton_systems import few_features, newton_system
+from lupi.problems import KernelQP
+from lupi.solvers.kernel.newton_systems import newton_system
 from lupi.solvers.solution import Solution
 
 MAX_STEPS = 100
@@ -20,8 +17,10 @@ LOST = 1e4
 Direction = tuple[np.ndarray, dict[int, np.ndarray], np.ndarray, np.ndarray, np.ndarray]
 
 
-def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
-    """Mehrotra's predictor-corrector method, finished by an active-set step.
+def follow_central_path(
+    problem: KernelQP, *, tol: float, max_iter: int
+) -> tuple[Solution, tuple[np.ndarray, np.ndarray]]:
+    """Mehrotra's predictor-corrector method.
 
     Spaces with few explicit features cost O(n r^2) a step, others one factorization of an n x n matrix (2n x 2n where both
     spaces of a problem are known by their matrices only).
@@ -33,10 +32,15 @@ def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int 
         Relative duality gap at which to stop, at most 1e-6: the last digits cost one or two steps.
     max_iter : int
         Largest number of steps; -1 for the built-in limit.
+
+    Returns
+    -------
+    solution : Solution
+    active : pair of bool ndarray
+        Variables that end at their lower and upper bound.
     """
-    inner = _merged(problem)
+    iterate = _Iterate(problem.merged())
     limit = MAX_STEPS if max_iter < 0 else min(max_iter, MAX_STEPS)
-    iterate = _Iterate(inner)
     goal = min(tol, 1e-6) * 1e-3
     converged = False
     steps = 0
@@ -48,23 +52,8 @@ def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int 
             break
     iterate.return_to_best()
     x = np.clip(iterate.x, problem.lower, problem.upper)
-    rough = Solution.certify(problem, x, steps, converged, "interior_point", iterate.biases_of(problem))
-    finished = polish(problem, rough, guess=iterate.active_bounds(), max_iter=6)
-    return replace(finished, converged=finished.certificate.gap <= max(tol, 1e-8))
-
-
-def _merged(problem: KernelQP) -> KernelQP:
-    """One kernel matrix instead of two where every example has a single variable (SVM2+ with dense matrices)."""
-    if not isinstance(problem, OneSpaceDual) or len(problem.spaces) == 1:
-        return problem
-    if all(few_features(problem, m) for m in range(2)):
-        return problem
-    first, second = problem.spaces
-    signs = problem.coef[0] * problem.coef[1]
-    matrix = first.weight * first.dense + second.weight * signs[:, None] * second.dense * signs
-    return replace(
-        problem, spaces=(Space(matrix=matrix, bias=first.bias),), coef=problem.coef[:1], total=problem.total[:1]
-    )
+    biases = iterate.biases_of(problem)
+    return Solution.certify(problem, x, steps, converged, "interior_point", biases), iterate.active_bounds()
 
 
 class _Iterate:

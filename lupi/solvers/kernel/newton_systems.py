@@ -21,15 +21,9 @@ BIAS_NORM = 1e-11
 Step = tuple[np.ndarray, dict[int, np.ndarray], np.ndarray]
 
 
-def few_features(problem: KernelQP, m: int) -> bool:
-    """Whether space m is better described by its features than by its kernel matrix."""
-    space = problem.spaces[m]
-    return space.factor is not None and space.rank < 0.7 * problem.n_examples
-
-
 def newton_system(problem: KernelQP) -> FeatureSystem | MixedSystem | DenseSystem:
     """The cheapest system for a problem's spaces."""
-    few = [few_features(problem, m) for m in range(len(problem.spaces))]
+    few = [space.few_features for space in problem.spaces]
     if all(few):
         return FeatureSystem(problem)
     if any(few) and len(few) == 2:
@@ -40,8 +34,8 @@ def newton_system(problem: KernelQP) -> FeatureSystem | MixedSystem | DenseSyste
 def _explicit(problem: KernelQP, m: int) -> tuple[np.ndarray, np.ndarray]:
     """Features of space m with its intercept's column, and the norm that each of them has."""
     space = problem.spaces[m]
-    columns = [np.sqrt(space.weight) * np.asarray(space.factor)]
-    norm = np.ones(space.rank)
+    columns = [space.features()]
+    norm = np.ones(columns[0].shape[1])
     if space.bias:
         columns.append(np.ones((problem.n_examples, 1)))
         norm = np.append(norm, BIAS_NORM)
@@ -149,7 +143,7 @@ class MixedSystem:
 
     def __init__(self, problem: KernelQP):
         self.problem = problem
-        self.f, self.k = (0, 1) if few_features(problem, 0) else (1, 0)
+        self.f, self.k = (0, 1) if problem.spaces[0].few_features else (1, 0)
         Phi, self.norm = _explicit(problem, self.f)
         self.features = {self.f: Phi}
         # Examples without a privileged row have no coefficient in that space.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lupi.problems import KernelQP, OneSpaceDual, TwoSpaceDual
+from lupi.problems import KernelQP
 from lupi.solvers.kernel.smo_one_space import BLOCKED, smo_one_space
 from lupi.solvers.kernel.smo_two_space import smo_two_space
 from lupi.solvers.solution import Solution
@@ -20,7 +20,8 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, x0: n
 
     Parameters
     ----------
-    problem : OneSpaceDual or TwoSpaceDual
+    problem : KernelQP
+        With one or two variables per example (``layout``).
     tol : float
         Stop when the largest KKT violation is below it.
     max_iter : int
@@ -28,42 +29,18 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, x0: n
     x0 : ndarray, optional
         Feasible start; by default 0 (or the equal distribution where the sums are not 0).
     """
-    limit = UNLIMITED if max_iter < 0 else max_iter
-    x = start_point(problem) if x0 is None else x0.copy()
-    if isinstance(problem, TwoSpaceDual):
-        state = TwoSpaceState.of(problem, x)
-        n_iter, violation = state.run(problem.spaces[0].dense, problem.spaces[1].dense, tol, limit)
-        x = state.variables(problem)
-    elif isinstance(problem, OneSpaceDual):
-        state_one = OneSpaceState.of(problem, x)
-        n_iter, violation = state_one.run(*one_space_matrices(problem), tol, limit)
-        x = state_one.a
-    else:
-        raise ValueError(f"solver='smo' needs a one-space or two-space dual; got {type(problem).__name__}")
-    return Solution.certify(problem, x, n_iter, violation < tol, "smo")
+    state = state_of(problem, problem.start() if x0 is None else x0, solver="smo")
+    n_iter, violation = state.run(*state.matrices(problem), tol, UNLIMITED if max_iter < 0 else max_iter)
+    return Solution.certify(problem, state.variables(problem), n_iter, violation < tol, "smo")
 
 
-def start_point(problem: KernelQP) -> np.ndarray:
-    """A feasible dual point: 0, or with a non-zero sum the same a and d for every example."""
-    x = np.zeros(problem.n_variables)
-    total = problem.total[problem.biased]
-    if np.any(total != 0):
-        # Only one-class problems have a sum: a in space 0, matched by d so that the second space's sum stays 0.
-        x[:] = total[0] / problem.n_examples
-    return x
-
-
-def one_space_matrices(problem: OneSpaceDual) -> tuple[np.ndarray, np.ndarray | None]:
-    """The kernel matrix in signed variables, and the one that needs the labels' signs (or None)."""
-    first = problem.spaces[0]
-    K = first.dense if first.weight == 1.0 else first.weight * first.dense
-    if len(problem.spaces) == 1:
-        return K, None
-    second = problem.spaces[1]
-    Q = second.dense if second.weight == 1.0 else second.weight * second.dense
-    if np.array_equal(problem.coef[0], problem.coef[1]):
-        return K + Q, None
-    return K, Q
+def state_of(
+    problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None, *, solver: str
+) -> OneSpaceState | TwoSpaceState:
+    """The arrays that the problem's SMO works on, at the point x, whose fields may be known."""
+    if problem.layout is None:
+        raise ValueError(f"solver={solver!r} needs a one-space or two-space dual; got {type(problem).__name__}")
+    return STATES[problem.layout].of(problem, x, fields)
 
 
 @dataclass
@@ -77,7 +54,7 @@ class OneSpaceState:
     ridge: np.ndarray
 
     @classmethod
-    def of(cls, problem: OneSpaceDual, x: np.ndarray, fields: list[np.ndarray] | None = None) -> OneSpaceState:
+    def of(cls, problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None) -> OneSpaceState:
         """State at the point x, whose fields may be known."""
         y = problem.coef[0]
         a = x.copy()
@@ -88,6 +65,29 @@ class OneSpaceState:
     def part(self, index: np.ndarray) -> OneSpaceState:
         """Copy of some examples' entries."""
         return OneSpaceState(*(v[index] for v in (self.y, self.a, self.r, self.upper, self.ridge)))
+
+    def put(self, index: np.ndarray, part: OneSpaceState) -> None:
+        """Take over the point of some examples."""
+        self.a[index] = part.a
+
+    @staticmethod
+    def matrices(problem: KernelQP) -> tuple[np.ndarray, np.ndarray | None]:
+        """The kernel matrix in signed variables, and the one that needs the labels' signs (or None)."""
+        first, *others = (space.weighted() for space in problem.spaces)
+        if not others:
+            return first, None
+        return (first + others[0], None) if np.array_equal(*problem.coef) else (first, others[0])
+
+    @staticmethod
+    def blocks(problem: KernelQP, blocks: list[np.ndarray], index: np.ndarray) -> tuple[np.ndarray, None]:
+        """The same for some examples' blocks of the kernel matrices, added up."""
+        first, *others = (space.weight * block for space, block in zip(problem.spaces, blocks))
+        signs = (problem.coef[0] * problem.coef[-1])[index]
+        return (first + signs[:, None] * others[0] * signs if others else first), None
+
+    def variables(self, problem: KernelQP) -> np.ndarray:
+        """The point in the problem's order."""
+        return self.a
 
     def run(self, K: np.ndarray, Q: np.ndarray | None, tol: float, limit: int) -> tuple[int, float]:
         """Iterate on these matrices; returns the number of steps and the violation."""
@@ -110,7 +110,7 @@ class TwoSpaceState:
     upper_d: np.ndarray
 
     @classmethod
-    def of(cls, problem: TwoSpaceDual, x: np.ndarray, fields: list[np.ndarray] | None = None) -> TwoSpaceState:
+    def of(cls, problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None) -> TwoSpaceState:
         """State at the point x, whose fields may be known."""
         n = problem.n_examples
         known = problem.example[n:]
@@ -141,6 +141,20 @@ class TwoSpaceState:
         arrays = {name: value[index] for name, value in vars(self).items() if name != "weight"}
         return TwoSpaceState(weight=self.weight, **arrays)
 
+    def put(self, index: np.ndarray, part: TwoSpaceState) -> None:
+        """Take over the point of some examples."""
+        self.a[index], self.d[index] = part.a, part.d
+
+    @staticmethod
+    def matrices(problem: KernelQP) -> tuple[np.ndarray, np.ndarray]:
+        """Both kernel matrices, the second one before its weight."""
+        return problem.spaces[0].weighted(), problem.spaces[1].dense
+
+    @staticmethod
+    def blocks(problem: KernelQP, blocks: list[np.ndarray], index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same for some examples' blocks of them."""
+        return problem.spaces[0].weight * blocks[0], blocks[1]
+
     def run(self, K: np.ndarray, S: np.ndarray, tol: float, limit: int) -> tuple[int, float]:
         """Iterate on these matrices; returns the number of steps and the violation."""
         return smo_two_space(
@@ -148,6 +162,10 @@ class TwoSpaceState:
             self.upper_a, self.lower_d, self.upper_d, tol, limit,
         )  # fmt: skip
 
-    def variables(self, problem: TwoSpaceDual) -> np.ndarray:
+    def variables(self, problem: KernelQP) -> np.ndarray:
         """The point in the problem's order."""
         return np.concatenate([self.a, self.d[problem.example[problem.n_examples :]]])
+
+
+# By the layout of the problems that they solve.
+STATES: dict[str, type[OneSpaceState] | type[TwoSpaceState]] = {"one_space": OneSpaceState, "two_space": TwoSpaceState}

@@ -1,0 +1,328 @@
+"""What the kernel machines share: training data with its spaces, what a fit leaves behind, prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lupi.estimators.convergence import unfinished
+from lupi.estimators.paths import WarmStartedPath
+from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
+from lupi.solvers import SOLVERS
+from lupi.validation import check_classes, check_privileged, effective_class_weight
+
+POSITIVE = [Interval(Real, 0, None, closed="neither")]
+NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
+
+# What scikit-learn's check of X leaves behind.
+COLUMNS = ("n_features_in_", "feature_names_in_")
+# What a fit leaves behind only with certain kernels, or only with privileged features.
+OPTIONAL_ATTRIBUTES = (
+    "support_vectors_",
+    "coef_",
+    "privileged_dual_coef_",
+    "privileged_intercept_",
+    "privileged_coef_",
+    "_privileged_rows",
+    "_privileged_data",
+    "_landmark_coef",
+)
+
+
+@dataclass
+class TrainingData:
+    """Checked input of a fit and its spaces: what does not depend on prices such as C and lam.
+
+    Attributes
+    ----------
+    X : array or sparse matrix of shape (n, n_features)
+        Examples with a positive weight.
+    kept : ndarray of shape (n,)
+        Their rows in what the user gave.
+    weight : ndarray of shape (n,)
+        Their weights; of a classifier with the weights of the classes.
+    kernel : Kernel
+    decision : Space
+    Z : array, sparse matrix or None
+        Privileged features, and None where no example has any.
+    available : ndarray of bool, shape (n,)
+        Which examples have them.
+    privileged_kernel : Kernel or None
+    n_privileged : int
+        Number of privileged features in what the user gave.
+    privileged : Space or None
+        Formed when it is first needed.
+    approximation : FeatureSpace or None
+        Features of the available examples that stand for the privileged kernel where its matrix is out of reach.
+    remarks : list of Warning
+        What a user should know about the spaces.
+    labels, classes : ndarray
+        Of a classifier: the positions of the examples' classes, and the classes.
+    columns : dict
+        What scikit-learn's check of X has set on the estimator.
+    """
+
+    X: object
+    kept: np.ndarray
+    weight: np.ndarray
+    kernel: Kernel
+    decision: Space
+    Z: object
+    available: np.ndarray
+    privileged_kernel: Kernel | None
+    n_privileged: int
+    privileged: Space | None = None
+    approximation: FeatureSpace | None = None
+    remarks: list[Warning] = field(default_factory=list)
+    labels: np.ndarray | None = None
+    classes: np.ndarray | None = None
+    columns: dict = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, estimator, X, privileged, weight, cache_size=np.inf, *, index_of):
+        """Check the privileged features (``index_of``: X as the user gave it), and resolve both kernels on what counts."""
+        if estimator.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"kernel='precomputed' needs a square matrix of shape (n_samples, n_samples) as `X`; got {X.shape}."
+            )
+        given = estimator.privileged_kernel == "precomputed"
+        checked = check_privileged(
+            privileged, X.shape[0], estimator_name=type(estimator).__name__, precomputed=given, index_of=index_of
+        )
+        # An example of weight 0 is one that is not there.
+        kept = np.flatnonzero(weight > 0)
+        X, weight = _rows(X, kept, estimator.kernel), weight[kept]
+        kernel = Kernel.of(estimator, X, weight=weight)
+        Z, available, privileged_kernel = None, np.zeros(len(kept), dtype=bool), None
+        if checked is not None and checked.available[kept].any():
+            Z, available = _rows(checked.data, kept, estimator.privileged_kernel), checked.available[kept]
+            privileged_kernel = Kernel.of(estimator, Z if given else Z[available], "privileged_", weight[available])
+        n_privileged = 0 if checked is None else checked.data.shape[1]
+        decision = make_space(kernel, X, cache_size)
+        return cls(X, kept, weight, kernel, decision, Z, available, privileged_kernel, n_privileged)
+
+    def privileged_space(self, cache_size=np.inf) -> Space:
+        """Space of the privileged features, formed once for all prices that are tried on the data."""
+        if self.privileged is None:
+            self.privileged = make_space(self.privileged_kernel, self.Z, cache_size, available=self.available)
+        return self.privileged
+
+    @property
+    def signs(self) -> list[np.ndarray]:
+        """Labels -1 and +1 of the one-vs-rest problems; of the second class alone when there are two."""
+        signs = [np.where(self.labels == k, 1.0, -1.0) for k in range(len(self.classes))]
+        return signs[1:] if len(signs) == 2 else signs
+
+
+def _rows(data, kept, kernel):
+    """Rows (and, of a kernel matrix, columns) of the examples that count."""
+    if len(kept) == data.shape[0]:
+        return data
+    return data[np.ix_(kept, kept)] if kernel == "precomputed" else data[kept]
+
+
+class KernelMachine(BaseEstimator):
+    """A decision function and a correcting function by kernel expansions: what they leave behind, and their values."""
+
+    # The privileged features are routed to fit by every meta-estimator, without a call of set_fit_request.
+    __metadata_request__fit = {"privileged": True}
+    # Left out by lupi.save.
+    _privileged_rows_in = ("_privileged_data",)
+
+    _parameter_constraints: dict = {
+        **KERNEL_CONSTRAINTS,
+        **PRIVILEGED_KERNEL_CONSTRAINTS,
+        "solver": [StrOptions(set(SOLVERS["kernel"]))],
+        "tol": POSITIVE,
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+    }
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _store_functions(self, data, problems, solutions):
+        """Both functions of every problem, and what is known of their values."""
+        # Nothing of an earlier fit with another kernel or with privileged features may remain.
+        for name in OPTIONAL_ATTRIBUTES:
+            self.__dict__.pop(name, None)
+        self._kernel = data.kernel
+        decisions = [problem.decision(solution) for problem, solution in zip(problems, solutions)]
+        coefficients = np.vstack([function.coefficients for function in decisions])
+        support = np.flatnonzero(np.any(coefficients != 0, axis=0))
+        self.support_ = data.kept[support]
+        self.dual_coef_ = coefficients[:, support]
+        self.intercept_ = np.array([function.intercept for function in decisions])
+        if data.kernel.name != "precomputed":
+            self.support_vectors_ = data.X[support]
+        if data.kernel.name == "linear":
+            self.coef_ = np.asarray(self.dual_coef_ @ self.support_vectors_)
+        if data.Z is not None:
+            self._store_privileged(data, [problem.privileged(s) for problem, s in zip(problems, solutions)])
+        self.n_privileged_features_in_ = data.n_privileged
+        self.n_iter_ = int(max(solution.n_iter for solution in solutions))
+        self.objective_ = float(sum(solution.objective for solution in solutions))
+        self.dual_gap_ = float(max(solution.gap for solution in solutions))
+
+    def _store_privileged(self, data, functions):
+        self._privileged_kernel = kernel = data.privileged_kernel
+        coefficients = np.vstack([function.coefficients for function in functions])[:, data.available]
+        self.privileged_dual_coef_ = coefficients
+        self.privileged_intercept_ = np.array([function.intercept for function in functions])
+        self._privileged_rows = data.kept[data.available]
+        if kernel.name == "linear":
+            self.privileged_coef_ = np.asarray(coefficients @ data.Z[data.available])
+        elif data.approximation is not None:
+            features = data.approximation
+            self._landmark_coef = features.coefficients((coefficients @ features.values).T).T
+            self._privileged_data = features.rows
+        elif kernel.name != "precomputed":
+            self._privileged_data = data.Z[data.available]
+
+    def _decision_values(self, X):
+        """Values of the decision functions without intercepts, one column each."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        if hasattr(self, "coef_"):
+            return np.asarray(X @ self.coef_.T)
+        rows = self.support_ if self._kernel.name == "precomputed" else self.support_vectors_
+        return self._kernel.expand(X, rows, self.dual_coef_)
+
+    def correcting_function(self, privileged):
+        """Values of the correcting function: the slack that privileged features predict, i.e. how hard an example is.
+
+        Parameters
+        ----------
+        privileged : array-like of shape (n_samples, n_privileged)
+            Privileged features; with ``privileged_kernel="precomputed"`` their kernel values with the training examples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            NaN where a row is entirely NaN.
+        """
+        check_is_fitted(self)
+        name = type(self).__name__
+        if not hasattr(self, "privileged_dual_coef_"):
+            raise ValueError(
+                f"this {name} was fitted without privileged features, so it has no correcting function; "
+                "call fit with privileged=Z."
+            )
+        n = privileged.shape[0] if hasattr(privileged, "shape") else len(privileged)
+        checked = check_privileged(privileged, n, estimator_name=f"{name}.correcting_function")
+        if checked.data.shape[1] != self.n_privileged_features_in_:
+            raise ValueError(
+                f"`privileged` has {checked.data.shape[1]} features, but {name} was fitted with "
+                f"{self.n_privileged_features_in_}."
+            )
+        values = self._privileged_values(checked.data) + self.privileged_intercept_
+        values[~checked.available] = np.nan
+        return values.ravel() if values.shape[1] == 1 else values
+
+    def _privileged_values(self, Z):
+        if hasattr(self, "privileged_coef_"):
+            return np.asarray(Z @ self.privileged_coef_.T)
+        given = self._privileged_kernel.name == "precomputed"
+        if not given and not hasattr(self, "_privileged_data"):
+            raise ValueError(
+                f"this {type(self).__name__} was loaded from a file, and files hold no privileged rows, which the correcting "
+                "function of a non-linear privileged kernel needs; call correcting_function before lupi.save, or use "
+                "privileged_kernel='linear'."
+            )
+        rows = self._privileged_rows if given else self._privileged_data
+        coefficients = getattr(self, "_landmark_coef", self.privileged_dual_coef_)
+        return self._privileged_kernel.expand(Z, rows, coefficients)
+
+
+class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
+    """Kernel classifiers, one against the rest: a subclass has a ``fit``, and says which problems its data pose."""
+
+    _parameter_constraints: dict = {
+        **KernelMachine._parameter_constraints,
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "cache_size": POSITIVE,
+        "random_state": ["random_state"],
+    }
+
+    def _check(self, X, y, privileged=None, sample_weight=None):
+        """Checked input with the decision space; sets the attributes of scikit-learn's checks."""
+        if self.kernel == "precomputed" and sparse.issparse(X):
+            raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
+        valid_X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+        checked = check_classes(valid_X, y, sample_weight, estimator_name=type(self).__name__)
+        data = TrainingData.of(self, valid_X, privileged, checked.sample_weight, self.cache_size, index_of=X)
+        data.classes, data.labels = checked.classes, checked.y[data.kept]
+        class_weight = effective_class_weight(self.class_weight, checked.classes, checked.y)
+        data.weight = data.weight * class_weight[data.labels]
+        data.columns = {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
+        return data
+
+    def _remarks(self, problems, solutions):
+        """What a user should know about solutions that are no ordinary ones, as warnings; raises if there is none."""
+        name = type(self).__name__
+        for problem, solution in zip(problems, solutions):
+            if problem.diverges(solution.point):
+                raise ValueError(
+                    f"{name}(correction='labelled', kappa=inf) has no solution on these data: without residual slack every "
+                    "example must be separated by the decision and the privileged features together, and they are not "
+                    "separable. Use a finite kappa (3 is the default), or correction='slack'."
+                )
+            if not solution.converged:
+                yield unfinished(self, solution, "increase max_iter, scale the features, or lower C")
+            elif problem.collapsed(solution):
+                reason = (
+                    "With kappa=inf the privileged features must explain every slack, and paying the same slack for all "
+                    "examples is cheaper than using X: use a finite kappa (3 is the default)"
+                    if problem.hard[0].any()
+                    else "Slack is cheaper than using X: use a larger C or, with SVM+ and SVM2+, a kappa closer to 1"
+                )
+                yield UserWarning(
+                    f"{name}: the solution collapsed to w = 0, the same decision for every example. {reason}."
+                )
+
+    def _store(self, data, problems, solutions):
+        """Fitted attributes from the solutions of all classes."""
+        self._store_functions(data, problems, solutions)
+        self.classes_ = data.classes
+        self.kkt_violation_ = float(max(solution.violation for solution in solutions))
+        for name, value in data.columns.items():
+            setattr(self, name, value)
+        return self
+
+    def decision_function(self, X):
+        """Distance-like score of every class; of the second class alone when there are two.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Decision features; with ``kernel="precomputed"`` their kernel values with the training examples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        scores = self._decision_values(X) + self.intercept_
+        return scores.ravel() if len(self.classes_) == 2 else scores
+
+    def predict(self, X):
+        """Predict labels; privileged features are never needed.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[chosen]

@@ -1,0 +1,132 @@
+"""Fits of one estimator for many parameters on the same data."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+from sklearn.base import clone
+
+from lupi.solvers import solve, solve_near
+
+
+def fit_path(estimator, candidates, X, y, **fit_params):
+    """Fit an estimator for each candidate: by its own ``fit_path`` if it has one, else one by one.
+
+    Parameters
+    ----------
+    estimator : estimator
+    candidates : sequence of dict
+        Parameters of each fit.
+    X, y : array-like
+        Training data.
+    **fit_params
+        Further arguments of `fit`, such as `privileged`.
+
+    Returns
+    -------
+    list of estimator or ValueError
+        For each candidate the fitted clone, or why there is none.
+
+    Examples
+    --------
+    >>> from lupi import SVMPlus
+    >>> from lupi.datasets import make_privileged
+    >>> X, y, Z = make_privileged(60, random_state=0, return_X_y_privileged=True)
+    >>> models = fit_path(SVMPlus(), [{"C": 1.0}, {"C": 10.0}], X, y, privileged=Z)
+    >>> [model.C for model in models]
+    [1.0, 10.0]
+    """
+    if hasattr(estimator, "fit_path"):
+        return estimator.fit_path(candidates, X, y, **fit_params)
+    fitted = []
+    for params in candidates:
+        try:
+            fitted.append(clone(estimator).set_params(**params).fit(X, y, **fit_params))
+        except ValueError as problem:
+            fitted.append(problem)
+    return fitted
+
+
+class WarmStartedPath:
+    """``fit_path`` of an estimator whose fit is check, problems, solve, store."""
+
+    # Parameters that leave kernels and checked data as they are.
+    _prices: tuple[str, ...] = ()
+
+    def fit_path(self, candidates, X, y, **fit_params):
+        """Fit a clone for each candidate: kernels and checked data are shared where only prices differ.
+
+        Each fit starts from the solution of the nearest candidate that is already solved; it is the same within the
+        solver's tolerance.
+
+        Parameters
+        ----------
+        candidates : sequence of dict
+            Parameters of each fit.
+        X, y : array-like
+            Training data, as in ``fit``.
+        **fit_params
+            Further arguments of ``fit``, such as ``privileged``.
+
+        Returns
+        -------
+        list of estimator or ValueError
+            For each candidate the fitted clone, or why there is none.
+        """
+        fitted = [None] * len(candidates)
+        for members in _same_but(candidates, self._prices):
+            data, solved = None, {}
+            for k in _easiest_first(members, candidates):
+                model = clone(self).set_params(**candidates[k])
+                try:
+                    model._validate_params()
+                    if data is None:
+                        data = model._check(X, y, **fit_params)
+                    problems = model._problems(data)
+                    near = solved.get(_nearest(candidates[k], {j: candidates[j] for j in solved}))
+                    solved[k] = problems, model._solve_near(problems, near)
+                    for remark in [*data.remarks, *model._remarks(*solved[k])]:
+                        warnings.warn(remark, stacklevel=2)
+                    data.remarks.clear()
+                    fitted[k] = model._store(data, *solved[k])
+                except ValueError as problem:
+                    fitted[k] = problem
+        return fitted
+
+    def _solve_near(self, problems, near):
+        """Solutions that start from those of similar problems, where that is of use."""
+        solutions = []
+        for k, problem in enumerate(problems):
+            solution = None if near is None else solve_near(problem, near[0][k], near[1][k], tol=self.tol)
+            solutions.append(solution or solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter))
+        return solutions
+
+
+def _same_but(candidates, free):
+    """Positions of the candidates, in groups that agree in all parameters but the free ones."""
+    groups = {}
+    for k, params in enumerate(candidates):
+        key = repr(sorted((name, value) for name, value in params.items() if name not in free))
+        groups.setdefault(key, []).append(k)
+    return groups.values()
+
+
+def _easiest_first(members, candidates):
+    """Positions in the order of C; with a large lam the correcting function hardly moves, so that comes first."""
+    return sorted(members, key=lambda k: (candidates[k].get("C", 0.0), -candidates[k].get("lam", 0.0)))
+
+
+def _nearest(params, others):
+    """Key of the candidate whose values are the fewest steps away on a logarithmic scale; None if there is none."""
+    return min(others, key=lambda k: _distance(params, others[k]), default=None)
+
+
+def _distance(first, second):
+    """Steps on a logarithmic scale between two candidates; kappa may be infinite, epsilon 0, and a value invalid."""
+    pairs = [(first[name], second[name]) for name in first if name in second]
+    return sum(abs(_log(a) - _log(b)) for a, b in pairs if a != b)
+
+
+def _log(price):
+    return math.log(max(float(price), 1e-300))

@@ -1,0 +1,337 @@
+"""Kernels and the spaces they span: parameters resolved once; a matrix, features, or rows on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import LinAlgError, cholesky, eigvalsh
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from lupi.kernels.products import self_products, sparse_product
+from lupi.kernels.rows import KernelRows
+
+# Every kernel of the library, with its parameters.
+KERNELS: dict[str, tuple[str, ...]] = {
+    "linear": (),
+    "rbf": ("gamma",),
+    "poly": ("gamma", "degree", "coef0"),
+    "sigmoid": ("gamma", "coef0"),
+    "chi2": ("gamma",),
+    "laplacian": ("gamma",),
+    "intersection": (),
+    "precomputed": (),
+}
+# Of the estimators' parameters that choose a kernel.
+KERNEL_CONSTRAINTS: dict[str, list] = {
+    "kernel": [StrOptions(set(KERNELS)), callable],
+    "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+    "degree": [Interval(Real, 0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+}
+PRIVILEGED_KERNEL_CONSTRAINTS = {f"privileged_{name}": constraint for name, constraint in KERNEL_CONSTRAINTS.items()}
+# An indefinite matrix betrays itself in a principal sub-matrix of this size.
+PROBE = 1500
+# Kernel values that a prediction holds at a time.
+LARGEST_BLOCK = 2**24
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function with all parameters fixed.
+
+    Parameters
+    ----------
+    name : str or callable
+        One of ``KERNELS``, or a function of two feature matrices that returns their kernel matrix.
+    gamma, degree, coef0 : float
+        Parameters; those that a kernel does not have are ignored.
+    argument : str
+        Name of the data it applies to, for messages: "X" or "privileged".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Kernel("poly", gamma=1.0, degree=2, coef0=1.0)(np.array([[1.0], [2.0]]))
+    array([[ 4.,  9.],
+           [ 9., 25.]])
+    """
+
+    name: str | Callable
+    gamma: float = 1.0
+    degree: float = 3
+    coef0: float = 0.0
+    argument: str = "X"
+
+    @classmethod
+    def of(cls, estimator, data, prefix: str = "", weight=None) -> Kernel:
+        """Kernel of an estimator's parameters, with ``prefix="privileged_"`` of the privileged ones; gamma from the data."""
+        name, gamma, degree, coef0 = (
+            getattr(estimator, prefix + key) for key in ("kernel", "gamma", "degree", "coef0")
+        )
+        uses_gamma = isinstance(name, str) and "gamma" in KERNELS[name]
+        gamma = resolve_gamma(gamma, data, weight) if uses_gamma else 1.0
+        return cls(name, gamma, degree, coef0, argument="privileged" if prefix else "X")
+
+    @property
+    def unsafe(self) -> bool:
+        """Whether the kernel matrix may have negative eigenvalues."""
+        if self.name == "poly":
+            return self.coef0 < 0 or self.degree != int(self.degree)
+        return callable(self.name) or self.name in ("sigmoid", "precomputed")
+
+    def __call__(self, A, B=None) -> np.ndarray:
+        """Kernel matrix between the rows of A and of B (of A itself by default).
+
+        Of a precomputed kernel A holds the values with all training examples, and B the positions of some of them.
+        """
+        if callable(self.name):
+            return self._checked(self.name(A, A if B is None else B), A, A if B is None else B)
+        if self.name == "precomputed":
+            return np.ascontiguousarray(A if B is None else A[:, B], dtype=np.float64)
+        if self.name in ("chi2", "intersection"):
+            A, B = (self._histograms(block) for block in (A, A if B is None else B))
+        if self.name == "intersection":
+            return sum(np.minimum(A[:, k, None], B[None, :, k]) for k in range(A.shape[1]))
+        if self.name == "linear" and B is None and not sparse.issparse(A):
+            return self_products(A)
+        if self.name == "rbf" and not (sparse.issparse(A) or sparse.issparse(B)):
+            return _rbf(A, B, self.gamma)
+        return pairwise_kernels(A, B, metric=self.name, **{key: getattr(self, key) for key in KERNELS[self.name]})
+
+    def _checked(self, matrix, A, B) -> np.ndarray:
+        matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+        if matrix.shape != (A.shape[0], B.shape[0]):
+            raise ValueError(
+                f"the kernel function for `{self.argument}` returned shape {matrix.shape} for {A.shape[0]} and {B.shape[0]} "
+                f"rows; it must return one value per pair, shape {(A.shape[0], B.shape[0])}."
+            )
+        return matrix
+
+    def _histograms(self, block) -> np.ndarray:
+        if block.size and block.min() < 0:
+            raise ValueError(
+                f"the {self.name} kernel compares histograms, but `{self.argument}` has negative values (the smallest is "
+                f"{block.min():g}). Use non-negative features, or another kernel."
+            )
+        return block.toarray() if sparse.issparse(block) else block
+
+    def rows(self, X, index: np.ndarray):
+        """Some training examples as the kernel's second argument: their rows, or positions if it is precomputed."""
+        return index if self.name == "precomputed" else X[index]
+
+    def among(self, X, index: np.ndarray) -> np.ndarray:
+        """Kernel matrix of some training examples."""
+        return X[np.ix_(index, index)] if self.name == "precomputed" else self(X[index])
+
+    def expand(self, X, rows, coefficients: np.ndarray) -> np.ndarray:
+        """Values at X of the kernel expansion over rows, one column for each row of coefficients.
+
+        In blocks, so that predicting for many examples needs no large kernel matrix.
+        """
+        step = max(1, LARGEST_BLOCK // max(1, coefficients.shape[-1]))
+        return np.concatenate([self(X[i : i + step], rows) @ coefficients.T for i in range(0, X.shape[0], step)])
+
+
+def _rbf(A: np.ndarray, B: np.ndarray | None, gamma: float) -> np.ndarray:
+    """exp(-gamma |a - b|^2), by scikit-learn's formula; its checks take longer than a matrix of 100 x 100."""
+    squares = np.einsum("ij,ij->i", A, A)
+    distances = -2.0 * (A @ (A if B is None else B).T)
+    distances += squares[:, None]
+    distances += squares if B is None else np.einsum("ij,ij->i", B, B)
+    np.maximum(distances, 0.0, out=distances)
+    if B is None:
+        np.fill_diagonal(distances, 0.0)  # rounding must not make an example unlike itself
+    distances *= -gamma
+    return np.exp(distances, out=distances)
+
+
+def resolve_gamma(gamma, X, weight=None) -> float:
+    """Value of ``gamma``: "scale" is 1 / (n_features * X.var()), "auto" 1 / n_features, a number itself.
+
+    With ``weight`` the variance counts every row that often, so that an integer weight equals repeating the row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> resolve_gamma("scale", np.array([[0.0], [2.0]]))
+    1.0
+    """
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
+    if gamma != "scale":
+        return float(gamma)
+    weight = np.ones(X.shape[0]) if weight is None else weight
+    total = weight.sum() * X.shape[1]
+    mean = float((X.T @ weight).sum()) / total
+    if sparse.issparse(X):
+        variance = float((X.multiply(X).T @ weight).sum()) / total - mean * mean
+        constant = variance <= 1e-15 * mean * mean
+    else:
+        # Deviations first: the difference of two squares would cancel for features far from 0.
+        variance = float((((X - mean) ** 2).T @ weight).sum()) / total
+        constant = variance <= 1e-30 * mean * mean
+    return 1.0 if constant else float(1.0 / (X.shape[1] * variance))
+
+
+def check_definite(kernel: Kernel, matrix: np.ndarray) -> None:
+    """Refuse a kernel matrix with negative eigenvalues: the problem would have no optimum to certify."""
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"a precomputed kernel for `{kernel.argument}` must be square; its shape is {matrix.shape}.")
+    asymmetry = float(np.max(np.abs(matrix - matrix.T), initial=0.0))
+    size = float(np.max(np.abs(np.diagonal(matrix)), initial=0.0))
+    if asymmetry > 1e-8 * max(size, float(np.max(np.abs(matrix), initial=0.0))):
+        raise ValueError(
+            f"the kernel matrix of `{kernel.argument}` is not symmetric (entries differ by up to {asymmetry:g}); "
+            "a kernel gives the same value for (a, b) and (b, a)."
+        )
+    probe = matrix
+    if len(matrix) > PROBE:
+        index = np.random.default_rng(0).choice(len(matrix), PROBE, replace=False)
+        probe = matrix[np.ix_(index, index)]
+    # Kernels computed in single precision are off by about this much.
+    shift = 1e-5 * max(size, 1e-300)
+    try:
+        cholesky(probe + shift * np.eye(len(probe)), lower=True, check_finite=False, overwrite_a=True)
+    except LinAlgError:
+        smallest = float(eigvalsh(probe, subset_by_index=[0, 0])[0])
+        name = kernel.name if isinstance(kernel.name, str) else getattr(kernel.name, "__name__", "callable")
+        advice = {
+            "sigmoid": "choose a smaller gamma or coef0 >= 0, or use kernel='rbf'",
+            "precomputed": "pass a positive semi-definite matrix, e.g. clip its negative eigenvalues at 0",
+        }.get(name, "use a positive semi-definite kernel function")
+        raise ValueError(
+            f"the {name} kernel matrix of `{kernel.argument}` is indefinite (an eigenvalue of {smallest:.3g} or below): the "
+            f"training problem is not convex and has no certified optimum; {advice}."
+        ) from None
+
+
+@dataclass(frozen=True)
+class Space:
+    """Kernel matrix of one feature space.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n), optional
+        The kernel matrix, before ``weight``.
+    factor : ndarray of shape (n, r), optional
+        Features with ``matrix = factor @ factor.T``. Solvers that work in O(n r^2) need it.
+    source : KernelRows, optional
+        Computes rows on demand.
+    weight : float
+        Multiplies the kernel (1 / lam for a privileged space).
+    bias : bool
+        Whether the space's function has an intercept, i.e. whether its coefficients sum to a constant.
+    """
+
+    matrix: np.ndarray | None = None
+    factor: np.ndarray | None = None
+    source: KernelRows | None = None
+    weight: float = 1.0
+    bias: bool = True
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        for array in (self.matrix, self.factor, self.source):
+            if array is not None:
+                return len(array)
+        raise ValueError("a Space needs a matrix, a factor or a source")
+
+    @property
+    def few_features(self) -> bool:
+        """Whether features describe the space better than its kernel matrix would."""
+        return self.factor is not None and self.factor.shape[1] < 0.7 * self.n_examples
+
+    @property
+    def on_demand(self) -> bool:
+        """Whether the full matrix is out of reach."""
+        return self.source is not None
+
+    @cached_property
+    def dense(self) -> np.ndarray:
+        """The kernel matrix (before ``weight``), formed where it was not given."""
+        if self.matrix is not None:
+            return self.matrix
+        if self.factor is not None:
+            return self.factor @ self.factor.T
+        assert self.source is not None
+        return self.source.rows(np.arange(self.n_examples))
+
+    def weighted(self) -> np.ndarray:
+        """The kernel matrix with ``weight`` in it."""
+        return self.dense if self.weight == 1.0 else self.weight * self.dense
+
+    def diagonal(self) -> np.ndarray:
+        """Weighted diagonal."""
+        if self.factor is not None:
+            return self.weight * np.einsum("ij,ij->i", self.factor, self.factor)
+        if self.matrix is not None:
+            return self.weight * np.diagonal(self.matrix)
+        assert self.source is not None
+        return self.weight * self.source.diagonal()
+
+    def product(self, coefficients: np.ndarray) -> np.ndarray:
+        """Weighted kernel matrix times a vector."""
+        if self.factor is not None:
+            return self.weight * (self.factor @ (self.factor.T @ coefficients))
+        if self.source is not None:
+            return self.weight * self.source.product(coefficients)
+        return self.weight * sparse_product(self.dense, coefficients)
+
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        """Full rows, before ``weight``."""
+        if self.source is not None:
+            return self.source.rows(index)
+        if self.matrix is None and self.factor is not None:
+            return self.factor[index] @ self.factor.T
+        return self.dense[index]
+
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Weighted sub-matrix."""
+        if self.source is not None:
+            return self.weight * self.source.block(rows, columns)
+        if self.matrix is None and self.factor is not None:
+            return self.weight * (self.factor[rows] @ self.factor[columns].T)
+        return self.weight * self.dense[np.ix_(rows, columns)]
+
+    def features(self) -> np.ndarray:
+        """Explicit features of a space that has them, ``weight`` included."""
+        assert self.factor is not None
+        return np.sqrt(self.weight) * self.factor
+
+
+def make_space(kernel: Kernel, data, cache_size: float, *, available: np.ndarray | None = None) -> Space:
+    """Space of the training data.
+
+    Features where the kernel is linear and they are fewer than the examples, the full matrix where it fits into
+    ``cache_size`` megabytes, otherwise rows on demand.
+    """
+    n = data.shape[0]
+    if kernel.name == "linear" and not sparse.issparse(data) and data.shape[1] < 0.7 * n:
+        return Space(factor=data)
+    if kernel.name != "precomputed" and not fits(n, cache_size):
+        if kernel.unsafe:
+            index = np.arange(n) if available is None else np.flatnonzero(available)
+            index = np.random.default_rng(0).choice(index, min(len(index), PROBE), replace=False)
+            check_definite(kernel, kernel(data[index]))
+        return Space(source=KernelRows(kernel, data, cache_size, available))
+    # A kernel function never sees the placeholder rows of examples that are not available.
+    part = available is not None and not available.all() and kernel.name != "precomputed"
+    matrix = kernel(data[available] if part else data)
+    if kernel.unsafe:
+        check_definite(kernel, matrix)
+    if part:
+        known, matrix = matrix, np.zeros((n, n))
+        matrix[np.ix_(available, available)] = known
+    return Space(matrix=np.ascontiguousarray(matrix))
+
+
+def fits(n: int, cache_size: float) -> bool:
+    """Whether a full n x n matrix stays within cache_size megabytes."""
+    return 8 * n * n <= cache_size * 2**20

@@ -1,0 +1,127 @@
+r"""The dual of SVM2+, and the matrix Q through which privileged features enter it.
+
+.. math:: Q = P - \lambda P (\tilde K + \lambda P)^{-1} P, \qquad P = \mathrm{diag}(1/C_i),\; \tilde K = K^* + 1,
+
+which is :math:`\frac1C \tilde K (\frac{\lambda}{C} I + \tilde K)^{-1}` for equal weights: Xu et al. (2016), eq. (5), in a form
+whose eigenvalues stay in [0, 1/C). Rows of examples without privileged features are 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, lapack, solve_triangular
+
+from lupi.kernels import Space, scale_and_mirror
+from lupi.problems.kernel.duals import OneSpaceDual
+from lupi.problems.kernel.kernel_qp import Expansion
+
+
+def deformation_space(privileged: Space, C: np.ndarray, lam: float, available: np.ndarray) -> Space:
+    """Q as a space without an intercept: by features where the privileged space has them, else as a matrix."""
+    if privileged.factor is not None:
+        return Space(factor=deformation_features(privileged.factor, C, lam, available), bias=False)
+    return Space(matrix=deformation_matrix(privileged.dense, C, lam, available), bias=False)
+
+
+def deformation_matrix(K_star: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray) -> np.ndarray:
+    """Q as a dense matrix, by one Cholesky factorization and inversion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Q = deformation_matrix(np.eye(2), np.ones(2), 1.0, np.array([True, True]))
+    >>> np.round(Q, 3)
+    array([[0.625, 0.125],
+           [0.125, 0.625]])
+    """
+    rows = np.flatnonzero(available)
+    everything = len(rows) == len(available)
+    A = np.array(K_star if everything else K_star[np.ix_(rows, rows)], order="C")
+    A += 1.0
+    price = 1.0 / C[rows]
+    A[np.diag_indices(len(A))] += lam * price
+    # A is symmetric, so its C-ordered transpose is the Fortran-ordered matrix LAPACK can overwrite.
+    factor, info = lapack.dpotrf(A.T, lower=1, overwrite_a=1)
+    if info == 0:
+        inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=1)
+    if info != 0:
+        raise LinAlgError("the privileged kernel matrix is not positive semi-definite")
+    Q = inverse.T
+    scale_and_mirror(Q, np.sqrt(lam) * price)
+    np.negative(Q, out=Q)
+    Q[np.diag_indices(len(Q))] += price
+    if everything:
+        return Q
+    out = np.zeros((len(available), len(available)))
+    out[np.ix_(rows, rows)] = Q
+    return out
+
+
+def deformation_features(features: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray) -> np.ndarray:
+    r"""U with :math:`Q = U U'`, for privileged features (or an approximation's features) fewer than examples.
+
+    :math:`U = \tilde Z (\lambda I + \tilde Z' \mathrm{diag}(C) \tilde Z)^{-1/2}` with :math:`\tilde Z = [Z, 1]`: O(n s^2).
+    """
+    Z = np.hstack([features, np.ones((len(features), 1))]) * available[:, None]
+    M = (Z * C[:, None]).T @ Z
+    M[np.diag_indices(len(M))] += lam
+    L, _ = cho_factor(M, lower=True)
+    return np.ascontiguousarray(solve_triangular(L, Z.T, lower=True).T)
+
+
+@dataclass(frozen=True)
+class SVM2PlusDual(OneSpaceDual):
+    """Knows the prices by which its correcting function follows from the dual point."""
+
+    C: np.ndarray
+    lam: float
+    available: np.ndarray
+
+    def privileged(self, solution: Any) -> Expansion:
+        """V = (1 / lam) sum eta_i z_i and rho = (1 / lam) sum eta_i, where eta = s o a - C xi and xi = Q (s o a)."""
+        certificate = solution.certificate
+        eta = np.where(self.available, certificate.expansions[1] - self.C * certificate.fields[1], 0.0) / self.lam
+        return Expansion(eta, float(eta.sum()))
+
+
+def svm2_plus_dual(
+    decision: Space,
+    deformation: Space | None,
+    y: np.ndarray,
+    C: np.ndarray,
+    lam: float,
+    kappa: float,
+    labelled: bool,
+    available: np.ndarray,
+) -> SVM2PlusDual:
+    r"""Dual of SVM2+ (Xu et al. 2016, eq. 4), the deformation Q being a second space without a bias.
+
+    .. math:: \max 1'a - \tfrac12 a'(yy' \circ K + Q)a - \tfrac{1}{2 \kappa} \sum_i a_i^2 / C_i, \qquad a \ge 0,\; y'a = 0,
+
+    with :math:`yy' \circ Q` for the labelled correction. ``deformation`` has zero rows for missing examples; their ridge
+    is 1 / C. With ``deformation=None`` no row is available: the L2-SVM.
+    """
+    n = len(y)
+    spaces, signs = [decision], [y]
+    if deformation is not None:
+        # Beside a matrix Q, features of K save nothing.
+        if deformation.factor is None and decision.factor is not None:
+            spaces = [Space(matrix=decision.dense)]
+        spaces.append(replace(deformation, bias=False))
+        signs.append(y if labelled else np.ones(n))
+    return SVM2PlusDual(
+        spaces=tuple(spaces),
+        example=np.arange(n),
+        coef=np.vstack(signs).astype(float),
+        p=np.ones(n),
+        lower=np.zeros(n),
+        upper=np.full(n, np.inf),
+        ridge=np.where(available, 1.0 / kappa, 1.0) / C,
+        total=np.zeros(len(signs)),
+        C=C,
+        lam=lam,
+        available=available,
+    )

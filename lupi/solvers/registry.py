@@ -1,0 +1,52 @@
+"""Every solver by its name, and the one call that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lupi.solvers.kernel.auto import solve_auto, solve_interior_point
+from lupi.solvers.kernel.decomposition import solve_decomposition
+from lupi.solvers.kernel.reference import solve_reference
+from lupi.solvers.kernel.smo import solve_smo
+from lupi.solvers.ranking.bundle import solve_ranking_bundle
+from lupi.solvers.ranking.newton import solve_ranking_newton
+from lupi.solvers.solution import Solution
+from lupi.solvers.structural.cutting_plane import solve_n_slack, solve_one_slack
+from lupi.solvers.structural.frank_wolfe import solve_frank_wolfe
+
+# Family of problems -> name (the estimators' ``solver``) -> function (problem, *, tol, max_iter, ...) -> Solution.
+SOLVERS: dict[str, dict[str, Callable[..., Solution]]] = {
+    "kernel": {
+        "auto": solve_auto,
+        "smo": solve_smo,
+        "decomposition": solve_decomposition,
+        "interior_point": solve_interior_point,
+        "reference": solve_reference,
+    },
+    "ranking": {"newton": solve_ranking_newton, "bundle": solve_ranking_bundle},
+    "structural": {"bcfw": solve_frank_wolfe, "cutting_plane": solve_one_slack, "n_slack": solve_n_slack},
+}
+
+
+def solve(problem: Any, solver: str, *, tol: float, max_iter: int, **options: Any) -> Solution:
+    """Solve a problem with the solver of that name.
+
+    Parameters
+    ----------
+    problem : KernelQP, RankingProblem or StructuralProblem
+        Its ``family`` says which solvers there are.
+    solver : str
+        One of ``SOLVERS[problem.family]``.
+    tol : float
+        Tolerance of the solver.
+    max_iter : int
+        Limit on its iterations.
+    **options
+        What a family's solvers take beyond these, such as a start.
+
+    Returns
+    -------
+    Solution
+    """
+    return SOLVERS[problem.family][solver](problem, tol=tol, max_iter=max_iter, **options)

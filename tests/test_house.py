@@ -1,0 +1,48 @@
+"""A fit reads like the architecture: few files, always downward, never back and forth between base class and subclass."""
+
+import pytest
+from house import walk
+
+from lupi import SVM2K, OneClassSVMPlus, SVM2Plus, SVMPlus
+from lupi.datasets import make_privileged
+
+X, Y, Z = make_privileged(60, random_state=0, return_X_y_privileged=True)
+
+
+@pytest.mark.parametrize("make", [SVM2Plus, SVMPlus])
+def test_the_way_of_a_classifiers_fit(make):
+    way = walk(lambda: make().fit(X, Y, privileged=Z))
+    assert f"estimators/{make.__module__.split('.')[-1]}.py" == way.files[0]
+    assert len(way.files) <= 10, way.files
+    assert way.upward == []
+    assert way.bounces == []
+
+
+@pytest.mark.parametrize("fit", [lambda: SVM2K().fit(X, Y, privileged=Z), lambda: OneClassSVMPlus().fit(X, privileged=Z)])
+def test_other_kernel_machines_go_one_way_too(fit):
+    """Their problems need the interior point: two more files."""
+    way = walk(fit)
+    assert len(way.files) <= 12, way.files
+    assert way.upward == way.bounces == []
+
+
+def test_a_way_upward_and_a_bounce_are_seen():
+    """By an estimator whose base class calls it, and a kernel function that is itself a fit."""
+    from lupi.estimators.kernel_machine import KernelMachine
+
+    class Template(SVM2Plus):
+        def _store_privileged(self, *args):
+            return super()._store_privileged(*args)
+
+    code = Template._store_privileged.__code__
+    Template._store_privileged.__code__ = code.replace(
+        co_filename=KernelMachine._store_privileged.__code__.co_filename, co_qualname="Template._store_privileged"
+    )
+
+    def upward(A, B):
+        OneClassSVMPlus().fit(X[:5])
+        return A @ B.T
+
+    way = walk(lambda: Template(kernel=upward).fit(X, Y, privileged=Z))
+    assert ("kernels/space.py", "estimators/one_class_svm_plus.py") in way.upward
+    assert ("KernelMachine._store_functions", "Template._store_privileged") in way.bounces
