@@ -18,109 +18,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
-# A constraint without slack is met with this much to spare: missing it by a rounding error would cost infinitely much.
-MARGIN = 1e-13
-# Rows of a block: large enough for BLAS, small enough for the cache.
-BLOCK = 1024
+from lupi.problems.kernel.feature_products import second_moment, times, transposed_times
+from lupi.problems.kernel.kernel_qp import MARGIN, Expansion
+
 # Sums over the examples that are 0 at a feasible point carry rounding errors of this size, relative to their terms.
 ROUNDING = 1e-9
-
-
-def times(data: Any, vector: np.ndarray) -> np.ndarray:
-    """Rows times a vector; single precision rows are summed in double precision, block by block."""
-    if sparse.issparse(data) or data.dtype == np.float64:
-        return np.asarray(data @ vector)
-    blocks = [data[i : i + BLOCK].astype(np.float64) @ vector for i in range(0, len(data), BLOCK)]
-    return np.concatenate(blocks) if blocks else np.zeros(0)
-
-
-def transposed_times(data: Any, vector: np.ndarray) -> np.ndarray:
-    """Columns times a vector, in double precision."""
-    if sparse.issparse(data) or data.dtype == np.float64:
-        return np.asarray(data.T @ vector)
-    out = np.zeros(data.shape[1])
-    for i in range(0, len(data), BLOCK):
-        out += vector[i : i + BLOCK] @ data[i : i + BLOCK].astype(np.float64)
-    return out
-
-
-def squares_times(data: Any, weight: np.ndarray) -> np.ndarray:
-    """Sum of the squares of every column, each row counted with its weight."""
-    if sparse.issparse(data):
-        return np.asarray(data.power(2).T @ weight)
-    out = np.zeros(data.shape[1])
-    for i in range(0, len(data), BLOCK):
-        out += weight[i : i + BLOCK] @ np.square(data[i : i + BLOCK], dtype=np.float64)
-    return out
-
-
-def second_moment(Z: Any, weight: np.ndarray) -> np.ndarray:
-    """[Z, 1]' diag(weight) [Z, 1] without a second copy of Z.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> second_moment(np.array([[1.0], [2.0]]), np.array([1.0, 2.0]))
-    array([[9., 5.],
-           [5., 3.]])
-    """
-    s = Z.shape[1]
-    out = np.zeros((s + 1, s + 1))
-    for i in range(0, Z.shape[0], BLOCK):
-        rows, w = Z[i : i + BLOCK], weight[i : i + BLOCK]
-        block = rows.toarray() if sparse.issparse(rows) else rows
-        block = np.hstack([block, np.ones((len(w), 1))])
-        out += (block * w[:, None]).T @ block
-    return out
-
-
-@dataclass(frozen=True)
-class LinearPoint:
-    """Weights with dual variables that certify them.
-
-    Attributes
-    ----------
-    theta : ndarray
-        (w, b, w*, b*), feasible.
-    x : ndarray of shape (n_kinds, n)
-        Dual variables, feasible.
-    objective, lower_bound : float
-        Primal value of theta and dual value of x.
-    n_iter : int
-        Steps of the solver.
-    violation : float
-        Of the optimality conditions.
-    converged : bool
-        Whether the gap is as small as was asked for.
-    """
-
-    theta: np.ndarray
-    x: np.ndarray
-    objective: float
-    lower_bound: float
-    n_iter: int
-    violation: float = np.inf
-    converged: bool = False
-
-    @property
-    def gap(self) -> float:
-        """Relative duality gap."""
-        size = max(abs(self.objective), abs(self.lower_bound))
-        if not np.isfinite(size):
-            return np.inf
-        return (self.objective - self.lower_bound) / size if size > 0 else 0.0
-
-    def finish(self, problem: LinearPrimal, n_iter: int, tol: float) -> LinearPoint:
-        """The same after a last look: optimality conditions, and whether the gap is as small as asked."""
-        f, g = problem.fields(self.theta)
-        violation = problem.violation(self.x, f, g)
-        return replace(self, n_iter=n_iter, violation=violation, converged=self.gap <= tol)
+# Decisions that differ by no more than this, where the margin is 1, are the same.
+FLAT = 1e-2
 
 
 @dataclass(frozen=True)
@@ -160,6 +69,8 @@ class LinearPrimal:
     outside: np.ndarray | None = None
     gained: float = 0.0
 
+    family: ClassVar[str] = "linear"
+
     @property
     def n_examples(self) -> int:
         """Number of examples."""
@@ -191,10 +102,10 @@ class LinearPrimal:
         return self.n_kinds == 1 and bool(np.all(self.tables[0] > 0))
 
     @cached_property
-    def hard(self) -> bool:
-        """Whether some slack is forbidden."""
-        limits = np.any(np.isinf(self.tables[1]) & (self.tables[0] == 0))
-        return bool(limits or (self.n_kinds == 2 and np.any(np.isinf(self.tables[2]))))
+    def hard(self) -> tuple[np.ndarray, np.ndarray]:
+        """Examples whose a and whose d is without a bound: their constraints allow no slack."""
+        below = np.isinf(self.tables[2]) if self.n_kinds == 2 else np.zeros(self.n_examples, dtype=bool)
+        return np.isinf(self.tables[1]) & (self.tables[0] == 0), below
 
     @cached_property
     def privileged_metric(self) -> np.ndarray:
@@ -224,9 +135,9 @@ class LinearPrimal:
 
     def adjoint(self, beta: np.ndarray, eta: np.ndarray) -> np.ndarray:
         """The vector q of coefficients over the examples, with what is left out."""
-        parts = [transposed_times(self.X, beta), [beta.sum()]]
+        parts = [transposed_times(self.X, beta), np.array([beta.sum()])]
         if self.Z is not None:
-            parts += [transposed_times(self.Z, eta), [eta.sum()]]
+            parts += [transposed_times(self.Z, eta), np.array([eta.sum()])]
         q = np.concatenate(parts)
         return q if self.outside is None else q + self.outside
 
@@ -284,27 +195,19 @@ class LinearPrimal:
         total += 0.5 * float(theta @ self.metric(theta)) + self.gained
         return total if self.outside is None else total - float(self.outside @ theta)
 
-    def feasible(
-        self, theta: np.ndarray, f: np.ndarray, g: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def feasible(self, theta: np.ndarray, f: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Meet the constraints that allow no slack: raise b*, or with the labelled correction stretch theta."""
-        if not self.hard:
-            return theta, f, g
-        strict = np.isinf(self.tables[1]) & (self.tables[0] == 0)
+        above, below = self.hard
         residual = 1.0 - self.y * f - self.s * g
-        missed = float(np.max(residual[strict], initial=0.0))
-        if self.n_kinds == 2:
-            bounded = np.isinf(self.tables[2])
-            missed = max(missed, float(np.max(-(self.s * g)[bounded], initial=0.0)))
-            strict = strict | bounded
+        missed = max(np.max(residual[above], initial=0.0), np.max(-(self.s * g)[below], initial=0.0))
         if missed <= 0:
             return theta, f, g
-        if np.all(self.s[strict] == 1.0):
+        if np.all(self.s[above | below] == 1.0):
             step = missed + MARGIN * (1.0 + float(np.max(np.abs(residual))))
             raised = theta.copy()
             raised[-1] += step
             return raised, f, g + step
-        reached = float(np.min((1.0 - residual)[strict]))
+        reached = float(np.min((1.0 - residual)[above]))
         stretch = (1.0 + MARGIN) / reached if reached > 0 else 1.0
         return stretch * theta, stretch * f, stretch * g
 
@@ -319,6 +222,36 @@ class LinearPrimal:
             room = np.where(slope > 0, high - value, value - low) / scale
             worst = max(worst, float(np.max(np.minimum(np.abs(slope), room), initial=0.0)))
         return worst
+
+    def decision(self, solution: Any) -> Expansion:
+        """The decision function: its weights, and coefficients over the examples that carry it."""
+        x, (f, g) = solution.certificate, self.fields(solution.point)
+        # Interior points keep every variable off its bounds; one whose slope outweighs it is on its way to 0.
+        carried = x[0] > self.price * (self.y * f + self.s * g - 1.0)
+        weights = self.split(solution.point)[0]
+        return Expansion(np.where(carried, self.coefficients(x)[0], 0.0), float(weights[-1]), weights[:-1])
+
+    def privileged(self, solution: Any) -> Expansion:
+        """The correcting function: its weights, and coefficients over the examples."""
+        weights = self.split(solution.point)[1]
+        eta = self.coefficients(solution.certificate)[1]
+        if self.moment is not None:
+            eta = eta - self.price * np.abs(self.s) * self.fields(solution.point)[1]
+        return Expansion(eta / self.lam, float(weights[-1]), weights[:-1])
+
+    def collapsed(self, solution: Any) -> bool:
+        """Whether the correcting function pays for everything: w = 0, the same decision for every example."""
+        w = self.split(solution.point)[0][:-1]
+        small = float(w @ w) <= 2.0 * max(solution.gap, 1e-10) * abs(solution.objective)
+        return self.Z is not None and small and float(np.ptp(times(self.X, w))) <= FLAT
+
+    def diverges(self, theta: np.ndarray) -> bool:
+        """Whether no theta meets the constraints that allow no slack: the labelled correction, not separable."""
+        above, _ = self.hard
+        if not above.any() or np.all(self.s[above] == 1.0):
+            return False
+        f, g = self.fields(theta)
+        return bool(np.min((self.y * f + self.s * g)[above]) <= 0)
 
     def rows(
         self, index: np.ndarray, *, outside: np.ndarray | None = None, gained: float = 0.0, weight: float = 1.0

@@ -2,38 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from lupi.problems.kernel.linear import LinearPoint, LinearPrimal
+from lupi.problems import LinearPrimal
 from lupi.solvers.kernel.linear_systems import FactorizedSystem
+from lupi.solvers.solution import Solution
 
 MAX_STEPS = 100
 # An iterate may come this close to its bounds in one step, as a share of the distance.
 ALMOST = 0.995
 # The first iterate keeps this share of every interval free on both sides.
 ROOM = 0.02
+# Steps shorter than this lead nowhere.
+SHORTEST = 1e-9
+
+# Changes of the weights, of both functions' values, of the variables, and of the multipliers of their lower and upper ends.
+Direction = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def interior_point(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = MAX_STEPS, verbose=False) -> LinearPoint:
-    """Mehrotra's predictor-corrector method with theta as iterates: one system of their number a step."""
+def solve_weights(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+    """Mehrotra's predictor-corrector method with the weights as iterates: a step solves one system of their number.
+
+    Parameters
+    ----------
+    problem : LinearPrimal
+    tol : float
+        Relative duality gap at which to stop.
+    max_iter : int
+        Largest number of steps; -1 for the built-in limit.
+
+    Returns
+    -------
+    Solution
+        Of weights; its certificate are the dual variables.
+    """
+    limit = MAX_STEPS if max_iter < 0 else min(max_iter, MAX_STEPS)
     iterate = _Iterate(problem)
-    best = iterate.point(0)
-    k = 0
-    while k < max_iter and best.gap > tol:
-        k += 1
+    best = iterate.solution(0)
+    steps, length = 0, 1.0
+    while steps < limit and best.gap > tol and length >= SHORTEST and np.isfinite(iterate.complementarity):
+        steps += 1
         try:
             length = iterate.advance()
         except LinAlgError:
             break
-        point = iterate.point(k)
-        if verbose:
-            print(k, f"P={point.objective:.8g} D={point.lower_bound:.8g} gap={point.gap:.2e} mu={iterate.complementarity:.2e} t={length:.2e}")
-        if point.gap < best.gap:
-            best = point
-        if length < 1e-9 or not np.isfinite(iterate.complementarity):
-            break
-    return best.finish(problem, k, tol)
+        found = iterate.solution(steps)
+        best = found if (found.gap, -found.lower_bound) <= (best.gap, -best.lower_bound) else best
+    violation = problem.violation(best.certificate, *problem.fields(best.point))
+    return replace(best, n_iter=steps, violation=violation, converged=best.gap <= tol)
 
 
 class _Iterate:
@@ -102,7 +121,9 @@ class _Iterate:
         self._move(second, unmet, length)
         return length
 
-    def _direction(self, r, unmet, D, below, above) -> tuple:
+    def _direction(
+        self, r: np.ndarray, unmet: np.ndarray, D: np.ndarray, below: np.ndarray, above: np.ndarray
+    ) -> Direction:
         """Newton direction towards complementarity products that differ from the present ones as asked."""
         p = self.problem
         rho = (r + below / self.below - above / self.above) / D
@@ -116,7 +137,8 @@ class _Iterate:
         dzu = np.where(self.has_upper, (above + self.z_above * rho) / self.above, 0.0)
         return change, df, dg, rho, dzl, dzu
 
-    def _room(self, direction) -> float:
+    def _room(self, direction: Direction) -> float:
+        """Longest step that keeps every distance and multiplier positive."""
         _, _, _, dx, dzl, dzu = direction
         room = 1.0
         for value, change in (
@@ -130,7 +152,7 @@ class _Iterate:
             room = min(room, 1.0 / steepest if steepest > 0 else 1.0)
         return room
 
-    def _move(self, direction, unmet, t) -> None:
+    def _move(self, direction: Direction, unmet: np.ndarray, t: float) -> None:
         change, df, dg, dx, dzl, dzu = direction
         self.q = self.q + t * (self.problem.metric(change) + unmet)
         self.theta = self.theta + t * change
@@ -142,13 +164,12 @@ class _Iterate:
         self.z_below += t * dzl
         self.z_above += t * dzu
 
-    def point(self, n_iter: int) -> LinearPoint:
+    def solution(self, n_iter: int) -> Solution:
         """What the present iterate proves."""
         p = self.problem
         theta, f, g = p.feasible(self.theta, self.f, self.g)
-        return LinearPoint(
-            theta.copy(), self.x.copy(), p.value(theta, f, g), p.lower_bound(self.x, self.q), n_iter
-        )
+        value, bound = p.value(theta, f, g), p.lower_bound(self.x, self.q)
+        return Solution(theta.copy(), value, bound, n_iter, False, "interior_point", certificate=self.x.copy())
 
 
 def _balanced_start(p: LinearPrimal) -> np.ndarray:

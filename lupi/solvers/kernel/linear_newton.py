@@ -7,22 +7,24 @@ examples pay. Every step is judged by its duality gap: dual variables and their 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from lupi.problems.kernel.linear import LinearPoint, LinearPrimal
+from lupi.problems import LinearPrimal
 from lupi.problems.kernel.row_losses import best_intercept, respond, slope_along
-from lupi.solvers.kernel.linear_systems import linear_system
+from lupi.solvers.kernel.linear_systems import System, linear_system
+from lupi.solvers.solution import Solution
 
 MAX_STEPS = 200
 # The line search ends where the slope has fallen to this share.
 SEARCHED = 0.1
 
 
-def newton(
-    problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = MAX_STEPS, start: np.ndarray | None = None
-) -> LinearPoint:
+def solve_newton(
+    problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1, start: np.ndarray | None = None
+) -> Solution:
     """Minimize a problem whose losses are all squared hinges.
 
     Parameters
@@ -32,29 +34,34 @@ def newton(
     tol : float
         Relative duality gap at which to stop.
     max_iter : int
-        Largest number of steps.
+        Largest number of steps; -1 for the built-in limit.
     start : ndarray, optional
         Weights to start from.
 
     Returns
     -------
-    LinearPoint
+    Solution
+        Of weights; its certificate are the dual variables.
     """
+    if not problem.smooth:
+        raise ValueError(
+            "solver='newton' needs squared hinges, i.e. SVM2Plus with a finite kappa; use solver='interior_point' or 'auto'."
+        )
+    limit = MAX_STEPS if max_iter < 0 else min(max_iter, MAX_STEPS)
     run = _Run(problem, np.zeros(problem.n_weights) if start is None else start.copy())
     system = linear_system(problem)
-    best = run.point(0)
-    k = 0
-    while k < max_iter and best.gap > tol:
-        k += 1
+    best = run.solution(0)
+    steps, moving = 0, True
+    while steps < limit and best.gap > tol and moving:
+        steps += 1
         try:
-            moved = run.step(system)
+            moving = run.step(system)
         except LinAlgError:
             break
-        point = run.point(k)
-        best = point if point.gap < best.gap else best
-        if not moved:
-            break
-    return best.finish(problem, k, tol)
+        found = run.solution(steps)
+        best = found if found.gap < best.gap else best
+    violation = problem.violation(best.certificate, *problem.fields(best.point))
+    return replace(best, n_iter=steps, violation=violation, converged=best.gap <= tol)
 
 
 class _Run:
@@ -77,7 +84,7 @@ class _Run:
         self.q = p.adjoint(*p.coefficients(self.x))
         self.gradient = p.metric(self.theta) - self.q
 
-    def step(self, system) -> bool:
+    def step(self, system: System) -> bool:
         """One Newton step; False where no direction leads down any more."""
         p = self.problem
         system.factorize(self.slopes)
@@ -96,12 +103,11 @@ class _Run:
         self._answer()
         return t > 0.0
 
-    def point(self, n_iter: int) -> LinearPoint:
+    def solution(self, n_iter: int) -> Solution:
         """What the present iterate proves."""
         p = self.problem
-        return LinearPoint(
-            self.theta.copy(), self.x, p.value(self.theta, self.f, self.g), p.lower_bound(self.x, self.q), n_iter
-        )
+        value, bound = p.value(self.theta, self.f, self.g), p.lower_bound(self.x, self.q)
+        return Solution(self.theta.copy(), value, bound, n_iter, False, "newton", certificate=self.x)
 
 
 def _root(slope: Callable[[float], tuple[float, float]], linear: float, quadratic: float, start: float) -> float:

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from lupi.problems.kernel.linear import LinearPoint, LinearPrimal
-from lupi.solvers.kernel.linear_interior import interior_point
-from lupi.solvers.kernel.linear_newton import newton
+from lupi.problems import LinearPrimal
+from lupi.solvers.kernel.linear_interior import solve_weights
+from lupi.solvers.kernel.linear_newton import solve_newton
 from lupi.solvers.kernel.linear_systems import wide
+from lupi.solvers.solution import Solution
 
 # A sample is solved first where there are more examples than this, and more than this many for each weight.
 FEW_EXAMPLES = 4000
 FEW_FOR_EACH_WEIGHT = 30
+# The last digits cost little where the examples are few: the gap is then this share of the tolerance.
+DIGITS = 1e-3
 # The sample's share, and the gap to which it is solved: its weights are uncertain by more than that.
 SAMPLE = 1 / 8
 SAMPLE_GAP = 1e-3
 # Examples closer to a kink than this many standard errors of the sample's values are worked on.
 ERRORS = 3.0
 MOST_ROUNDS = 30
+# Almost separable examples at a high price change sides at every Newton step; the interior point does not see that.
 MOST_NEWTON_STEPS = 25
+# Share of the examples at a kink above which no part of them says much about the others.
 MOST_UNDECIDED = 0.25
 
 
-def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1, verbose=False) -> LinearPoint:
-    """Solve to a relative duality gap: squared hinges by Newton's method, others by the interior point on few rows.
+def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+    """Choose by the losses and the number of examples.
+
+    ======================================  ======================================================================
+    squared hinges                          Newton's method, from the weights of a sample where there are many
+                                            examples; the interior point where it does not end after a few steps
+    hinges, constraints                     interior point; with many examples on the rows near a kink, all others
+                                            being fixed and checked
+    ======================================  ======================================================================
 
     Parameters
     ----------
@@ -31,35 +45,39 @@ def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1
     tol : float
         Relative duality gap.
     max_iter : int
-        Largest number of steps of a solver's run; -1 for its own limit.
+        Largest number of steps of each run; -1 for the solvers' own limits.
 
     Returns
     -------
-    LinearPoint
+    Solution
+        Of weights; its certificate are the dual variables.
     """
-    limit = {} if max_iter < 0 else {"max_iter": max_iter}
-    large = problem.n_examples > max(FEW_EXAMPLES, FEW_FOR_EACH_WEIGHT * problem.n_weights)
-    if not large:
-        return _whole(problem, tol, limit)
+    few = problem.n_examples <= FEW_EXAMPLES
+    found = _solve(problem, DIGITS * tol if few else tol, max_iter)
+    return replace(found, converged=found.gap <= tol)
+
+
+def _solve(problem: LinearPrimal, tol: float, max_iter: int) -> Solution:
+    if problem.n_examples <= max(FEW_EXAMPLES, FEW_FOR_EACH_WEIGHT * problem.n_weights):
+        return _solve_whole(problem, tol, max_iter)
     sample = _sample(problem)
-    first = solve_linear(sample, tol=max(tol, SAMPLE_GAP), max_iter=max_iter)
+    first = _solve(sample, max(tol, SAMPLE_GAP), max_iter)
     if problem.smooth:
-        return _whole(problem, tol, limit, start=first.theta)
-    # Where most examples sit at a kink (a correcting function that is 0 everywhere), no part of them says much.
-    if _undecided(sample, first.x) > MOST_UNDECIDED:
-        return interior_point(problem, tol=tol, **limit)
-    return _rounds(problem, first, ERRORS * np.sqrt(problem.n_weights / sample.n_examples), tol, limit, verbose)
+        return _solve_whole(problem, tol, max_iter, start=first.point)
+    if _undecided(sample, first.certificate) > MOST_UNDECIDED:
+        return solve_weights(problem, tol=tol, max_iter=max_iter)
+    errors = ERRORS * np.sqrt(problem.n_weights / sample.n_examples)
+    return _solve_in_rounds(problem, first, errors, tol, max_iter)
 
 
-def _whole(problem: LinearPrimal, tol: float, limit: dict, start: np.ndarray | None = None) -> LinearPoint:
+def _solve_whole(problem: LinearPrimal, tol: float, max_iter: int, start: np.ndarray | None = None) -> Solution:
     """All examples at once."""
     if not problem.smooth:
-        return interior_point(problem, tol=tol, **limit)
-    if wide(problem):
-        return newton(problem, tol=tol, start=start, **limit)
-    # Almost separable examples at a high price change sides at every step; the interior point does not see that.
-    found = newton(problem, tol=tol, start=start, **{"max_iter": MOST_NEWTON_STEPS} | limit)
-    return found if found.converged or limit else interior_point(problem, tol=tol)
+        return solve_weights(problem, tol=tol, max_iter=max_iter)
+    if wide(problem) or max_iter >= 0:
+        return solve_newton(problem, tol=tol, max_iter=max_iter, start=start)
+    found = solve_newton(problem, tol=tol, max_iter=MOST_NEWTON_STEPS, start=start)
+    return found if found.converged else solve_weights(problem, tol=tol)
 
 
 def _sample(problem: LinearPrimal) -> LinearPrimal:
@@ -70,46 +88,47 @@ def _sample(problem: LinearPrimal) -> LinearPrimal:
     return problem.rows(index, weight=n / size)
 
 
-def _rounds(problem: LinearPrimal, first: LinearPoint, errors: float, tol: float, limit: dict, verbose) -> LinearPoint:
+def _solve_in_rounds(problem: LinearPrimal, first: Solution, errors: float, tol: float, max_iter: int) -> Solution:
     """Solve for the examples near a kink with the others fixed, look at all, and add those that were fixed wrongly."""
-    n = problem.n_examples
-    f, g = problem.fields(first.theta)
+    n, steps = problem.n_examples, first.n_iter
+    f, g = problem.fields(first.point)
     distance = _distance(problem, f, g)
     inside = np.zeros(n, dtype=bool)
     wanted = distance <= errors
-    steps = first.n_iter
-    best: LinearPoint | None = None
     for _ in range(MOST_ROUNDS):
-        if np.count_nonzero(wanted) > n // 4:
-            wanted = _nearest(distance, n // 4)
-        inside |= wanted
+        inside |= wanted if np.count_nonzero(wanted) <= n // 4 else _nearest(distance, n // 4)
         if np.count_nonzero(inside) > n // 2:
             break
-        x = _fixed(problem, f, g)
-        x[:, inside] = 0.0
-        index = np.flatnonzero(inside)
-        part = problem.rows(index, outside=problem.adjoint(*problem.coefficients(x)), gained=float(x[0].sum()))
-        solved = interior_point(part, tol=0.5 * tol, **limit)
-        steps += solved.n_iter
-        x[:, index] = solved.x
-        f, g = problem.fields(solved.theta)
-        theta, f_feasible, g_feasible = problem.feasible(solved.theta, f, g)
-        point = LinearPoint(theta, x, problem.value(theta, f_feasible, g_feasible), solved.lower_bound, steps)
-        if best is None or point.gap < best.gap:
-            best = point
-        wrong = _wrong(problem, x, f, g) & ~inside
-        if verbose: print("rows", len(index), "it", solved.n_iter, "sub gap", solved.gap, "P", point.objective, "D", point.lower_bound, "gap", point.gap, "wrong", wrong.sum())
-        if best.gap <= tol:
-            return best.finish(problem, steps, tol)
+        found, part_converged = _solve_part(problem, inside, f, g, tol, max_iter)
+        steps += found.n_iter
+        f, g = problem.fields(found.point)
+        if found.gap <= tol:
+            violation = problem.violation(found.certificate, f, g)
+            return replace(found, n_iter=steps, violation=violation, converged=True)
         distance = _distance(problem, f, g)
         distance[inside] = np.inf
-        if not solved.converged:
-            wanted = _nearest(distance, np.count_nonzero(inside))
-        else:
-            errors *= 0.3
-            wanted = wrong | (distance <= errors)
-    last = interior_point(problem, tol=tol, **limit)
-    return last if best is None or last.gap < best.gap else best.finish(problem, steps, tol)
+        errors *= 0.3
+        wanted = _wrong(problem, found.certificate, f, g) | (distance <= errors)
+        # The fixed variables may leave the others no balanced choice: more of them must be free.
+        wanted |= False if part_converged else _nearest(distance, int(inside.sum()))
+    found = solve_weights(problem, tol=tol, max_iter=max_iter)
+    return replace(found, n_iter=steps + found.n_iter)
+
+
+def _solve_part(
+    problem: LinearPrimal, inside: np.ndarray, f: np.ndarray, g: np.ndarray, tol: float, max_iter: int
+) -> tuple[Solution, bool]:
+    """Solution of the whole problem from that of some rows, and whether these were solved."""
+    x = _fixed(problem, f, g)
+    x[:, inside] = 0.0
+    index = np.flatnonzero(inside)
+    part = problem.rows(index, outside=problem.adjoint(*problem.coefficients(x)), gained=float(x[0].sum()))
+    solved = solve_weights(part, tol=0.5 * tol, max_iter=max_iter)
+    x[:, index] = solved.certificate
+    theta, f, g = problem.feasible(solved.point, *problem.fields(solved.point))
+    # The dual value of the part, with what was fixed, is that of the whole.
+    whole = replace(solved, point=theta, objective=problem.value(theta, f, g), certificate=x, solver="rows")
+    return whole, solved.converged
 
 
 def _undecided(problem: LinearPrimal, x: np.ndarray) -> float:
@@ -125,6 +144,7 @@ def _undecided(problem: LinearPrimal, x: np.ndarray) -> float:
 
 
 def _slacks(problem: LinearPrimal, f: np.ndarray, g: np.ndarray) -> list[np.ndarray]:
+    """Slacks that a and, where there is one, d answer."""
     own = problem.s * g
     return [1.0 - problem.y * f - own, own][: problem.n_kinds]
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from lupi.problems.kernel.linear import BLOCK, LinearPrimal, second_moment, squares_times
+from lupi.problems import LinearPrimal
+from lupi.problems.kernel.feature_products import BLOCK, second_moment, squares_times, stored_entries
 
 # Conjugate gradients where forming the Hessian costs more than this many products with the stored entries of the rows.
 PRODUCTS = 2000
 MOST_ITERATIONS = 500
+# Sums are updated where fewer than one in so many of their terms have changed.
+FEW_CHANGES = 4
 # The direction is as exact as the gradient has fallen: early steps need not be.
 FIRST_ACCURACY = 0.1
-
-
-def stored_entries(data) -> int:
-    """Entries that a product with the data visits."""
-    return 0 if data is None else int(data.nnz) if sparse.issparse(data) else int(data.size)
 
 
 def wide(problem: LinearPrimal) -> bool:
@@ -28,7 +27,17 @@ def wide(problem: LinearPrimal) -> bool:
     return problem.n_weights**2 > PRODUCTS * entries
 
 
-def linear_system(problem: LinearPrimal) -> FactorizedSystem | IterativeSystem:
+class System(Protocol):
+    """What the solvers need of the Hessian."""
+
+    def factorize(self, slopes: np.ndarray) -> None:
+        """Prepare for the dual variables' derivatives, of shape (n_kinds, n)."""
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """Solve with the Hessian of the last call."""
+
+
+def linear_system(problem: LinearPrimal) -> System:
     """The system for a problem's number of weights."""
     return IterativeSystem(problem) if wide(problem) else FactorizedSystem(problem)
 
@@ -38,8 +47,9 @@ class FactorizedSystem:
 
     def __init__(self, problem: LinearPrimal):
         self.problem = problem
-        self.sums: np.ndarray | None = None
-        self.slopes: np.ndarray | None = None
+        self.sums = np.zeros((problem.n_weights, problem.n_weights))
+        # All zero, as the sums: every derivative has changed when the first ones come.
+        self.slopes = np.zeros((problem.n_kinds, problem.n_examples))
 
     def factorize(self, slopes: np.ndarray) -> None:
         """Form and factorize the Hessian for the variables' derivatives, of shape (n_kinds, n)."""
@@ -59,17 +69,16 @@ class FactorizedSystem:
     def _update(self, slopes: np.ndarray) -> None:
         """Sums over the examples; where few derivatives have changed, only those examples are visited."""
         inside = np.any(slopes > 0, axis=0)
-        if self.sums is not None:
-            changed = np.any(slopes != self.slopes, axis=0)
-            if 4 * np.count_nonzero(changed) < np.count_nonzero(inside):
-                self._add(slopes - self.slopes, np.flatnonzero(changed), signed=True)
-                self.slopes = slopes.copy()
-                return
-        self.sums = np.zeros((self.problem.n_weights, self.problem.n_weights))
-        self._add(slopes, None if inside.all() else np.flatnonzero(inside), signed=False)
+        changed = np.any(slopes != self.slopes, axis=0)
+        if FEW_CHANGES * np.count_nonzero(changed) < np.count_nonzero(inside):
+            self._add(slopes - self.slopes, np.flatnonzero(changed), signed=True)
+        else:
+            self.sums[:] = 0.0
+            self._add(slopes, None if inside.all() else np.flatnonzero(inside), signed=False)
         self.slopes = slopes.copy()
 
     def _add(self, weights: np.ndarray, index: np.ndarray | None, signed: bool) -> None:
+        """Add the rows of some examples, or of all; weights without a sign take half the work."""
         p, d = self.problem, self.problem.n_features
         size = p.n_examples if index is None else len(index)
         buffer = np.empty((min(BLOCK, size), p.n_weights))
@@ -90,7 +99,7 @@ class FactorizedSystem:
                 self.sums[d + 1 :, d + 1 :] += part.T @ (part * w[:, None] if signed else part)
 
 
-def _scaled(rows, factor: np.ndarray, out: np.ndarray) -> None:
+def _scaled(rows: Any, factor: np.ndarray, out: np.ndarray) -> None:
     """[rows, 1], each row times its factor."""
     np.multiply(rows.toarray() if sparse.issparse(rows) else rows, factor[:, None], out=out[:, :-1])
     out[:, -1] = factor
