@@ -25,11 +25,18 @@ from scipy.linalg import cho_factor, cho_solve
 
 from lupi.problems.kernel.feature_products import second_moment, times, transposed_times
 from lupi.problems.kernel.kernel_qp import MARGIN, Expansion
+from lupi.problems.kernel.linear_dual import SharedMatrices
 
 # Sums over the examples that are 0 at a feasible point carry rounding errors of this size, relative to their terms.
 ROUNDING = 1e-9
 # Decisions that differ by no more than this, where the margin is 1, are the same.
 FLAT = 1e-2
+# So few examples are solved exactly on their kernel matrices.
+VERY_FEW = 200
+# Kernel matrices of more examples are not tried.
+MOST_EXAMPLES = 5000
+# The interior point factorizes a matrix over the weights; not over more of them.
+MOST_WEIGHTS = 5000
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,8 @@ class LinearPrimal:
         The vector q_0 of examples that are left out.
     gained : float
         Their part of 1'a.
+    matrices : SharedMatrices, optional
+        The same problem over kernel matrices, for solvers that want to try them.
     """
 
     X: Any
@@ -68,6 +77,7 @@ class LinearPrimal:
     moment: np.ndarray | None = None
     outside: np.ndarray | None = None
     gained: float = 0.0
+    matrices: SharedMatrices | None = None
 
     family: ClassVar[str] = "linear"
 
@@ -223,6 +233,19 @@ class LinearPrimal:
             worst = max(worst, float(np.max(np.minimum(np.abs(slope), room), initial=0.0)))
         return worst
 
+    def from_dual(self, x: np.ndarray, biases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights and variables of shape (n_kinds, n) for a point of ``matrices.dual(y)`` with its intercepts."""
+        n = self.n_examples
+        full = np.zeros((self.n_kinds, n))
+        full[0] = x[:n]
+        if self.n_kinds == 2:
+            full[1, self.s != 0] = x[n:]
+        theta = self.inverse_metric(self.adjoint(*self.coefficients(full)))
+        theta[self.n_features] = biases[0]
+        if self.n_kinds == 2:
+            theta[-1] = biases[1]
+        return theta, full
+
     def decision(self, solution: Any) -> Expansion:
         """The decision function: its weights, and coefficients over the examples that carry it."""
         x, (f, g) = solution.certificate, self.fields(solution.point)
@@ -271,7 +294,44 @@ class LinearPrimal:
             price=self.price[index] * weight,
             outside=outside,
             gained=gained,
+            matrices=None,
         )
+
+
+def over_weights(n: int, n_weights: int, smooth: bool) -> bool:
+    """Whether a problem with linear kernels is better posed over its weights than over kernel matrices.
+
+    Very few examples are solved exactly by active-set steps on their matrices; fewer examples than weights have the smaller
+    matrices, as long as these are small.
+    """
+    if n <= VERY_FEW:
+        return False
+    if n_weights < n:
+        return smooth or n_weights <= MOST_WEIGHTS
+    return smooth and n > MOST_EXAMPLES
+
+
+def linear_problems(
+    X: Any,
+    Z: Any,
+    signs: list[np.ndarray],
+    C: np.ndarray,
+    lam: float,
+    kappa: float,
+    labelled: bool,
+    available: np.ndarray,
+    *,
+    squared: bool,
+) -> list[LinearPrimal]:
+    """SVM+ or SVM2+ of every class against the others; what does not depend on the class is shared."""
+    prices = C, lam, kappa, labelled, available
+    matrices = SharedMatrices(X, Z, *prices, squared, len(signs)) if len(C) <= MOST_EXAMPLES else None
+    if not squared:
+        problems = [linear_svm_plus(X, Z, y, *prices) for y in signs]
+    else:
+        moment = None if Z is None else second_moment(Z, np.where(available, C, 0.0))
+        problems = [linear_svm2_plus(X, Z, y, *prices, moment) for y in signs]
+    return [replace(problem, matrices=matrices) for problem in problems]
 
 
 def linear_svm_plus(

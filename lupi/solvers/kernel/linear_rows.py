@@ -15,8 +15,6 @@ from lupi.solvers.solution import Solution
 # A sample is solved first where there are more examples than this, and more than this many for each weight.
 FEW_EXAMPLES = 4000
 FEW_FOR_EACH_WEIGHT = 30
-# The last digits cost little where the examples are few: the gap is then this share of the tolerance.
-DIGITS = 1e-3
 # The sample's share, and the gap to which it is solved: its weights are uncertain by more than that.
 SAMPLE = 1 / 8
 SAMPLE_GAP = 1e-3
@@ -29,15 +27,8 @@ MOST_NEWTON_STEPS = 25
 MOST_UNDECIDED = 0.25
 
 
-def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
-    """Choose by the losses and the number of examples.
-
-    ======================================  ======================================================================
-    squared hinges                          Newton's method, from the weights of a sample where there are many
-                                            examples; the interior point where it does not end after a few steps
-    hinges, constraints                     interior point; with many examples on the rows near a kink, all others
-                                            being fixed and checked
-    ======================================  ======================================================================
+def solve_rows(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+    """Newton's method or the interior point, with many examples after a sample of them.
 
     Parameters
     ----------
@@ -50,18 +41,11 @@ def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1
     Returns
     -------
     Solution
-        Of weights; its certificate are the dual variables.
     """
-    few = problem.n_examples <= FEW_EXAMPLES
-    found = _solve(problem, DIGITS * tol if few else tol, max_iter)
-    return replace(found, converged=found.gap <= tol)
-
-
-def _solve(problem: LinearPrimal, tol: float, max_iter: int) -> Solution:
     if problem.n_examples <= max(FEW_EXAMPLES, FEW_FOR_EACH_WEIGHT * problem.n_weights):
         return _solve_whole(problem, tol, max_iter)
     sample = _sample(problem)
-    first = _solve(sample, max(tol, SAMPLE_GAP), max_iter)
+    first = solve_rows(sample, tol=max(tol, SAMPLE_GAP), max_iter=max_iter)
     if problem.smooth:
         return _solve_whole(problem, tol, max_iter, start=first.point)
     if _undecided(sample, first.certificate) > MOST_UNDECIDED:
