@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lupi.engine.model_parts import model_part
 from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.kernels import FeatureSpace, Space
-from lupi.problems import deformation_space, svm2_plus_dual
+from lupi.problems import deformation_space, linear_problems, svm2_plus_dual
 from lupi.solvers import solve
 
 # Q is worth this many megabytes before it is replaced by an approximation.
@@ -181,10 +181,12 @@ class SVM2Plus(KernelClassifier):
     def _problems(self, data):
         """One problem a class, over the same kernel matrix and the same Q."""
         C, deformation = self.C * data.weight, None
+        prices = C, self.lam, self.kappa, self.correction == "labelled", data.available
+        if data.over_weights(self.solver, smooth=np.isfinite(self.kappa) or data.Z is None):
+            return linear_problems(data.X, data.Z, data.signs, *prices, squared=True)
         if data.Z is not None:
             deformation = deformation_space(self._privileged_space(data), C, self.lam, data.available)
-        shared = C, self.lam, self.kappa, self.correction == "labelled", data.available
-        return [svm2_plus_dual(data.decision, deformation, y, *shared) for y in data.signs]
+        return [svm2_plus_dual(data.decision, deformation, y, *prices) for y in data.signs]
 
     def _privileged_space(self, data):
         """Kernel matrix or features of the privileged space; features in its place where Q would not fit into memory."""

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
-from lupi.problems import svm_dual, svm_plus_dual
+from lupi.problems import linear_problems, svm_dual, svm_plus_dual
 from lupi.solvers import solve
 
 
@@ -201,9 +201,12 @@ class SVMPlus(KernelClassifier):
 
     def _problems(self, data):
         """One problem a class, over the same spaces."""
-        C = self.C * data.weight
+        C, labelled = self.C * data.weight, self.correction == "labelled"
+        if data.over_weights(self.solver, smooth=False):
+            prices = C, self.lam, self.kappa, labelled, data.available
+            return linear_problems(data.X, data.Z, data.signs, *prices, squared=False)
         if data.Z is None:
             return [svm_dual(data.decision, y, C) for y in data.signs]
         privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / self.lam)
-        shared = C, self.kappa, self.correction == "labelled", data.available
+        shared = C, self.kappa, labelled, data.available
         return [svm_plus_dual(data.decision, privileged, y, *shared) for y in data.signs]
