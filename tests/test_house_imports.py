@@ -1,10 +1,16 @@
-"""The house: rooms keep their private things private, and every public name is at home in one room only."""
+"""The house: rooms keep private things private, every public name is at home in one room, and CONTRIBUTING draws it truly."""
 
 import ast
+import re
+import tomllib
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
+from house import walk
+
 import lupi
+from lupi import SVM2Plus, compare
 
 ROOT = Path(lupi.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -73,6 +79,56 @@ def test_nobody_imports_what_is_private_to_another_package():
 
 def test_every_public_name_has_one_home():
     assert {name: sorted(rooms) for name, rooms in sorted(homes().items()) if len(rooms) > 1} == {}
+
+
+def rooms_drawn():
+    """Rooms of the drawing in CONTRIBUTING, from above, with what it says about each."""
+    text = (ROOT.parent / "CONTRIBUTING.md").read_text()
+    drawing = re.search(r"## The house.*?```\nlupi/\n(.*?)```", text, flags=re.DOTALL).group(1)
+    return dict(re.fullmatch(r"  (\S+) +(.*)", line).groups() for line in drawing.splitlines())
+
+
+def test_the_drawing_shows_the_folders_in_the_order_of_imports():
+    drawn = rooms_drawn()
+    there = {
+        f"{path.name}/" if path.is_dir() else path.name for path in ROOT.glob("[a-z]*") if path.suffix in ("", ".py")
+    }
+    assert set(drawn) == there
+    contract = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    assert [re.sub(r"/|\.py", "", room) for room in drawn] == contract["layers"]
+    for room, words in drawn.items():
+        if families := re.match(r"\{(.*?)\}", words):
+            folders = {path.parent.name for path in (ROOT / room).glob("*/__init__.py")}
+            assert set(families.group(1).split(",")) == folders
+
+
+def ways():
+    """The files of the two ways that CONTRIBUTING tells: of a fit, and of a comparison."""
+    _, fit, compare = re.split(
+        r"\*\*The way of one ", (ROOT.parent / "CONTRIBUTING.md").read_text().split("## To add")[0]
+    )
+    return [re.findall(r"`([a-z_0-9/]+\.py)`", text) for text in (fit, compare)]
+
+
+def test_the_way_of_a_fit_is_the_one_that_is_told(arrays):
+    X, y, Z = arrays
+    assert walk(lambda: SVM2Plus().fit(X, y, privileged=Z)).files == ways()[0]
+
+
+def test_the_way_of_a_comparison_is_the_one_that_is_told(arrays):
+    told = ways()[1]
+    assert len(told) == len(set(told)) >= 10
+    call = partial(compare, *arrays, methods=["svm2+"], n_splits=2, train_size=30, kernel="linear")
+    call()  # imports are no part of the way
+    called = walk(call).files
+    beyond = {
+        "cli/compare.py",
+        "comparison/read.py",
+        "comparison/render/terminal.py",
+        "persistence.py",
+    }  # by the command
+    assert set(told) - set(called) <= beyond
+    assert all((ROOT / file).is_file() for file in told)
 
 
 def test_the_tests_can_fail(tmp_path, monkeypatch):

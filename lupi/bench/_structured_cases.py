@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lupi.bench import _structured_peers as peers
 from lupi.boxes.kernel_search import CHI2, box_value, dense_windows, integral_histograms, kernel_branch_and_bound
 from lupi.datasets.planted_boxes import make_planted_boxes
-from lupi.estimators.jkse import joint_features, joint_kernel
+from lupi.estimators.joint_features import joint_features, joint_kernel
 from lupi.estimators.structural_svm import StructuralSVM
 from lupi.estimators.structural_svm_plus import StructuralSVMPlus
 from lupi.tasks import BoxLocalization, Chain, Multiclass

@@ -15,7 +15,7 @@ from lupi.estimators._meta import StudentMethods
 from lupi.validation import check_privileged
 
 # Shares of a class below this change no fit, but would multiply the rows by the number of classes.
-NEGLIGIBLE = 1e-3
+SMALLEST_SHARE = 1e-3
 
 
 @model_part
@@ -142,7 +142,7 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         shares[np.ix_(rows, columns)] += self.imitation * self._soften(
             self.teacher_.predict_proba(privileged.data[rows])
         )
-        example, label = np.nonzero(shares > NEGLIGIBLE)
+        example, label = np.nonzero(shares > SMALLEST_SHARE)
         return _safe_indexing(X, example), classes[label], {"sample_weight": shares[example, label]}
 
     def _soften(self, probabilities):

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from lupi.engine.model_parts import model_part
 from lupi.estimators.rank_svm import BaseRanker, path_scores
 from lupi.estimators.rank_transfer import RankTransfer, check_transfer_input
-from lupi.estimators.ranking_metrics import METRICS, default_metric
+from lupi.estimators.ranking_metrics import RANKING_METRICS, default_metric
 
 # What the grid is over.
-GRID = ("C", "C_privileged")
+TUNED = ("C", "C_privileged")
 PAPER_GRID = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
 
 
@@ -90,8 +90,8 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         "Cs": ["array-like"],
         "Cs_privileged": ["array-like"],
         "cv": ["cv_object", Interval(Integral, 2, None, closed="left")],
-        "scoring": [None, StrOptions(set(METRICS)), callable],
-        **{name: allowed for name, allowed in RankTransfer._parameter_constraints.items() if name not in GRID},
+        "scoring": [None, StrOptions(set(RANKING_METRICS)), callable],
+        **{name: allowed for name, allowed in RankTransfer._parameter_constraints.items() if name not in TUNED},
     }
 
     def __init__(
@@ -159,7 +159,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         RankTransferCV
             Itself.
         """
-        shared = {name: getattr(self, name) for name in RankTransfer().get_params() if name not in GRID}
+        shared = {name: getattr(self, name) for name in RankTransfer().get_params() if name not in TUNED}
         ranker = RankTransfer(**shared)
         data, privileged = check_transfer_input(self, X, y, privileged, group)
         Cs, Cs_privileged = _check_grid("Cs", self.Cs), _check_grid("Cs_privileged", self.Cs_privileged)
@@ -189,7 +189,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
 
     def _score_fold(self, ranker, params, data, privileged, train, test):
         """Scores of the whole grid on one fold."""
-        metric = METRICS.get(self.scoring, default_metric(len(np.unique(data.y))))
+        metric = RANKING_METRICS.get(self.scoring, default_metric(len(np.unique(data.y))))
         metric = self.scoring if callable(self.scoring) else metric
         seen = data.take(train, self.kernel == "precomputed")
         if privileged is not None:

@@ -16,7 +16,7 @@ from lupi.problems.surrogate import correlation, spread
 # Logits beyond this are as good as certain; a forest's probabilities of 0 and 1 end here.
 LOGIT_LIMIT = 6.0
 # Shares of a class below this change no fit, but would multiply the rows by the number of classes.
-NEGLIGIBLE = 1e-3
+SMALLEST_SHARE = 1e-3
 FOLDS = 5
 
 
@@ -46,7 +46,7 @@ class SoftLabelStudent(RegressorMixin, BaseEstimator):
         """Fit to `y` of shape (n, 1), logits of two classes, or (n, n_classes), probabilities of several."""
         shares = class_shares(y)
         self.n_outputs_ = y.shape[1]
-        row, label = np.nonzero(shares > NEGLIGIBLE)
+        row, label = np.nonzero(shares > SMALLEST_SHARE)
         weight = shares[row, label]
         if sample_weight is not None:
             weight = weight * sample_weight[row]

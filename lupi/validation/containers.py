@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 
-def read_table(table, prefix):
+def values_of_table(table, prefix):
     """Values of a table, dense or canonical CSR, and its column names.
 
     Parameters

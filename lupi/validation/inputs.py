@@ -11,7 +11,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from lupi.validation.containers import check_row_order, read_table
+from lupi.validation.containers import check_row_order, values_of_table
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def check_privileged(
         dtype = privileged.dtype if privileged.dtype in dtypes else dtypes[0]
         values, names = np.ascontiguousarray(privileged, dtype=dtype), None
     else:
-        values, names = read_table(privileged, prefix)
+        values, names = values_of_table(privileged, prefix)
         check_row_order(privileged, index_of, prefix)
     _check_shape(values, n_samples, prefix, precomputed)
     if sparse.issparse(values) and (precomputed or not accept_sparse):

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lupi import RankSVM, RankTransfer, RankTransferCV
 from lupi.bench._ranking_pairs import explicit_pairs, pair_objective
-from lupi.estimators.ranking_metrics import METRICS, average_precision, ndcg, roc_auc
+from lupi.estimators.ranking_metrics import RANKING_METRICS, average_precision, ndcg, roc_auc
 
 
 @parametrize_with_checks(
@@ -233,7 +233,7 @@ def test_scores_are_those_of_scikit_learn(data):
     assert RankSVM(0.1).fit(X, binary).score(X, binary) == average_precision_score(
         binary, RankSVM(0.1).fit(X, binary).decision_function(X)
     )
-    assert ndcg(y, s, k=5) == METRICS["ndcg@5"](y, s) == ndcg_score([y], [s], k=5)
+    assert ndcg(y, s, k=5) == RANKING_METRICS["ndcg@5"](y, s) == ndcg_score([y], [s], k=5)
     assert roc_auc(y, s) == roc_auc_score(binary, s)
     per_query = [average_precision_score(binary[group == g], s[group == g]) for g in range(12)]
     assert average_precision(y, s, group) == pytest.approx(np.mean(per_query))
