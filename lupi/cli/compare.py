@@ -28,7 +28,9 @@ LABELLED_MEN = 1000
 
 def compare(
     context: typer.Context,
-    table: Annotated[Path | None, typer.Argument(metavar="TABLE", help=f"{KINDS}; bundled wages of young men if none.")] = None,
+    table: Annotated[
+        Path | None, typer.Argument(metavar="TABLE", help=f"{KINDS}; bundled wages of young men if none.")
+    ] = None,
     target: Annotated[
         str | None, typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabelled row.")
     ] = None,
