@@ -41,6 +41,7 @@ TRUSTED = (
     "lupi.estimators.svm_2k.SVM2K",
     "lupi.estimators.svm_plus.SVMPlus",
     "lupi.comparison.encode.TableEncoder",
+    "lupi.comparison.forest.TunedForest",
     "lupi.comparison.model.TabularModel",
     "lupi.kernels.space.Kernel",
     "lupi.localize.localizer.Localizer",

@@ -119,9 +119,9 @@ def _logistic(regression):
 
 
 def _forest(regression):
-    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+    from lupi.comparison.forest import TunedForest
 
-    return (RandomForestRegressor if regression else RandomForestClassifier)(n_estimators=100)
+    return TunedForest(regression)
 
 
 def _boosting(regression):
@@ -163,7 +163,7 @@ METHODS = {
         Method(
             "linear", "logistic regression", _logistic, {"C": (0.01, 0.1, 1.0, 10.0)}, regression_title="ridge regression"
         ),
-        Method("forest", "random forest", _forest, {"min_samples_leaf": (1, 5)}),
+        Method("forest", "random forest", _forest, {}),
         Method("boosting", "gradient boosting", _boosting, {"learning_rate": (0.03, 0.1)}),
         Method("svm", "SVM", _make(*SVM), {"C": FINE}, kernels=ONE),
         Method(

@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from browser import FIGURES, faults, find_browser, visit
-from lupi.comparison.render.page import render
 
 from lupi.comparison import compare
+from lupi.comparison.render.page import render
 from lupi.datasets import make_privileged
 
 pytest.importorskip("jinja2")
