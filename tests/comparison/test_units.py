@@ -469,6 +469,17 @@ def test_permutations_move_whole_groups():
     assert not np.array_equal(order, permuted_rows(data, 2, 0))
 
 
+def test_permutations_leave_rows_without_privileged_values_alone():
+    Z = np.arange(20.0)[:, None].copy()
+    Z[[3, 7, 19]] = np.nan
+    for groups in (None, np.arange(20) // 3):
+        data = Data.of(np.zeros((20, 1)), np.arange(20) % 2, Z, groups)
+        order = permuted_rows(data, 4, 0)
+        assert_array_equal(order[[3, 7, 19]], [3, 7, 19])
+        assert sorted(order) == list(range(20))
+        assert (order != np.arange(20)).sum() > 8
+
+
 def test_permuted_scores_are_those_of_fits_by_hand(arrays):
     X, y, Z = arrays
     protocol = Protocol(metric="auc", train_sizes=(40,))

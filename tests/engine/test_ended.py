@@ -23,6 +23,7 @@ def table(tmp_path_factory):
 
 def command(table, out, splits):
     options = "--target target --privileged z* --methods transfer --train-size 40 --kernel linear --jobs 2".split()
+    options += ["--baselines", "none", "--permutations", "0"]
     return ["compare", table, *options, "--splits", splits, "--out", out]
 
 
