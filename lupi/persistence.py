@@ -12,46 +12,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from lupi.engine.files import write_atomically
+from lupi.engine.model_parts import is_model_part
 
-# Classes of this library that a model file may contain, beside those that skops trusts by itself (scikit-learn, numpy,
-# scipy). None of them runs code when it is made from a file.
-TRUSTED = (
-    "lupi.estimators.distillation.Distillation",
-    "lupi.estimators.jkse.JKSE",
-    "lupi.estimators.jkse.JKSEPlus",
-    "lupi.estimators.knowledge_transfer.KnowledgeTransfer",
-    "lupi.estimators.one_class_svm_plus.OneClassSVMPlus",
-    "lupi.estimators.privileged_columns.PrivilegedColumns",
-    "lupi.estimators.rank_svm.RankSVM",
-    "lupi.estimators.rank_transfer.RankTransfer",
-    "lupi.estimators.rank_transfer_cv.RankTransferCV",
-    "lupi.estimators.structural_svm.StructuralSVM",
-    "lupi.estimators.structural_svm_plus.StructuralSVMPlus",
-    "lupi.estimators.surrogate.SurrogateClassifier",
-    "lupi.estimators.surrogate.SurrogateRegressor",
-    "lupi.estimators.surrogate_students.AveragedStudent",
-    "lupi.estimators.surrogate_students.ForestMember",
-    "lupi.estimators.surrogate_students.RbfMember",
-    "lupi.estimators.surrogate_students.RbfRidge",
-    "lupi.estimators.surrogate_students.RidgeMember",
-    "lupi.estimators.surrogate_students.Standardizer",
-    "lupi.estimators.surrogate_wrapped.SoftLabelStudent",
-    "lupi.estimators.surrogate_wrapped.WrappedStudent",
-    "lupi.estimators.svm2_plus.SVM2Plus",
-    "lupi.estimators.svm_2k.SVM2K",
-    "lupi.estimators.svm_plus.SVMPlus",
-    "lupi.comparison.encode.TableEncoder",
-    "lupi.comparison.forest.TunedForest",
-    "lupi.comparison.model.TabularModel",
-    "lupi.kernels.space.Kernel",
-    "lupi.localize.localizer.Localizer",
-    "lupi.problems.surrogate.calibration.Calibration",
-    "lupi.tasks.boxes.BoxLocalization",
-    "lupi.tasks.chain.Chain",
-    "lupi.tasks.multiclass.Multiclass",
-    "lupi.images.bag_of_words.BagOfVisualWords",
-    "lupi.images.fisher.FisherVectors",
-)
+# Written into every file. 1, the one before, had no number; module names have changed since.
+MODEL_FORMAT = 2
 
 # Compiled code follows the numbers in these without a look: a file's trees are checked before anyone predicts with them.
 TREES = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
@@ -64,6 +28,10 @@ MOVED = {
     "lupi.vision.bag_of_words": "lupi.images.bag_of_words",
     "lupi.vision.fisher": "lupi.images.fisher",
 }
+
+
+class _NewerFormatError(Exception):
+    """The file was written by a later version."""
 
 
 def save(model, path):
@@ -100,13 +68,18 @@ def save(model, path):
     import skops.io
 
     content = skops.io.dumps(_for_file(model))
-    unknown = [name for name in skops.io.get_untrusted_types(data=content) if name not in TRUSTED + TREES]
+    unknown = [name for name in skops.io.get_untrusted_types(data=content) if not _is_trusted(name)]
     if unknown:
         raise TypeError(
             f"the model contains {', '.join(unknown)}, which lupi.load would refuse; use estimators of lupi and "
             "scikit-learn and no functions of your own (a named kernel instead of a callable)."
         )
-    write_atomically(path, content)
+    write_atomically(path, _with_schema(content, lambda schema: schema | {"lupi_format": MODEL_FORMAT}))
+
+
+def _is_trusted(name):
+    """Whether a file may hold this type, beside those that skops trusts by itself (scikit-learn, numpy, scipy)."""
+    return name in TREES or is_model_part(name)
 
 
 def load(path):
@@ -124,50 +97,66 @@ def load(path):
     Raises
     ------
     ValueError
-        If the file is damaged, is no model, or holds types that are not on the list of trusted ones.
+        If the file is damaged, is no model, was written by a newer version, or holds types that are not trusted: classes
+        other than those of scikit-learn, numpy and scipy that skops trusts, and those of lupi that are registered as parts
+        of models.
     """
     import skops.io
-    from skops.io.exceptions import UntrustedTypesFoundException
 
     content = Path(path).read_bytes()
     try:
-        model = skops.io.loads(_present_names(content), trusted=[*TRUSTED, *TREES])
-        _check_trees(model)
-        return model
-    except UntrustedTypesFoundException as problem:
-        raise ValueError(f"{path} is not loaded, because it holds types that lupi does not trust: {problem}") from None
+        content = _with_schema(content, _present_schema)
+        named = skops.io.get_untrusted_types(data=content)
+        unknown = [name for name in named if not _is_trusted(name)]
+        if not unknown:
+            model = skops.io.loads(content, trusted=named)
+            _check_trees(model)
+            return model
+    except _NewerFormatError as problem:
+        raise ValueError(f"{path} {problem}; update lupi to load it.") from None
     except (zipfile.BadZipFile, KeyError, EOFError, OSError, TypeError, AttributeError, ValueError) as problem:
         raise ValueError(
             f"{path} is damaged or is no model of lupi ({type(problem).__name__}: {problem}); save it again with lupi.save."
         ) from None
+    raise ValueError(f"{path} is not loaded, because it holds types that lupi does not trust: {', '.join(unknown)}")
 
 
-def _present_names(content):
-    """The same archive with the modules' present names, where it was written by an earlier version."""
+def _with_schema(content, change):
+    """The same archive with another description of its content."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    schema = json.loads(parts["schema.json"])
-    if not _rename_modules(schema):
-        return content
-    parts["schema.json"] = json.dumps(schema).encode()
-    renamed = io.BytesIO()
-    with zipfile.ZipFile(renamed, "w") as archive:
+    parts["schema.json"] = json.dumps(change(json.loads(parts["schema.json"]))).encode()
+    changed = io.BytesIO()
+    with zipfile.ZipFile(changed, "w") as archive:
         for name, part in parts.items():
             archive.writestr(name, part)
-    return renamed.getvalue()
+    return changed.getvalue()
+
+
+def _present_schema(schema):
+    """The description in the present format, whatever earlier version wrote it."""
+    written = schema.pop("lupi_format", 1)
+    if type(written) is not int or written < 1:
+        raise ValueError(f"its format is {written!r}")
+    if written > MODEL_FORMAT:
+        raise _NewerFormatError(
+            f"was written by a newer lupi (model format {written}, this one reads up to {MODEL_FORMAT})"
+        )
+    _rename_modules(schema)
+    return schema
 
 
 def _rename_modules(node):
-    """Rename in place, at any depth; how many names that were."""
+    """Present names of modules, in place, at any depth."""
     if isinstance(node, list):
-        return sum(_rename_modules(part) for part in node)
-    if not isinstance(node, dict):
-        return 0
-    module = node.get("__module__")
-    moved = MOVED.get(f"{module}.{node.get('__class__')}") or MOVED.get(module) if isinstance(module, str) else None
-    if moved:
-        node["__module__"] = moved
-    return sum(_rename_modules(part) for part in node.values()) + (moved is not None)
+        for part in node:
+            _rename_modules(part)
+    elif isinstance(node, dict):
+        module = node.get("__module__")
+        if isinstance(module, str):
+            node["__module__"] = MOVED.get(f"{module}.{node.get('__class__')}") or MOVED.get(module, module)
+        for part in node.values():
+            _rename_modules(part)
 
 
 def _check_trees(value, n_features=0):

@@ -14,7 +14,7 @@ from lupi.reproduce import _surrogate_units, surrogate
 from lupi.reproduce._surrogate_figures import best_plain, controls_table, difference, gains_table, outcome, tally
 from lupi.reproduce._surrogate_plain import PLAIN
 from lupi.reproduce._surrogate_tasks import TASKS, draw, load_task
-from lupi.reproduce._surrogate_units import LABELLED, SETTINGS, UNLABELLED, Setting, measure, privileged_columns
+from lupi.reproduce._surrogate_units import LABELLED, SETTINGS, UNLABELLED, Setting, privileged_columns, score_arm
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
@@ -77,9 +77,9 @@ def small_task(monkeypatch):
     "arm", ["logistic", "plain", "surrogate", "shuffled", "noise", "copy", "every label", "ridge-surrogate"]
 )
 def test_arms_give_scores(small_task, arm):
-    found = measure("small", "small", arm, 0)
+    found = score_arm("small", "small", arm, 0)
     assert 0.3 < found["score"] <= 1.0
-    assert found == measure("small", "small", arm, 0)
+    assert found == score_arm("small", "small", arm, 0)
 
 
 def test_labels_of_unlabelled_rows_are_not_seen(small_task, monkeypatch):
@@ -87,10 +87,10 @@ def test_labels_of_unlabelled_rows_are_not_seen(small_task, monkeypatch):
     rows = SETTINGS["small"].rows(y, 0)
     flipped = y.copy()
     flipped[rows.unlabelled] = 1 - flipped[rows.unlabelled]
-    scores = {arm: measure("small", "small", arm, 0)["score"] for arm in ("surrogate", "plain", "every label")}
+    scores = {arm: score_arm("small", "small", arm, 0)["score"] for arm in ("surrogate", "plain", "every label")}
     monkeypatch.setattr(_surrogate_units, "load_task", lambda name, root=None: (X, flipped, Z))
     # Other rows would be drawn if the first 40 had too few of a class; they do not change here.
-    changed = {arm: measure("small", "small", arm, 0)["score"] for arm in scores}
+    changed = {arm: score_arm("small", "small", arm, 0)["score"] for arm in scores}
     assert changed["surrogate"] == scores["surrogate"]
     assert changed["plain"] == scores["plain"]
     assert changed["every label"] < scores["every label"]
@@ -99,8 +99,8 @@ def test_labels_of_unlabelled_rows_are_not_seen(small_task, monkeypatch):
 def test_an_entry_goes_on_where_it_stopped(small_task, monkeypatch, tmp_path):
     monkeypatch.setattr(surrogate, "data_digest", lambda names, root=None: "data")
     calls = []
-    real = _surrogate_units.measure
-    monkeypatch.setattr(_surrogate_units, "measure", lambda *args: calls.append(args) or real(*args))
+    real = _surrogate_units.score_arm
+    monkeypatch.setattr(_surrogate_units, "score_arm", lambda *args: calls.append(args) or real(*args))
     arms = [(["small"], ["small"], ("ridge-plain", "ridge-surrogate"))]
     first = surrogate.run("tables", arms, None, tmp_path, n_splits=1)
     again = surrogate.run("tables", arms, None, tmp_path, n_splits=2)

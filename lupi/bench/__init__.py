@@ -1,1 +1,21 @@
-"""Speed and exactness, side by side with the peers (``lupi bench``)."""
+"""Cases of `lupi bench`, the runner that measures them and the tables that show the figures."""
+
+from importlib import import_module
+
+# Resolved on first use: a list of the cases should not wait for numpy.
+_PUBLIC = {
+    "PEERS": "_peers",
+    "cpu_time": "_registry",
+    "facts": "_render",
+    "load_cases": "_registry",
+    "run_cases": "_runner",
+    "tables": "_render",
+}
+
+__all__ = [*_PUBLIC]
+
+
+def __getattr__(name):
+    if name in _PUBLIC:
+        return getattr(import_module(f"lupi.bench.{_PUBLIC[name]}"), name)
+    raise AttributeError(f"module 'lupi.bench' has no attribute {name!r}")

@@ -69,8 +69,8 @@ def exact():
                 reference = solve_qp(X, *listed, C, loss)
                 optimum = pair_objective(reference, X, *listed, C, loss)
                 ours = solve_ranking_newton(RankingProblem(X, pairs, C, loss), tol=1e-7)
-                achieved = pair_objective(ours.w, X, *listed, C, loss)
-                distance = np.linalg.norm(ours.w - reference) / np.linalg.norm(reference)
+                achieved = pair_objective(ours.point, X, *listed, C, loss)
+                distance = np.linalg.norm(ours.point - reference) / np.linalg.norm(reference)
                 worst["objective"] = max(worst["objective"], abs(achieved - optimum) / optimum)
                 worst["weights"] = max(worst["weights"], float(distance))
                 settings += 1

@@ -13,7 +13,7 @@ def tables(result):
     Parameters
     ----------
     result : dict
-        As returned by :func:`lupi.bench._runner.run`.
+        As returned by :func:`lupi.bench._runner.run_cases`.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def facts(result):
     Parameters
     ----------
     result : dict
-        As returned by :func:`lupi.bench._runner.run`.
+        As returned by :func:`lupi.bench._runner.run_cases`.
 
     Returns
     -------

@@ -10,10 +10,10 @@ from time import process_time
 from lupi import __version__
 from lupi.bench._registry import NOT_INSTALLED, load_cases
 
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "cvxopt", "piqp", "highspy")
+MEASURED_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "cvxopt", "piqp", "highspy")
 
 
-def run(names=(), *, quick=False, on_start=lambda case: None):
+def run_cases(names=(), *, quick=False, on_start=lambda case: None):
     """Run cases with single-threaded BLAS and describe the machine.
 
     Parameters
@@ -81,7 +81,7 @@ def system_facts():
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "blas_threads": 1,
-        "packages": {"lupi": __version__} | {package: _version(package) for package in PACKAGES},
+        "packages": {"lupi": __version__} | {package: _version(package) for package in MEASURED_PACKAGES},
     }
 
 

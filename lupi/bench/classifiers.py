@@ -124,7 +124,7 @@ def wide_classes(n_classes, per_class, d, s, spread=1.5, privileged_spread=1.5):
     return X / np.linalg.norm(X, axis=1, keepdims=True), y, Z / np.linalg.norm(Z, axis=1, keepdims=True)
 
 
-def one_class_dual(K, K_star, y, label, C):
+def svm_plus_dual_of(K, K_star, y, label, C):
     """The SVM+ dual (slack, kappa = inf, lam = 1: Xu et al., eq. 2) of one class against the others.
 
     Parameters
@@ -197,7 +197,7 @@ def _generic_ovr(what, X, Z, y, peers):
 
     n_classes = len(np.unique(y))
     K, K_star = X @ X.T, Z @ Z.T
-    qp = dense_qp(one_class_dual(K, K_star, y, 0, C=10.0))
+    qp = dense_qp(svm_plus_dual_of(K, K_star, y, 0, C=10.0))
     model = SVM2Plus(C=10.0, kernel="precomputed", privileged_kernel="precomputed", kappa=np.inf)
     ours = cpu_time(lambda: model.fit(K, y, privileged=K_star))
     times = {

@@ -126,7 +126,7 @@ def jkse(quick):
     ]
 
 
-def main(names):
+def print_figures(names):
     """Print the figures of the named cases (all by default) as JSON."""
     from lupi.bench._structured_cases import CASES
 
@@ -137,4 +137,4 @@ def main(names):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    print_figures(sys.argv[1:])

@@ -8,7 +8,8 @@ image, and only the corners count positive points. The best cuts also are a good
 import numpy as np
 from numba import njit
 
-from lupi.boxes.loss_bounds import largest_overlap, overlap, smallest_overlap
+from lupi.boxes.best_first import grow, halve, pop, push, widest
+from lupi.boxes.loss_bounds import edges_overlap, largest_overlap, smallest_overlap
 
 _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 
@@ -132,54 +133,10 @@ def _score_bound(total, transposed, positive, n, box):
 def _value(total, row_edges, col_edges, t, l, b, r, gt, c):
     v = rectangle(total, t, l, b, r)
     if c != 0.0:
-        v += c * (1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt[0], gt[1], gt[2], gt[3]))
+        v += c * (
+            1.0 - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt[0], gt[1], gt[2], gt[3])
+        )
     return v
-
-
-@njit(cache=True, nogil=True)
-def _push(keys, ids, size, key, node):
-    p = size
-    while p > 0:
-        q = (p - 1) // 2
-        if keys[q] >= key:
-            break
-        keys[p] = keys[q]
-        ids[p] = ids[q]
-        p = q
-    keys[p] = key
-    ids[p] = node
-
-
-@njit(cache=True, nogil=True)
-def _pop(keys, ids, size):
-    """Remove the root of a heap with `size` entries."""
-    size -= 1
-    key = keys[size]
-    node = ids[size]
-    p = 0
-    while True:
-        child = 2 * p + 1
-        if child >= size:
-            break
-        if child + 1 < size and keys[child + 1] > keys[child]:
-            child += 1
-        if keys[child] <= key:
-            break
-        keys[p] = keys[child]
-        ids[p] = ids[child]
-        p = child
-    keys[p] = key
-    ids[p] = node
-
-
-@njit(cache=True, nogil=True)
-def _tighten(n):
-    """Shrink the intervals to pairs with top < bottom and left < right; False when none is left."""
-    n[1] = min(n[1], n[5] - 1)
-    n[4] = max(n[4], n[0] + 1)
-    n[3] = min(n[3], n[7] - 1)
-    n[6] = max(n[6], n[2] + 1)
-    return n[0] <= n[1] and n[4] <= n[5] and n[2] <= n[3] and n[6] <= n[7]
 
 
 @njit(cache=True, nogil=True)
@@ -210,27 +167,20 @@ def branch_and_bound(total, transposed, positive, row_edges, col_edges, gt, c, m
     used = 1
     expanded = 0
     upper = np.inf
-    # The classic order of edges is t, l, b, r; intervals live at 2 * edge.
     while size > 0:
         upper = keys[0]
         if upper <= best_value or expanded >= max_nodes:
             break
         slot = ids[0]
-        _pop(keys, ids, size)
+        pop(keys, ids, size)
         size -= 1
         expanded += 1
         for k in range(8):
             current[k] = nodes[slot, k]
         edge = split[slot]
-        middle = (current[2 * edge] + current[2 * edge + 1]) // 2
         free = slot
         for side in range(2):
-            n[:] = current
-            if side == 0:
-                n[2 * edge + 1] = middle
-            else:
-                n[2 * edge] = middle + 1
-            if not _tighten(n):
+            if not halve(current, edge, side, n):
                 continue
             bound = _score_bound(total, transposed, positive, n, box)
             if c != 0.0:
@@ -248,13 +198,8 @@ def branch_and_bound(total, transposed, positive, row_edges, col_edges, gt, c, m
                 best[:] = box
                 if bound <= best_value:
                     continue
-            widest = 0
-            width = -1
-            for k in range(4):
-                if n[2 * k + 1] - n[2 * k] > width:
-                    width = n[2 * k + 1] - n[2 * k]
-                    widest = k
-            if width == 0:
+            edge_to_split = widest(n)
+            if n[2 * edge_to_split] == n[2 * edge_to_split + 1]:
                 continue
             if free >= 0:
                 node = free
@@ -262,18 +207,13 @@ def branch_and_bound(total, transposed, positive, row_edges, col_edges, gt, c, m
             else:
                 node = used
                 used += 1
-                if used > capacity:
-                    keys = np.append(keys, np.empty(capacity))
-                    ids = np.append(ids, np.empty(capacity, dtype=np.int32))
-                    split = np.append(split, np.empty(capacity, dtype=np.int8))
-                    more = np.empty((2 * capacity, 8), dtype=np.int16)
-                    more[:capacity] = nodes
-                    nodes = more
-                    capacity *= 2
+                if used > len(keys):
+                    split = np.append(split, np.empty(len(split), dtype=np.int8))
+                    keys, ids, nodes = grow(keys, ids, nodes)
             for k in range(8):
                 nodes[node, k] = n[k]
-            split[node] = widest
-            _push(keys, ids, size, bound, node)
+            split[node] = edge_to_split
+            push(keys, ids, size, bound, node)
             size += 1
     if size == 0 or upper < best_value:
         upper = best_value

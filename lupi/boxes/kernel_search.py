@@ -8,7 +8,7 @@ bin's count to the support vector's. Values of the chi2 kernel are kept as logar
 import numpy as np
 from numba import njit
 
-from lupi.boxes.branch_and_bound import _pop, _push, _tighten
+from lupi.boxes.best_first import grow, halve, pop, push, widest
 
 CHI2, INTERSECTION = 0, 1
 _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
@@ -161,14 +161,11 @@ def kernel_branch_and_bound(images, support, coef, gamma, kind, normalize, max_n
         if upper <= best_value or bounds >= max_nodes:
             break
         slot = ids[0]
-        _pop(keys, ids, size)
+        pop(keys, ids, size)
         size -= 1
         for k in range(8):
             current[k] = nodes[slot, k]
-        edge = 0
-        for k in range(1, 4):
-            if current[2 * k + 1] - current[2 * k] > current[2 * edge + 1] - current[2 * edge]:
-                edge = k
+        edge = widest(current)
         if current[2 * edge] == current[2 * edge + 1]:
             t, l, b, r = current[0], current[2], current[4], current[6]
             value = box_value(images, t, l, b, r, support, coef, gamma, kind, normalize)
@@ -176,15 +173,9 @@ def kernel_branch_and_bound(images, support, coef, gamma, kind, normalize, max_n
                 best_value = value
                 best[0], best[1], best[2], best[3] = t, l, b, r
             continue
-        middle = (current[2 * edge] + current[2 * edge + 1]) // 2
         free = slot
         for side in range(2):
-            n[:] = current
-            if side == 0:
-                n[2 * edge + 1] = middle
-            else:
-                n[2 * edge] = middle + 1
-            if not _tighten(n):
+            if not halve(current, edge, side, n):
                 continue
             high_total = _histogram(images, n[0], n[2], n[5], n[7], high)
             low_total = np.float32(0.0)
@@ -205,16 +196,11 @@ def kernel_branch_and_bound(images, support, coef, gamma, kind, normalize, max_n
             else:
                 node = used
                 used += 1
-                if used > capacity:
-                    keys = np.append(keys, np.empty(capacity))
-                    ids = np.append(ids, np.empty(capacity, dtype=np.int32))
-                    more = np.empty((2 * capacity, 8), dtype=np.int16)
-                    more[:capacity] = nodes
-                    nodes = more
-                    capacity *= 2
+                if used > len(keys):
+                    keys, ids, nodes = grow(keys, ids, nodes)
             for k in range(8):
                 nodes[node, k] = n[k]
-            _push(keys, ids, size, bound, node)
+            push(keys, ids, size, bound, node)
             size += 1
     if size == 0 or upper < best_value:
         upper = best_value

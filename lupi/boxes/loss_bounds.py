@@ -9,7 +9,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True, inline="always")
-def overlap(t, l, b, r, g0, g1, g2, g3):
+def edges_overlap(t, l, b, r, g0, g1, g2, g3):
     """Intersection over union of (t, l, b, r) with the true box; 0 for an empty box."""
     h = min(b, g2) - max(t, g0)
     w = min(r, g3) - max(l, g1)
@@ -30,7 +30,7 @@ def largest_overlap(t0, t1, l0, l1, b0, b1, r0, r1, g0, g1, g2, g3):
     t, b = _clamp(g0, t0, t1), _clamp(g2, b0, b1)
     l, r = _clamp(g1, l0, l1), _clamp(g3, r0, r1)
     if t < b and l < r:
-        return overlap(t, l, b, r, g0, g1, g2, g3)
+        return edges_overlap(t, l, b, r, g0, g1, g2, g3)
     h = min(b1, g2) - max(t0, g0)
     w = min(r1, g3) - max(l0, g1)
     if h <= 0.0 or w <= 0.0:
@@ -57,5 +57,5 @@ def smallest_overlap(t0, t1, l0, l1, b0, b1, r0, r1, g0, g1, g2, g3):
                 l = l0 if (k == 1 or (n_l == 1 and l1 <= g1)) else l1
                 for m in range(n_r):
                     r = r1 if (m == 1 or (n_r == 1 and r0 >= g3)) else r0
-                    low = min(low, overlap(t, l, b, r, g0, g1, g2, g3))
+                    low = min(low, edges_overlap(t, l, b, r, g0, g1, g2, g3))
     return low

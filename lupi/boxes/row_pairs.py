@@ -9,7 +9,7 @@ way out when branch and bound meets its node cap.
 import numpy as np
 from numba import njit
 
-from lupi.boxes.loss_bounds import overlap
+from lupi.boxes.loss_bounds import edges_overlap
 
 _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 _PAD = 8
@@ -91,7 +91,9 @@ def row_pairs(total, row_edges, col_edges, gt, c):
             score, l, r = _kadane(total, t, b, 0, w)
             value = score
             if c != 0.0:
-                value += c * (1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3))
+                value += c * (
+                    1.0 - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3)
+                )
                 height = row_edges[b] - row_edges[t]
                 common_height = max(min(row_edges[b], g2) - max(row_edges[t], g0), 0.0)
                 if c > 0.0:
@@ -102,7 +104,7 @@ def row_pairs(total, row_edges, col_edges, gt, c):
                     score += c * (1.0 - smallest)
                 else:
                     # With these rows the overlap is largest when the columns are the true ones.
-                    score += c * (1.0 - overlap(row_edges[t], g1, row_edges[b], g3, g0, g1, g2, g3))
+                    score += c * (1.0 - edges_overlap(row_edges[t], g1, row_edges[b], g3, g0, g1, g2, g3))
                 if common_height <= 0.0:
                     # The loss is 1 for all columns, so Kadane's box is the best one.
                     score = -np.inf
@@ -215,7 +217,10 @@ def _scan_pairs(total, row_edges, col_edges, gt, c, bounds, best, best_value):
                             prefix[r]
                             - prefix[l]
                             + c
-                            * (1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3))
+                            * (
+                                1.0
+                                - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3)
+                            )
                         )
                         if v > best_value:
                             best_value = v

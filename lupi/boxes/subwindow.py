@@ -11,7 +11,7 @@ from lupi.boxes.branch_and_bound import branch_and_bound, integrals
 from lupi.boxes.geometry import Box, WordImage, check_box
 from lupi.boxes.row_pairs import row_pairs
 
-METHODS = {"auto": 0, "branch_and_bound": 1, "row_pairs": 2}
+SEARCHES = {"auto": 0, "branch_and_bound": 1, "row_pairs": 2}
 
 # Below this many cells x row pairs the scan over row pairs is faster than branch and bound.
 _SMALL = 80_000
@@ -157,8 +157,8 @@ def best_box(
     """
     if not isinstance(word_image, WordImage):
         raise ValueError(f"word_image must be a WordImage, got {type(word_image).__name__}.")
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {sorted(METHODS)}, got {method!r}.")
+    if method not in SEARCHES:
+        raise ValueError(f"method must be one of {sorted(SEARCHES)}, got {method!r}.")
     if int(grid_step) < 1 or int(max_nodes) < 1:
         raise ValueError(f"grid_step and max_nodes must be at least 1, got {grid_step} and {max_nodes}.")
     if loss_weight != 0.0 and true_box is None:
@@ -173,7 +173,7 @@ def best_box(
         int(grid_step),
         gt,
         np.array([float(loss_weight)]),
-        METHODS[method],
+        SEARCHES[method],
         int(max_nodes),
     )
     box = Box(*(int(v) for v in boxes[0]))

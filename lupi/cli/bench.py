@@ -20,7 +20,7 @@ def bench(
 ):
     """Measure speed and exactness side by side with other tools."""
     with user_errors():
-        from lupi.bench._registry import load_cases
+        from lupi.bench import load_cases
 
         known = load_cases()
         if list_cases:
@@ -39,11 +39,10 @@ def bench(
 def _run(cases, json, quick):
     from rich.console import Console
 
-    from lupi.bench._render import facts, tables
-    from lupi.bench._runner import run
+    from lupi.bench import facts, run_cases, tables
     from lupi.engine.files import strict_json
 
-    result = run(cases or (), quick=quick, on_start=lambda case: typer.echo(f"{case.name} ...", err=True))
+    result = run_cases(cases or (), quick=quick, on_start=lambda case: typer.echo(f"{case.name} ...", err=True))
     if json is not None:
         json.write_text(strict_json(result, indent=2) + "\n")
     console = Console()

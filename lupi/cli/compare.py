@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 
 from lupi.cli.shared import (
-    KINDS,
     METHOD_NAMES,
     PLAIN_NAMES,
     REFERENCE_NAMES,
+    TABLE_KINDS,
     Drop,
     Jobs,
-    Kernel,
+    KernelOption,
     MetricOption,
     Scheduler,
     Seed,
@@ -29,7 +29,7 @@ LABELLED_MEN = 1000
 def compare(
     context: typer.Context,
     table: Annotated[
-        Path | None, typer.Argument(metavar="TABLE", help=f"{KINDS}; bundled wages of young men if none.")
+        Path | None, typer.Argument(metavar="TABLE", help=f"{TABLE_KINDS}; bundled wages of young men if none.")
     ] = None,
     target: Annotated[
         str | None, typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabelled row.")
@@ -64,7 +64,7 @@ def compare(
         str | None, typer.Option(metavar="N[,N]", help="Labelled training rows; several give a learning curve.")
     ] = None,
     permutations: Annotated[int, typer.Option(help="Of the exact test; 0: none.")] = 99,
-    kernel: Kernel = None,
+    kernel: KernelOption = None,
     jobs: Jobs = -1,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of report.html, results.json and model.lupi.")

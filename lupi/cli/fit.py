@@ -5,7 +5,18 @@ from typing import Annotated
 
 import typer
 
-from lupi.cli.shared import METHOD_NAMES, PLAIN_NAMES, Drop, Kernel, MetricOption, Seed, Table, need, note, user_errors
+from lupi.cli.shared import (
+    METHOD_NAMES,
+    PLAIN_NAMES,
+    Drop,
+    KernelOption,
+    MetricOption,
+    Seed,
+    Table,
+    need,
+    note,
+    user_errors,
+)
 
 
 def fit(
@@ -18,7 +29,7 @@ def fit(
     method: Annotated[str, typer.Option(metavar="NAME", help=f"One of {METHOD_NAMES}, {PLAIN_NAMES}.")] = "surrogate",
     drop: Drop = None,
     metric: MetricOption = None,
-    kernel: Kernel = None,
+    kernel: KernelOption = None,
     seed: Seed = 0,
 ):
     """Train one model; its parameters are chosen by cross-validation."""

@@ -11,15 +11,17 @@ import typer
 PLAIN_NAMES = "linear, forest, boosting, svm, surrogate-plain, ridge-plain, boosted-plain, l2svm, ranksvm"
 METHOD_NAMES = "surrogate, surrogate-ridge, surrogate-boosted, svm2+, distillation, transfer, ranktransfer, svm+, svm2k"
 REFERENCE_NAMES = "reference, joint, rankreference"
-KINDS = "CSV, TSV, Parquet, Feather, Excel or JSON lines"
+TABLE_KINDS = "CSV, TSV, Parquet, Feather, Excel or JSON lines"
 
-Table = Annotated[Path, typer.Argument(metavar="TABLE", help=f"{KINDS}.")]
+Table = Annotated[Path, typer.Argument(metavar="TABLE", help=f"{TABLE_KINDS}.")]
 Drop = Annotated[str | None, typer.Option(metavar="COL,COL", help="Columns to ignore, such as identifiers.")]
 MetricOption = Annotated[
     str | None,
     typer.Option(help="ap, accuracy, auc, balanced_accuracy or r2; auc, or accuracy for more than two classes."),
 ]
-Kernel = Annotated[str | None, typer.Option(help="rbf or linear, for all kernel methods; both are tried if not given.")]
+KernelOption = Annotated[
+    str | None, typer.Option(help="rbf or linear, for all kernel methods; both are tried if not given.")
+]
 Scheduler = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.5:8786."),

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.engine.model_parts import model_part
 from lupi.validation import is_frame
 
 # A column of words with more levels than this is closer to an identifier; the rarer levels share no column.
@@ -110,6 +111,7 @@ def joined(left, right):
     )
 
 
+@model_part
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Numbers: gaps filled with the median, then standardized. Words: one column per level seen in `fit`.
 

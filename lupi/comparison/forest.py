@@ -8,7 +8,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
+from lupi.engine.model_parts import model_part
 
+
+@model_part
 class TunedForest(BaseEstimator):
     """Random forests with several leaf sizes; the one with the least loss out of bag is kept.
 

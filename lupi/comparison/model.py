@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lupi.comparison.encode import RawTable, TableEncoder, encode_privileged, missing_targets, plain_labels
 from lupi.comparison.metrics import scores_of
+from lupi.engine.model_parts import model_part
 from lupi.estimators.paths import fit_path
 from lupi.validation import is_frame
 
@@ -22,6 +23,7 @@ def _gives(method):
     return lambda self: hasattr(getattr(self, "estimator_", self.estimator), method)
 
 
+@model_part
 class TabularModel(BaseEstimator):
     """An estimator on raw tables: words, dates and gaps are encoded inside.
 

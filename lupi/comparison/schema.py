@@ -37,7 +37,7 @@ class Scores(TypedDict):
     median_seconds: float
 
 
-class Row(Scores):
+class MethodRow(Scores):
     """A method with one training size. The parts after `warnings` are there for a privileged method that has its controls."""
 
     name: str  # unique: the method's, with "/labelled" for its run without the unlabelled rows
@@ -76,7 +76,7 @@ class Size(TypedDict):
     n_unlabelled: int  # rows without a label in the training sets of the methods that use them
     n_test: int
     best_plain: str | None  # name of the plain row with the best mean
-    methods: list[Row]
+    methods: list[MethodRow]
 
 
 class Permutation(TypedDict):

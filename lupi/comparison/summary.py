@@ -156,7 +156,7 @@ def candidate_row(size):
 
     Returns
     -------
-    Row or None
+    MethodRow or None
     """
     tested = [row for row in size["methods"] if "outcome" in row]
     helping = [row for row in tested if row["outcome"] == "helps"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lupi.datasets._localization import DataFormatError, checked_box, localization_bunch, malformed, text_lines
 
-COLUMNS = ("image", "top", "left", "bottom", "right")
+BOX_COLUMNS = ("image", "top", "left", "bottom", "right")
 OPTIONAL = ("mask", "label")
 
 
@@ -40,11 +40,11 @@ def load_boxes_csv(path):
     """
     path = Path(path)
     lines = text_lines(path)
-    expected = f"a header with the columns {','.join(COLUMNS)} and perhaps {', '.join(OPTIONAL)}"
+    expected = f"a header with the columns {','.join(BOX_COLUMNS)} and perhaps {', '.join(OPTIONAL)}"
     if not lines:
         raise DataFormatError(f"{path}, line 1: expected {expected}, got an empty file.")
     header = [name.strip().lower() for name in next(csv.reader([lines[0][1]]))]
-    if not set(COLUMNS) <= set(header) <= {*COLUMNS, *OPTIONAL} or len(set(header)) != len(header):
+    if not set(BOX_COLUMNS) <= set(header) <= {*BOX_COLUMNS, *OPTIONAL} or len(set(header)) != len(header):
         raise malformed(path, lines[0][0], expected, lines[0][1])
     images, boxes, masks, labels = [], [], [], []
     for k, line in lines[1:]:
@@ -52,7 +52,7 @@ def load_boxes_csv(path):
         if len(values) != len(header):
             raise malformed(path, k, f"{len(header)} values ({','.join(header)})", line)
         row = {name: value.strip() for name, value in zip(header, values)}
-        edges = [row[name] for name in COLUMNS[1:]]
+        edges = [row[name] for name in BOX_COLUMNS[1:]]
         try:
             boxes.append(checked_box(*edges) if any(edges) else None)
         except ValueError:

@@ -53,15 +53,18 @@ def cluster(scheduler=None):
             "`dask worker ADDRESS --nthreads 1`, and give its address, such as tcp://10.0.0.5:8786."
         ) from None
     token = _client.set(client)
-    log = logging.getLogger("distributed")
-    level = log.level
-    log.setLevel(logging.CRITICAL)  # what matters is said once, by an error, without tracebacks of other threads
+    handlers = {handler: handler.level for handler in logging.getLogger("distributed").handlers}
+    for handler in handlers:
+        handler.setLevel(
+            logging.CRITICAL + 1
+        )  # what matters is said once, by an error, without tracebacks of other threads
     try:
         yield
     finally:
-        log.setLevel(level)
         _client.reset(token)
         client.close(timeout=LOOK_SECONDS)
+        for handler, level in handlers.items():
+            handler.setLevel(level)
 
 
 def run_anywhere(function, calls, *, n_jobs=1, share=True):
@@ -146,8 +149,7 @@ def _on_cluster(client, function, calls):
     from distributed import wait
 
     with _told_if_lost(client):
-        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
-        first = client.nthreads()
+        first = _workers_of(client)
         calls = iter(_sent_once(client, calls))
     running = set()
     while True:
@@ -161,16 +163,28 @@ def _on_cluster(client, function, calls):
                 done, running = wait(running, timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
             except TimeoutError:
                 done = set()
-            if not done and not first.keys() & client.nthreads().keys():
+            if not first.keys() & client.nthreads().keys():
                 raise ConnectionError("none of its workers is left")
         for future in done:
             with _told_if_lost(client):
-                problem = future.exception()
-                if problem is None:
-                    result = future.result()
+                try:
+                    problem = future.exception(timeout=LOOK_SECONDS)
+                    result = future.result(timeout=LOOK_SECONDS) if problem is None else None
+                except TimeoutError:  # the worker that has it is slow, or gone: then it is computed again
+                    running.add(future)
+                    continue
             if problem is not None:
                 raise problem
             yield result
+
+
+def _workers_of(client):
+    """Threads of each worker, when there is one."""
+    try:
+        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+    except TimeoutError:
+        raise ConnectionError("it has no workers; start some with `dask worker ADDRESS --nthreads 1`") from None
+    return client.nthreads()
 
 
 def _sent_once(client, calls):
@@ -195,7 +209,7 @@ def _told_if_lost(client):
 
     try:
         yield
-    except (OSError, TimeoutError, CancelledError, KilledWorker) as problem:
+    except (OSError, CancelledError, KilledWorker) as problem:
         cause = "its scheduler or all its workers are gone" if isinstance(problem, CancelledError) else problem
         raise ConnectionError(
             f"the Dask cluster is lost: {cause}. What was finished is kept; the same call goes on from there when it is back."

@@ -10,13 +10,15 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from lupi.estimators._meta import StudentMethods, delegated_tags
+from lupi.engine.model_parts import model_part
+from lupi.estimators._meta import StudentMethods
 from lupi.validation import check_privileged
 
 # Shares of a class below this change no fit, but would multiply the rows by the number of classes.
-NEGLIGIBLE = 1e-3
+SMALLEST_SHARE = 1e-3
 
 
+@model_part
 class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     r"""Fit a teacher on the privileged features, then any estimator on X to imitate it [1]_.
 
@@ -86,9 +88,6 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         self.imitation = imitation
         self.temperature = temperature
 
-    def __sklearn_tags__(self):
-        return delegated_tags(self, super().__sklearn_tags__())
-
     def fit(self, X, y, privileged=None):
         """Fit the teacher, then the student.
 
@@ -113,34 +112,37 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     def _lesson(self, X, y, privileged):
         """Fit the teacher; returns what the student is fitted on: features, target, keywords."""
         self._validate_params()
+        given = X
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype="numeric", multi_output=False)
-        known = check_privileged(privileged, X.shape[0], estimator_name="Distillation")
+        privileged = check_privileged(privileged, X.shape[0], estimator_name="Distillation", index_of=given)
         self.teacher_ = None
-        if known is None or not self._can_teach(y, known.available):
+        if privileged is None or not self._can_teach(y, privileged.available):
             return X, y, {}
-        return (self._soft_labels if is_classifier(self.estimator) else self._mixed_targets)(X, y, known)
+        return (self._soft_labels if is_classifier(self.estimator) else self._mixed_targets)(X, y, privileged)
 
     def _can_teach(self, y, available):
         needed = 2 if is_classifier(self.estimator) else 1
         return len(np.unique(y[available])) >= needed
 
-    def _soft_labels(self, X, y, known):
+    def _soft_labels(self, X, y, privileged):
         check_classification_targets(y)
         if not has_fit_parameter(self.estimator, "sample_weight"):
             raise TypeError(
                 "Distillation weights each example with its share of every class, so the student's `fit` must take "
                 f"`sample_weight`; that of {type(self.estimator).__name__} does not."
             )
-        rows = np.flatnonzero(known.available)
+        rows = np.flatnonzero(privileged.available)
         self.teacher_ = clone(LogisticRegression(max_iter=1000) if self.teacher is None else self.teacher)
-        self.teacher_.fit(known.data[rows], y[rows])
+        self.teacher_.fit(privileged.data[rows], y[rows])
         classes, encoded = np.unique(y, return_inverse=True)
         shares = np.zeros((len(y), len(classes)))
         shares[np.arange(len(y)), encoded] = 1.0
         shares[rows] *= 1.0 - self.imitation
         columns = np.searchsorted(classes, self.teacher_.classes_)
-        shares[np.ix_(rows, columns)] += self.imitation * self._soften(self.teacher_.predict_proba(known.data[rows]))
-        example, label = np.nonzero(shares > NEGLIGIBLE)
+        shares[np.ix_(rows, columns)] += self.imitation * self._soften(
+            self.teacher_.predict_proba(privileged.data[rows])
+        )
+        example, label = np.nonzero(shares > SMALLEST_SHARE)
         return _safe_indexing(X, example), classes[label], {"sample_weight": shares[example, label]}
 
     def _soften(self, probabilities):
@@ -148,11 +150,11 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         soft = np.exp(logits - logits.max(axis=1, keepdims=True))
         return soft / soft.sum(axis=1, keepdims=True)
 
-    def _mixed_targets(self, X, y, known):
-        rows = np.flatnonzero(known.available)
-        self.teacher_ = clone(Ridge() if self.teacher is None else self.teacher).fit(known.data[rows], y[rows])
+    def _mixed_targets(self, X, y, privileged):
+        rows = np.flatnonzero(privileged.available)
+        self.teacher_ = clone(Ridge() if self.teacher is None else self.teacher).fit(privileged.data[rows], y[rows])
         mixed = np.asarray(y, dtype=np.float64).copy()
-        mixed[rows] += self.imitation * (np.ravel(self.teacher_.predict(known.data[rows])) - mixed[rows])
+        mixed[rows] += self.imitation * (np.ravel(self.teacher_.predict(privileged.data[rows])) - mixed[rows])
         return X, mixed, {}
 
     def _features(self, X):

@@ -6,14 +6,17 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.engine.model_parts import model_part
+from lupi.estimators.convergence import unfinished
 from lupi.estimators.joint_features import JOINT_KERNELS, joint_features, joint_kernel, normalized
-from lupi.estimators.kernel_machine import POSITIVE, unfinished
+from lupi.estimators.kernel_machine import POSITIVE
 from lupi.estimators.one_class_svm_plus import ONE_CLASS_SOLVERS
-from lupi.estimators.structural_svm import TASK_METHODS, check_examples
+from lupi.estimators.structural_svm import TASK_METHODS, check_examples, check_privileged_inputs
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import solve
 from lupi.validation import check_privileged
@@ -21,6 +24,7 @@ from lupi.validation import check_privileged
 GAMMA = [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")]
 
 
+@model_part
 class JKSE(BaseEstimator):
     r"""Joint kernel support estimation: the support of pairs (x, y) as a one-class SVM on their joint kernel.
 
@@ -124,7 +128,7 @@ class JKSE(BaseEstimator):
     def _check(self, X, Y):
         """Joint features of the pairs, and their kernel."""
         check_nu(self.nu)
-        check_examples(X, Y, self.task)
+        X, Y = check_examples(X, Y, self.task)
         if not (hasattr(self.task, "argmax_kernel") or hasattr(self.task, "outputs")):
             raise ValueError(
                 f"task must be able to search with a kernel: {type(self.task).__name__} has neither outputs(x), a list of all "
@@ -196,6 +200,7 @@ class JKSE(BaseEstimator):
         return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, self.predict(X))]))
 
 
+@model_part
 class JKSEPlus(JKSE):
     r"""JKSE+: joint kernel support estimation whose slacks are a function of privileged features.
 
@@ -300,11 +305,8 @@ class JKSEPlus(JKSE):
         self
         """
         features = self._check(X, Y)
-        available = np.zeros(len(X), dtype=bool)
-        if privileged is not None:
-            privileged, available = self._privileged_features(privileged, Y, len(X))
+        rows, available = self._privileged_features(privileged, Y, X)
         if available.any():
-            rows = privileged[available]
             self._privileged_kernel = joint_kernel(self.privileged_kernel, self.privileged_gamma, rows, "privileged")
             K_star = np.zeros((len(X), len(X)))
             K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
@@ -320,18 +322,21 @@ class JKSEPlus(JKSE):
             self._privileged_data, self._available = rows, available
         return self._store(features, problem, solution)
 
-    def _privileged_features(self, privileged, Y, n):
-        """Features of the privileged space, and which examples have them."""
-        if self.privileged_task is None:
-            checked = check_privileged(privileged, n, estimator_name=type(self).__name__, accept_sparse=False)
-            features, available = checked.data, checked.available
+    def _privileged_features(self, privileged, Y, X):
+        """Features of the privileged space for the examples that have them, and which these are."""
+        name, task = type(self).__name__, self.privileged_task
+        if task is None:
+            given = check_privileged(privileged, len(X), estimator_name=name, accept_sparse=False, index_of=X)
         else:
-            if len(privileged) != n:
-                raise ValueError(
-                    f"privileged has {len(privileged)} inputs and X has {n}; they must have the same length."
-                )
-            features, available = joint_features(self.privileged_task, privileged, Y, False), np.ones(n, dtype=bool)
-        return (normalized(features) if self.privileged_normalize else features), available
+            given = check_privileged_inputs(privileged, X, Y, task, estimator_name=name)
+        if given is None or not given.available.any():
+            return None, np.zeros(len(X), dtype=bool)
+        index = np.flatnonzero(given.available)
+        if task is None:
+            features = given.data[index]
+        else:
+            features = joint_features(task, [given.data[i] for i in index], [Y[i] for i in index], False)
+        return (normalized(features) if self.privileged_normalize else features), given.available
 
     def correcting_function(self, privileged, Y=None):
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard a pair is.
@@ -354,7 +359,11 @@ class JKSEPlus(JKSE):
                 "this JKSEPlus has no correcting function: it was fitted without privileged features, or comes from a file, "
                 "and files hold no privileged rows."
             )
-        features, available = self._privileged_features(privileged, Y, len(privileged))
-        coefficients = self.privileged_dual_coef_[self._available]
-        values = self._privileged_kernel.expand(features, self._privileged_data, coefficients)
-        return np.where(available, values + self.privileged_intercept_, np.nan)
+        privileged = privileged.toarray() if sparse.issparse(privileged) else privileged
+        features, available = self._privileged_features(privileged, Y, privileged)
+        values = np.full(len(available), np.nan)
+        if available.any():
+            coefficients = self.privileged_dual_coef_[self._available]
+            expansion = self._privileged_kernel.expand(features, self._privileged_data, coefficients)
+            values[available] = expansion + self.privileged_intercept_
+        return values

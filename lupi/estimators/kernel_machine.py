@@ -8,10 +8,10 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lupi.estimators.convergence import unfinished
 from lupi.estimators.paths import WarmStartedPath
 from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
 from lupi.solvers import SOLVERS
@@ -85,14 +85,16 @@ class TrainingData:
     columns: dict = field(default_factory=dict)
 
     @classmethod
-    def of(cls, estimator, X, privileged, weight, cache_size=np.inf):
-        """Check the privileged features, and resolve both kernels on the examples that count."""
+    def of(cls, estimator, X, privileged, weight, cache_size=np.inf, *, index_of):
+        """Check the privileged features (``index_of``: X as the user gave it), and resolve both kernels on what counts."""
         if estimator.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"kernel='precomputed' needs a square matrix of shape (n_samples, n_samples) as `X`; got {X.shape}."
             )
         given = estimator.privileged_kernel == "precomputed"
-        checked = check_privileged(privileged, X.shape[0], estimator_name=type(estimator).__name__, precomputed=given)
+        checked = check_privileged(
+            privileged, X.shape[0], estimator_name=type(estimator).__name__, precomputed=given, index_of=index_of
+        )
         # An example of weight 0 is one that is not there.
         kept = np.flatnonzero(weight > 0)
         X, weight = _rows(X, kept, estimator.kernel), weight[kept]
@@ -116,15 +118,6 @@ class TrainingData:
         """Labels -1 and +1 of the one-vs-rest problems; of the second class alone when there are two."""
         signs = [np.where(self.labels == k, 1.0, -1.0) for k in range(len(self.classes))]
         return signs[1:] if len(signs) == 2 else signs
-
-
-def unfinished(estimator, solution) -> ConvergenceWarning:
-    """What to say of a solution that is not within the tolerance."""
-    return ConvergenceWarning(
-        f"{type(estimator).__name__} stopped after {solution.n_iter} iterations with a KKT violation of "
-        f"{solution.violation:.2g} (tol={estimator.tol:g}); the relative duality gap is {solution.gap:.2g}. Increase max_iter "
-        "or tol, scale the features, or make slack cheaper (a smaller C)."
-    )
 
 
 def _rows(data, kept, kernel):
@@ -263,9 +256,9 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         """Checked input with the decision space; sets the attributes of scikit-learn's checks."""
         if self.kernel == "precomputed" and sparse.issparse(X):
             raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
-        checked = check_classes(X, y, sample_weight, estimator_name=type(self).__name__)
-        data = TrainingData.of(self, X, privileged, checked.sample_weight, self.cache_size)
+        valid_X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+        checked = check_classes(valid_X, y, sample_weight, estimator_name=type(self).__name__)
+        data = TrainingData.of(self, valid_X, privileged, checked.sample_weight, self.cache_size, index_of=X)
         data.classes, data.labels = checked.classes, checked.y[data.kept]
         class_weight = effective_class_weight(self.class_weight, checked.classes, checked.y)
         data.weight = data.weight * class_weight[data.labels]
@@ -283,7 +276,7 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
                     "separable. Use a finite kappa (3 is the default), or correction='slack'."
                 )
             if not solution.converged:
-                yield unfinished(self, solution)
+                yield unfinished(self, solution, "increase max_iter, scale the features, or lower C")
             elif problem.collapsed(solution):
                 reason = (
                     "With kappa=inf the privileged features must explain every slack, and paying the same slack for all "

@@ -10,10 +10,12 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lupi.estimators._meta import StudentMethods, delegated_tags
+from lupi.engine.model_parts import model_part
+from lupi.estimators._meta import StudentMethods
 from lupi.validation import check_privileged
 
 
+@model_part
 class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     """Learn to predict the privileged features, append the predictions to X, and fit any estimator on both [1]_.
 
@@ -83,9 +85,6 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         self.cv = cv
         self.random_state = random_state
 
-    def __sklearn_tags__(self):
-        return delegated_tags(self, super().__sklearn_tags__())
-
     def fit(self, X, y, privileged=None):
         """Fit the regressor of the privileged features, then the student.
 
@@ -110,25 +109,28 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     def _lesson(self, X, y, privileged):
         """Fit the regressor; returns what the student is fitted on: features, target, keywords."""
         self._validate_params()
+        given = X
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype="numeric", multi_output=False)
-        known = check_privileged(privileged, X.shape[0], estimator_name="KnowledgeTransfer", accept_sparse=False)
+        privileged = check_privileged(
+            privileged, X.shape[0], estimator_name="KnowledgeTransfer", accept_sparse=False, index_of=given
+        )
         self.regressor_ = None
         features = X
-        if known is not None and known.available.sum() > 1:
-            predictions = self._cross_fit(X, known)
+        if privileged is not None and privileged.available.sum() > 1:
+            predictions = self._cross_fit(X, privileged)
             features = self._extend(X, predictions)
         return features, y, {}
 
-    def _cross_fit(self, X, known):
+    def _cross_fit(self, X, privileged):
         """Fit the regressor on all available rows; out-of-fold predictions for these, ordinary ones for the rest."""
-        rows = np.flatnonzero(known.available)
-        Z = known.data[rows]
+        rows = np.flatnonzero(privileged.available)
+        Z = privileged.data[rows]
         regressor = Ridge() if self.regressor is None else self.regressor
         self.regressor_ = clone(regressor).fit(X[rows], Z)
         folds = KFold(min(self.cv, len(rows)), shuffle=True, random_state=self.random_state)
         predictions = np.empty((X.shape[0], Z.shape[1]))
         predictions[rows] = np.reshape(cross_val_predict(clone(regressor), X[rows], Z, cv=folds), (len(rows), -1))
-        others = np.flatnonzero(~known.available)
+        others = np.flatnonzero(~privileged.available)
         if len(others):
             predictions[others] = np.reshape(self.regressor_.predict(X[others]), (len(others), -1))
         return predictions

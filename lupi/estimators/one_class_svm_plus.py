@@ -10,7 +10,9 @@ from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
-from lupi.estimators.kernel_machine import POSITIVE, KernelMachine, TrainingData, unfinished
+from lupi.engine.model_parts import model_part
+from lupi.estimators.convergence import unfinished
+from lupi.estimators.kernel_machine import POSITIVE, KernelMachine, TrainingData
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import SOLVERS, solve
 
@@ -18,6 +20,7 @@ from lupi.solvers import SOLVERS, solve
 ONE_CLASS_SOLVERS = set(SOLVERS["kernel"]) - {"decomposition"}
 
 
+@model_part
 class OneClassSVMPlus(OutlierMixin, KernelMachine):
     r"""Novelty detection whose slacks are a function of privileged features.
 
@@ -130,8 +133,8 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         self
         """
         check_nu(self.nu)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C")
-        data = TrainingData.of(self, X, privileged, np.ones(X.shape[0]))
+        valid_X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C")
+        data = TrainingData.of(self, valid_X, privileged, np.ones(valid_X.shape[0]), index_of=X)
         if data.Z is None:
             problem = one_class_dual(data.decision.dense, self.nu)
         else:

@@ -1,16 +1,257 @@
-"""Ranking SVM: learn scores from graded examples."""
+"""Ranking SVM: learn scores from graded examples; and what all rankers share."""
 
-from numbers import Real
-from typing import ClassVar
+import warnings
+from numbers import Integral, Real
+from typing import ClassVar, NamedTuple
 
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, _fit_context, clone
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lupi.estimators.ranking_base import SHARED_CONSTRAINTS, BaseRanker, check_has_pairs, check_ranking_input
-from lupi.estimators.ranking_spaces import KernelSpec, decision_space
-from lupi.problems.ranking.pairwise import plain_pairs
+from lupi.engine.model_parts import model_part
+from lupi.estimators.convergence import unfinished
+from lupi.estimators.ranking_metrics import default_metric
+from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
+from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
+from lupi.solvers import SOLVERS, solve
+from lupi.validation import check_group
+
+RANKER_CONSTRAINTS = {
+    "C": [Interval(Real, 0.0, None, closed="neither")],
+    **KERNEL_CONSTRAINTS,
+    "loss": [StrOptions({"squared_hinge", "hinge"})],
+    "n_components": [None, Interval(Integral, 1, None, closed="left")],
+    "solver": [StrOptions(set(SOLVERS["ranking"]))],
+    "tol": [Interval(Real, 0.0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+}
 
 
+class RankingInput(NamedTuple):
+    """Features (float64, dense or CSR) with their names, if they have any; grades, and queries as integers or None."""
+
+    X: np.ndarray | sparse.csr_array | sparse.csr_matrix
+    y: np.ndarray
+    group: np.ndarray | None
+    names: np.ndarray | None = None
+
+    def take(self, rows, precomputed=False):
+        """Some of the examples; of a kernel matrix these rows and columns."""
+        X = self.X[np.ix_(rows, rows)] if precomputed else self.X[rows]
+        return RankingInput(X, self.y[rows], None if self.group is None else self.group[rows])
+
+
+def check_ranking_input(estimator, X, y, group=None):
+    """Check the input of a ranker's ``fit``: numeric grades, and at least two examples that have to be ranked.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The ranker; gets ``n_features_in_`` and ``feature_names_in_``.
+    X, y, group : array-likes
+        As given to ``fit``.
+
+    Returns
+    -------
+    RankingInput
+    """
+    if y is not None and not sparse.issparse(y) and np.asarray(y).dtype.kind in "USOT":
+        try:
+            np.asarray(y).astype(float)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"y must hold numeric grades, higher = ranked higher; got labels of type {np.asarray(y).dtype}. "
+                "Unknown label type: map the labels to numbers, e.g. y == positive_label."
+            ) from None
+    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+    if y.dtype.kind == "c":
+        raise ValueError("y must hold real grades; got complex data. Complex data not supported.")
+    if group is not None:
+        group = check_group(group, len(y), estimator_name=type(estimator).__name__)
+    check_has_pairs(y, group)
+    return RankingInput(X, y, group, getattr(estimator, "feature_names_in_", None))
+
+
+def check_has_pairs(y, group):
+    """Raise if no two examples have to be ranked."""
+    if y.min() == y.max():
+        raise ValueError(
+            f"y has only one class (grade {y[0]}) in {len(y)} examples; ranking needs at least two different grades."
+        )
+    if group is not None:
+        order = np.lexsort((y, group))
+        # Sorted by query and grade, a choice is a change of grade without a change of query.
+        if not ((np.diff(group[order]) == 0) & (y[order][1:] != y[order][:-1])).any():
+            raise ValueError("group leaves nothing to rank: no query has two examples of different grades.")
+
+
+class BaseRanker(BaseEstimator):
+    """Prediction and score of a fitted ranker."""
+
+    __metadata_request__score: ClassVar = {"group": True}
+
+    def __setstate__(self, state):
+        """Read the state of earlier versions, too: kernel parameters and Nystroem's map as attributes of their own."""
+        super().__setstate__(state)
+        old = self.__dict__
+        if "kernel_params_" in old:
+            self._kernel = Kernel(self.kernel, **old.pop("kernel_params_"))
+        if "nystroem_" in old:
+            nystroem, weights = old.pop("nystroem_"), old.pop("nystroem_coef_")
+            params = {name: getattr(nystroem, name) for name in ("gamma", "degree", "coef0")}
+            self._kernel = Kernel(self.kernel, **{name: value for name, value in params.items() if value is not None})
+            self.X_fit_, self.dual_coef_ = nystroem.components_, nystroem.normalization_.T @ weights
+
+    def _space(self, X):
+        """Coordinates in which the ranker is linear."""
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"kernel='precomputed' needs a square matrix of shape (n_samples, n_samples) as `X`; got {X.shape}."
+            )
+        # The linear kernel has no parameters to resolve.
+        kernel = Kernel("linear") if self.kernel == "linear" else Kernel.of(self, X)
+        return FeatureSpace.of(kernel, X, n_components=self.n_components, random_state=self.random_state)
+
+    def _solve(self, space, pairs, start=None):
+        """Solve for this C, from the weights of a neighbour's solution if there is one."""
+        problem = RankingProblem(space.features(), pairs, float(self.C), self.loss)
+        return solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, start=start)
+
+    def _store(self, data, space, pairs, solution):
+        # A refit with another kernel must not leave the old one's.
+        for name in ("coef_", "dual_coef_", "X_fit_"):
+            self.__dict__.pop(name, None)
+        for name, value in space.fitted_attributes(solution.point).items():
+            setattr(self, name, value)
+        self._kernel = space.kernel
+        self.n_features_in_ = data.X.shape[1]
+        if data.names is not None:
+            self.feature_names_in_ = data.names
+        self.grades_ = np.unique(data.y)
+        self.n_pairs_ = pairs.n_pairs
+        self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
+        if not solution.converged:
+            warnings.warn(unfinished(self, solution, "raise max_iter or tol, or scale the features"), stacklevel=3)
+        return self
+
+    def decision_function(self, X):
+        """Ranking scores: higher is ranked higher.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Examples; with ``kernel="precomputed"`` the kernel values with all training examples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The scores. Only their differences have a meaning.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return path_scores([self], X)[0]
+
+    def predict(self, X):
+        """Ranking scores; the same as :meth:`decision_function`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Examples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The scores.
+        """
+        return self.decision_function(X)
+
+    def score(self, X, y, group=None):
+        """Average precision if the training grades were two, NDCG if more.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Examples.
+        y : array-like of shape (n_samples,)
+            Grades.
+        group : array-like of shape (n_samples,), default=None
+            Query of each example; the score is then the mean over queries.
+
+        Returns
+        -------
+        float
+            The score.
+        """
+        scores = self.decision_function(X)
+        return default_metric(len(self.grades_))(y, scores, group)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.target_tags.required = True
+        return tags
+
+
+def path_scores(models, X):
+    """Scores of the same examples by rankers of one path, which share the kernel's values.
+
+    Parameters
+    ----------
+    models : list of rankers
+        Fitted with the same kernel on the same examples.
+    X : array or CSR matrix
+        Checked examples.
+
+    Returns
+    -------
+    list of ndarray
+        One array of scores for each model.
+    """
+    if hasattr(models[0], "coef_"):
+        return [X @ model.coef_ for model in models]
+    coefficients = np.stack([model.dual_coef_ for model in models])
+    return list(models[0]._kernel.expand(X, models[0].X_fit_, coefficients).T)
+
+
+def prepare_path(estimator, candidates, free):
+    """Clones for the candidates of a path, and which of them may share their data's coordinates.
+
+    Parameters
+    ----------
+    estimator : estimator
+    candidates : sequence of dict
+        Parameters of each fit.
+    free : set of str
+        Parameters that may differ between candidates that share.
+
+    Returns
+    -------
+    models : list of estimator or ValueError
+        The clones; an error where a parameter is not allowed.
+    shares : list of list of int
+        Positions of clones with the same other parameters.
+    """
+    models, shares = [], {}
+    given = clone(estimator).get_params(deep=False)
+    for k, params in enumerate(candidates):
+        try:
+            if not set(params) <= set(given):
+                raise ValueError(f"{type(estimator).__name__} has no parameter {min(set(params) - set(given))!r}.")
+            allowed = {name: estimator._parameter_constraints[name] for name in params}
+            validate_parameter_constraints(allowed, params, caller_name=type(estimator).__name__)
+            models.append(type(estimator)(**given | params))
+            shares.setdefault(tuple(sorted((n, v) for n, v in params.items() if n not in free)), []).append(k)
+        except ValueError as problem:
+            models.append(problem)
+    return models, list(shares.values())
+
+
+@model_part
 class RankSVM(BaseRanker):
     r"""Ranking SVM that never writes its pairs down.
 
@@ -28,15 +269,16 @@ class RankSVM(BaseRanker):
         ``C * n_pairs_`` fixed to compare training sets of different sizes.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a pair.
-    kernel : {"linear", "poly", "rbf", "laplacian", "chi2"} or callable, default="linear"
-        Kernel. Exact up to 2000 examples (kernel expansion); above, or with ``n_components``, scikit-learn's
-        :class:`~sklearn.kernel_approximation.Nystroem`.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "precomputed"} or callable, default="linear"
+        Kernel; a function takes two feature matrices and returns their kernel matrix. Exact up to 2000 examples (kernel
+        expansion); above, or with ``n_components``, Nystroem's approximation. With "precomputed", ``X`` is the kernel
+        matrix of shape (n_samples, n_samples).
     gamma : {"scale", "auto"} or float, default="scale"
-        Kernel coefficient of "poly", "rbf", "laplacian", "chi2".
+        Kernel coefficient of "poly", "rbf", "sigmoid", "laplacian", "chi2".
     degree : float, default=3
         Degree of "poly".
     coef0 : float, default=0.0
-        Constant of "poly".
+        Constant of "poly" and "sigmoid".
     n_components : int, default=None
         Use Nystroem with so many components. None: only above 2000 examples, with 500.
     solver : {"newton", "bundle"}, default="newton"
@@ -52,8 +294,10 @@ class RankSVM(BaseRanker):
     ----------
     coef_ : ndarray of shape (n_features,)
         Weights (linear kernel).
-    dual_coef_ : ndarray of shape (n_samples,)
-        Coefficients of the kernel expansion (other kernels, exact).
+    dual_coef_ : ndarray of shape (n_rows,)
+        Coefficients of the kernel expansion (other kernels).
+    X_fit_ : ndarray or CSR matrix of shape (n_rows, n_features)
+        Its rows: all training examples, or Nystroem's; their positions with ``kernel="precomputed"``.
     grades_ : ndarray
         The different values of y.
     n_pairs_ : int
@@ -94,10 +338,7 @@ class RankSVM(BaseRanker):
 
     __metadata_request__fit: ClassVar = {"group": True}
 
-    _parameter_constraints: ClassVar[dict] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        **SHARED_CONSTRAINTS,
-    }
+    _parameter_constraints: ClassVar[dict] = RANKER_CONSTRAINTS
 
     def __init__(
         self,
@@ -144,9 +385,48 @@ class RankSVM(BaseRanker):
         RankSVM
             Itself.
         """
-        X, y, group = check_ranking_input(self, X, y, group)
-        check_has_pairs(y, group)
-        spec = KernelSpec(self.kernel, self.gamma, self.degree, self.coef0, self.n_components, self.random_state)
-        space = decision_space(X, spec)
-        pairs = plain_pairs(y, group)
-        return self._store(space, pairs, self._solve(space, pairs, self.C), y)
+        data = check_ranking_input(self, X, y, group)
+        space = self._space(data.X)
+        pairs = plain_pairs(data.y, data.group)
+        return self._store(data, space, pairs, self._solve(space, pairs))
+
+    def fit_path(self, candidates, X, y, group=None):
+        """Fit for several values of C at less cost than one by one: each fit starts at the solution for the next smaller C.
+
+        Parameters
+        ----------
+        candidates : sequence of dict
+            Parameters of each fit; those that differ in C alone form a path.
+        X, y, group : array-like
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        list of RankSVM or ValueError
+            For each candidate the fitted clone, or why there is none.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from lupi import RankSVM
+        >>> X, y = load_iris(return_X_y=True)
+        >>> [model.C for model in RankSVM().fit_path([{"C": 0.1}, {"C": 0.01}], X, y)]
+        [0.1, 0.01]
+        """
+        models, shares = prepare_path(self, candidates, {"C"})
+        for members in shares:
+            first, start = models[members[0]], None
+            try:
+                first._validate_params()
+                data = check_ranking_input(first, X, y, group)
+                space = first._space(data.X)
+                pairs = plain_pairs(data.y, data.group)
+            except ValueError as problem:
+                for k in members:
+                    models[k] = problem
+                continue
+            for k in sorted(members, key=lambda k: models[k].C):
+                solution = models[k]._solve(space, pairs, start)
+                start = solution.point
+                models[k]._store(data, space, pairs, solution)
+        return models

@@ -8,27 +8,46 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.estimators.rank_svm import RankSVM
-from lupi.estimators.ranking_base import (
-    KERNEL_CONSTRAINTS,
-    SHARED_CONSTRAINTS,
+from lupi.engine.model_parts import model_part
+from lupi.estimators.rank_svm import (
+    RANKER_CONSTRAINTS,
     BaseRanker,
-    check_has_pairs,
-    check_privileged,
+    RankSVM,
     check_ranking_input,
-    check_teacher_has_pairs,
+    path_scores,
+    prepare_path,
 )
-from lupi.estimators.ranking_spaces import KernelSpec, decision_space
+from lupi.kernels import PRIVILEGED_KERNEL_CONSTRAINTS
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
-
-TRANSFER_CONSTRAINTS = {
-    **SHARED_CONSTRAINTS,
-    **{f"privileged_{name}": constraint for name, constraint in KERNEL_CONSTRAINTS.items()},
-    "pairs": [StrOptions({"all", "across"})],
-    "margin_threshold": [Interval(Real, 0.0, None, closed="left")],
-}
+from lupi.validation import check_privileged
 
 
+def check_transfer_input(estimator, X, y, privileged, group):
+    """Check the input of a ranker with privileged features.
+
+    Parameters
+    ----------
+    estimator : RankTransfer or RankTransferCV
+        The one that is being fitted.
+    X, y, privileged, group : array-like
+        As given to ``fit``.
+
+    Returns
+    -------
+    RankingInput, PrivilegedInput or None
+    """
+    data = check_ranking_input(estimator, X, y, group)
+    privileged = check_privileged(
+        privileged,
+        len(data.y),
+        estimator_name=type(estimator).__name__,
+        precomputed=estimator.privileged_kernel == "precomputed",
+        index_of=X,
+    )
+    return data, privileged
+
+
+@model_part
 class RankTransfer(BaseRanker):
     r"""Ranking SVM whose margins are those of a ranking on the privileged features.
 
@@ -110,9 +129,11 @@ class RankTransfer(BaseRanker):
     _privileged_rows_in: ClassVar = ("teacher_", "margins_")
 
     _parameter_constraints: ClassVar[dict] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "C_privileged": [Interval(Real, 0.0, None, closed="neither")],
-        **TRANSFER_CONSTRAINTS,
+        **RANKER_CONSTRAINTS,
+        **PRIVILEGED_KERNEL_CONSTRAINTS,
+        "C_privileged": RANKER_CONSTRAINTS["C"],
+        "pairs": [StrOptions({"all", "across"})],
+        "margin_threshold": [Interval(Real, 0.0, None, closed="left")],
     }
 
     def __init__(
@@ -177,49 +198,83 @@ class RankTransfer(BaseRanker):
         RankTransfer
             Itself.
         """
-        X, y, group = check_ranking_input(self, X, y, group)
-        check_has_pairs(y, group)
-        known = np.zeros(len(y), bool)
-        if privileged is not None:
-            privileged, known = check_privileged(privileged, len(y))
-        self.margins_ = np.full(len(y), np.nan)
-        self.teacher_ = None
-        if known.any():
-            self.teacher_ = self._fit_teacher(privileged[known], y[known], None if group is None else group[known])
-            self.margins_[known] = self.teacher_.decision_function(privileged[known])
-        pairs = self._pair_set(y, self.margins_, group)
+        data, privileged = check_transfer_input(self, X, y, privileged, group)
+        self.teacher_, self.margins_ = self._teach(data, privileged, [self.C_privileged])[0]
+        pairs = self._pairs(data, self.margins_)
         if pairs.n_pairs == 0:
             warnings.warn(
                 f"margin_threshold={self.margin_threshold:g} leaves no pair: the teacher's margins reach "
-                f"{np.ptp(self.margins_[known]):.2g} only, so all scores are 0; lower margin_threshold or raise "
-                f"C_privileged={self.C_privileged:g}.",
+                f"{np.ptp(self.margins_[~np.isnan(self.margins_)]):.2g} only, so all scores are 0; lower margin_threshold "
+                f"or raise C_privileged={self.C_privileged:g}.",
                 UserWarning,
                 stacklevel=2,
             )
-        space = decision_space(X, self._student_kernel())
-        return self._store(space, pairs, self._solve(space, pairs, self.C), y)
+        space = self._space(data.X)
+        return self._store(data, space, pairs, self._solve(space, pairs))
 
-    def _student_kernel(self):
-        return KernelSpec(self.kernel, self.gamma, self.degree, self.coef0, self.n_components, self.random_state)
+    def fit_path(self, candidates, X, y, privileged=None, group=None):
+        """Fit for several pairs of (C, C_privileged) at less cost than one by one.
 
-    def _pair_set(self, y, margins, group):
+        Each teacher is trained once, all students share their features' coordinates, those of one teacher their pairs; and
+        teachers and students start at the solution for the next smaller C.
+
+        Parameters
+        ----------
+        candidates : sequence of dict
+            Parameters of each fit; those that differ in C and C_privileged alone share their work.
+        X, y, privileged, group : array-like
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        list of RankTransfer or ValueError
+            For each candidate the fitted clone, or why there is none.
+        """
+        models, shares = prepare_path(self, candidates, {"C", "C_privileged"})
+        for members in shares:
+            first = models[members[0]]
+            by_teacher = {}
+            for k in sorted(members, key=lambda k: models[k].C):
+                by_teacher.setdefault(models[k].C_privileged, []).append(k)
+            try:
+                first._validate_params()
+                data, checked = check_transfer_input(first, X, y, privileged, group)
+                space = first._space(data.X)
+                lessons = first._teach(data, checked, list(by_teacher))
+            except ValueError as problem:
+                for k in members:
+                    models[k] = problem
+                continue
+            for (teacher, margins), students in zip(lessons, by_teacher.values()):
+                pairs, start = first._pairs(data, margins), None
+                for k in students:
+                    models[k].teacher_, models[k].margins_ = teacher, margins
+                    solution = models[k]._solve(space, pairs, start)
+                    start = solution.point
+                    models[k]._store(data, space, pairs, solution)
+        return models
+
+    def _teach(self, data, privileged, Cs):
+        """For each C_privileged the teacher and its scores of the training examples, NaN where it has none."""
+        margins = np.full((len(Cs), len(data.y)), np.nan)
+        if privileged is None or not privileged.available.any():
+            return [(None, scores) for scores in margins]
+        rows = np.flatnonzero(privileged.available)
+        seen = data._replace(X=privileged.data).take(rows, self.privileged_kernel == "precomputed")
+        shared = ("loss", "n_components", "solver", "tol", "max_iter", "random_state")
+        kernel = {name: getattr(self, f"privileged_{name}") for name in ("kernel", "gamma", "degree", "coef0")}
+        ranker = RankSVM(**{name: getattr(self, name) for name in shared}, **kernel)
+        teachers = ranker.fit_path([{"C": C} for C in Cs], seen.X, seen.y, seen.group)
+        for problem in teachers:
+            if isinstance(problem, ValueError):
+                raise ValueError(
+                    f"no teacher can be trained on the {len(rows)} examples that have `privileged`, its X: {problem}"
+                )
+        margins[:, rows] = path_scores(teachers, seen.X)
+        return list(zip(teachers, margins))
+
+    def _pairs(self, data, margins):
         if np.isnan(margins).all():
-            return plain_pairs(y, group)
-        return transfer_pairs(y, margins, tau=self.margin_threshold, within=self.pairs == "all", group=group)
-
-    def _fit_teacher(self, privileged, y, group):
-        check_teacher_has_pairs(y, group)
-        teacher = RankSVM(
-            self.C_privileged,
-            self.loss,
-            kernel=self.privileged_kernel,
-            gamma=self.privileged_gamma,
-            degree=self.privileged_degree,
-            coef0=self.privileged_coef0,
-            n_components=self.n_components,
-            solver=self.solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            random_state=self.random_state,
-        )
-        return teacher.fit(privileged, y, group=group)
+            return plain_pairs(data.y, data.group)
+        within = self.pairs == "all"
+        return transfer_pairs(data.y, margins, tau=self.margin_threshold, within=within, group=data.group)

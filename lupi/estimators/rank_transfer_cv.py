@@ -1,32 +1,26 @@
 """The paper's joint cross-validation of (C, C_privileged), with each teacher trained once per fold."""
 
-import warnings
 from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.estimators.rank_transfer import TRANSFER_CONSTRAINTS, RankTransfer
-from lupi.estimators.ranking_base import (
-    BaseRanker,
-    check_has_pairs,
-    check_privileged,
-    check_ranking_input,
-    check_teacher_has_pairs,
-)
-from lupi.estimators.ranking_metrics import METRICS, default_metric
-from lupi.estimators.ranking_spaces import KernelSpec, decision_space
-from lupi.problems.ranking.pairwise import plain_pairs
+from lupi.engine.model_parts import model_part
+from lupi.estimators.rank_svm import BaseRanker, path_scores
+from lupi.estimators.rank_transfer import RankTransfer, check_transfer_input
+from lupi.estimators.ranking_metrics import RANKING_METRICS, default_metric
 
+# What the grid is over.
+TUNED = ("C", "C_privileged")
 PAPER_GRID = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
 
 
+@model_part
 class RankTransferCV(BaseRanker):
     r"""Rank Transfer with (C, C_privileged) chosen jointly by cross-validation.
 
@@ -96,8 +90,8 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         "Cs": ["array-like"],
         "Cs_privileged": ["array-like"],
         "cv": ["cv_object", Interval(Integral, 2, None, closed="left")],
-        "scoring": [None, StrOptions(set(METRICS)), callable],
-        **TRANSFER_CONSTRAINTS,
+        "scoring": [None, StrOptions(set(RANKING_METRICS)), callable],
+        **{name: allowed for name, allowed in RankTransfer._parameter_constraints.items() if name not in TUNED},
     }
 
     def __init__(
@@ -165,108 +159,48 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         RankTransferCV
             Itself.
         """
-        given = X
-        X, y, group = check_ranking_input(self, X, y, group)
-        check_has_pairs(y, group)
-        known = np.zeros(len(y), bool)
-        if privileged is not None:
-            privileged, known = check_privileged(privileged, len(y))
+        shared = {name: getattr(self, name) for name in RankTransfer().get_params() if name not in TUNED}
+        ranker = RankTransfer(**shared)
+        data, privileged = check_transfer_input(self, X, y, privileged, group)
         Cs, Cs_privileged = _check_grid("Cs", self.Cs), _check_grid("Cs_privileged", self.Cs_privileged)
-        if not known.any():
-            privileged, Cs_privileged = None, np.array([RankTransfer().C_privileged])
+        if privileged is None or not privileged.available.any():
+            privileged, Cs_privileged = None, [ranker.C_privileged]
         params = [{"C": float(c), "C_privileged": float(p)} for p in Cs_privileged for c in Cs]
-        folds = self._folds(X, y, group)
-        scores = np.array([self.score_fold(X, y, privileged, known, group, f, Cs, Cs_privileged) for f in folds])
+        folds = self._folds(data)
+        scores = np.array([self._score_fold(ranker, params, data, privileged, *fold) for fold in folds])
         self.n_splits_ = len(scores)
         self.cv_results_ = _results(params, scores)
         self.best_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
         self.best_params_ = params[self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        shared = {name: getattr(self, name) for name in RankTransfer().get_params() if hasattr(self, name)}
-        self.best_estimator_ = RankTransfer(**shared | self.best_params_)
-        self.best_estimator_.fit(given, y, privileged=privileged, group=group)
+        self.best_estimator_ = ranker.set_params(**self.best_params_)
+        self.best_estimator_.fit(X, data.y, privileged=privileged, group=data.group)
         for name, value in vars(self.best_estimator_).items():
             if name.endswith("_") and not name.startswith("_"):
                 setattr(self, name, value)
         return self
 
-    def _folds(self, X, y, group):
-        if group is not None and isinstance(self.cv, Integral):
+    def _folds(self, data):
+        if data.group is not None and isinstance(self.cv, Integral):
             splitter = GroupKFold(self.cv)
         else:
-            splitter = check_cv(self.cv, y, classifier=len(np.unique(y)) == 2)
-        return splitter.split(X, y, group)
+            splitter = check_cv(self.cv, data.y, classifier=len(np.unique(data.y)) == 2)
+        return splitter.split(data.X, data.y, data.group)
 
-    def score_fold(self, X, y, privileged, known, group, fold, Cs, Cs_privileged):
-        """Scores of the whole grid on one fold: a teacher for each ``C_privileged``, a path over ``C`` for each teacher.
-
-        Parameters
-        ----------
-        X, y, privileged, group : ndarray or None
-            Checked data, as :meth:`fit` makes them.
-        known : ndarray of bool
-            Which rows of ``privileged`` are available.
-        fold : pair of ndarray
-            Training and test rows.
-        Cs, Cs_privileged : ndarray
-            The grid.
-
-        Returns
-        -------
-        list of float
-            For every ``C_privileged`` the scores of every ``C``.
-        """
-        train, test = np.asarray(fold[0]), np.asarray(fold[1])
-        metric = (
-            self.scoring if callable(self.scoring) else METRICS.get(self.scoring, default_metric(len(np.unique(y))))
-        )
-        queries, test_queries = (None, None) if group is None else (group[train], group[test])
-        student = KernelSpec(self.kernel, self.gamma, self.degree, self.coef0, self.n_components, self.random_state)
-        space = decision_space(X[train], student)
-        held_out = space.transform(X[test])
-        margins = [np.full(len(train), np.nan)] * len(Cs_privileged)
+    def _score_fold(self, ranker, params, data, privileged, train, test):
+        """Scores of the whole grid on one fold."""
+        metric = RANKING_METRICS.get(self.scoring, default_metric(len(np.unique(data.y))))
+        metric = self.scoring if callable(self.scoring) else metric
+        seen = data.take(train, self.kernel == "precomputed")
         if privileged is not None:
-            margins = self._teachers(privileged, known, y, group, train, Cs_privileged)
-        scores = []
-        for teacher in margins:
-            pairs = RankTransfer._pair_set(self, y[train], teacher, queries)
-            weights = self._path(space, pairs, Cs)
-            scores += [metric(y[test], held_out @ w, test_queries) for w in weights]
-        return scores
-
-    def _teachers(self, privileged, known, y, group, train, Cs_privileged):
-        """Scores of the training examples by each teacher, NaN where there is no privileged row."""
-        rows = train[known[train]]
-        queries = None if group is None else group[rows]
-        check_teacher_has_pairs(y[rows], queries)
-        spec = KernelSpec(
-            self.privileged_kernel,
-            self.privileged_gamma,
-            self.privileged_degree,
-            self.privileged_coef0,
-            self.n_components,
-            self.random_state,
-        )
-        space = decision_space(privileged[rows], spec)
-        margins = np.full((len(Cs_privileged), len(train)), np.nan)
-        for teacher, w in zip(margins, self._path(space, plain_pairs(y[rows], queries), Cs_privileged)):
-            teacher[known[train]] = space.features @ w
-        return margins
-
-    def _path(self, space, pairs, Cs):
-        """Weights for each C, in the given order; solved by increasing C, each from the one before."""
-        weights, w = [None] * len(Cs), None
-        for k in np.argsort(Cs):
-            solution = self._solve(space, pairs, float(Cs[k]), w)
-            weights[k] = w = solution.w
-            if solution.gap > self.tol:
-                warnings.warn(
-                    f"RankTransferCV: a fit with C={Cs[k]:g} stopped at a relative gap of {solution.gap:.2g} > "
-                    f"tol={self.tol:g}; raise max_iter or tol, or scale the features.",
-                    ConvergenceWarning,
-                    stacklevel=2,
-                )
-        return weights
+            privileged = privileged.take(train, self.privileged_kernel == "precomputed")
+        models = ranker.fit_path(params, seen.X, seen.y, privileged=privileged, group=seen.group)
+        for problem in models:
+            if isinstance(problem, ValueError):
+                raise problem
+        X = data.X[np.ix_(test, train)] if self.kernel == "precomputed" else data.X[test]
+        queries = None if data.group is None else data.group[test]
+        return [metric(data.y[test], scores, queries) for scores in path_scores(models, X)]
 
     def decision_function(self, X):
         """Ranking scores of the refitted student: higher is ranked higher.

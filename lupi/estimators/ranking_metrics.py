@@ -150,6 +150,6 @@ def default_metric(n_grades):
     return average_precision if n_grades == 2 else ndcg
 
 
-METRICS = {"average_precision": average_precision, "roc_auc": roc_auc, "ndcg": ndcg}
+RANKING_METRICS = {"average_precision": average_precision, "roc_auc": roc_auc, "ndcg": ndcg}
 for _k in (1, 3, 5, 10, 20):
-    METRICS[f"ndcg@{_k}"] = lambda y, scores, group=None, k=_k: ndcg(y, scores, group, k)
+    RANKING_METRICS[f"ndcg@{_k}"] = lambda y, scores, group=None, k=_k: ndcg(y, scores, group, k)

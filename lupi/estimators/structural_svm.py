@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.problems.structural.margin_rescaling import StructuralProblem, relative_gap
-from lupi.solvers.structural.cutting_plane import solve_n_slack, solve_one_slack
-from lupi.solvers.structural.frank_wolfe import solve_frank_wolfe
+from lupi.engine.model_parts import model_part
+from lupi.estimators.convergence import unfinished
+from lupi.problems.structural.margin_rescaling import StructuralProblem
+from lupi.solvers import SOLVERS, solve
 from lupi.tasks.oracle import task_oracle
 from lupi.tasks.protocol import predict_batch
-
-# Every solver has the signature f(problem, *, tol, max_iter, callback, ...) -> StructuralSolution.
-SOLVERS = {"bcfw": solve_frank_wolfe, "cutting_plane": solve_one_slack, "n_slack": solve_n_slack}
+from lupi.validation import check_privileged, check_privileged_sequence
 
 TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
 
 
 def check_examples(X, Y, task):
-    """Sequences of the same positive length that the task accepts."""
+    """Sequences of the same positive length that the task accepts; tables and columns become arrays."""
     for value, name in ((X, "X"), (Y, "Y")):
         if value is None or not hasattr(value, "__len__") or not hasattr(value, "__getitem__"):
             raise ValueError(f"{name} must be a sequence with one entry for each example, got {type(value).__name__}.")
@@ -36,6 +33,42 @@ def check_examples(X, Y, task):
         raise ValueError(f"X has {len(X)} examples and Y has {len(Y)}; they must have the same length.")
     if hasattr(task, "check"):
         task.check(X, Y)
+    X = np.asarray(X, dtype=float) if getattr(task, "tabular", False) else X
+    return X, Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+
+
+def check_privileged_inputs(privileged, X, Y, task, *, estimator_name):
+    """Privileged inputs of a task, by the rules of all estimators.
+
+    Parameters
+    ----------
+    privileged : sequence, array-like or None
+        As given to ``fit``.
+    X, Y : sequences
+        X as given to ``fit``, Y checked.
+    task : Task
+        Reads the privileged inputs.
+    estimator_name : str
+        Who asks.
+
+    Returns
+    -------
+    PrivilegedInput or None
+    """
+    if getattr(task, "tabular", False):
+        given = check_privileged(privileged, len(X), estimator_name=estimator_name, accept_sparse=False, index_of=X)
+    else:
+        given = check_privileged_sequence(privileged, len(X), estimator_name=estimator_name)
+    if given is not None and given.available.any() and hasattr(task, "check"):
+        rows = np.flatnonzero(given.available)
+        try:
+            task.check([given.data[i] for i in rows], [Y[i] for i in rows])
+        except ValueError as error:
+            raise ValueError(
+                f"{estimator_name}: `privileged` does not fit the privileged task, which says of the inputs that are "
+                f"available: {error}"
+            ) from None
+    return given
 
 
 class StructuralPredictor(BaseEstimator):
@@ -72,30 +105,21 @@ class StructuralPredictor(BaseEstimator):
         predicted = self.predict(X)
         return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, predicted)]))
 
-    def _solve(self, oracle, judge=None):
-        """Fit and certify; `judge` is the exact oracle when `oracle` may miss the most violated plane."""
-        options = {"tol": self.tol, "max_iter": self.max_iter, "callback": self.callback}
+    def _solve(self, problem):
+        options = {"callback": self.callback}
         if self.solver == "bcfw":
             options |= {"average": self.average, "random_state": check_random_state(self.random_state)}
-        solution = SOLVERS[self.solver](StructuralProblem(oracle, float(self.C)), **options)
-        if judge is not None:
-            primal = StructuralProblem(judge, float(self.C)).primal(solution.w, *judge.planes(solution.w))
-            converged = relative_gap(primal, solution.dual) <= self.tol
-            solution = replace(solution, primal=primal, converged=converged)
-        self.objective_ = solution.primal
-        self.dual_gap_ = solution.relative_gap
-        self.n_iter_ = solution.n_iter
-        self.n_oracle_calls_ = solution.n_oracle_calls
+        return solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, **options)
+
+    def _store(self, solution):
+        self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
+        self.n_oracle_calls_ = solution.certificate.n_oracle_calls
         if not solution.converged:
-            warnings.warn(
-                f"{type(self).__name__} stopped after {self.n_iter_} passes at a relative duality gap of "
-                f"{self.dual_gap_:.2g} > tol={self.tol:g}; raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return solution
+            warnings.warn(unfinished(self, solution), stacklevel=3)
+        return self
 
 
+@model_part
 class StructuralSVM(StructuralPredictor):
     r"""Structural SVM with margin rescaling.
 
@@ -157,7 +181,7 @@ class StructuralSVM(StructuralPredictor):
     _parameter_constraints = {
         "task": [TASK_METHODS],
         "C": [Interval(Real, 0, None, closed="neither")],
-        "solver": [StrOptions(set(SOLVERS))],
+        "solver": [StrOptions(set(SOLVERS["structural"]))],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
@@ -202,6 +226,8 @@ class StructuralSVM(StructuralPredictor):
         -------
         self
         """
-        check_examples(X, Y, self.task)
-        self.coef_ = self._solve(task_oracle(self.task, X, Y, self.n_jobs)).w
-        return self
+        X, Y = check_examples(X, Y, self.task)
+        problem = StructuralProblem(task_oracle(self.task, X, Y, self.n_jobs), float(self.C))
+        solution = self._solve(problem)
+        self.coef_ = solution.point
+        return self._store(solution)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.estimators.structural_svm import TASK_METHODS, StructuralPredictor, StructuralSVM, check_examples
+from lupi.engine.model_parts import model_part
+from lupi.estimators.structural_svm import (
+    TASK_METHODS,
+    StructuralPredictor,
+    StructuralSVM,
+    check_examples,
+    check_privileged_inputs,
+)
+from lupi.problems.structural.margin_rescaling import StructuralProblem
 from lupi.tasks.joint import INFERENCE, JointOracle
 from lupi.tasks.oracle import task_oracle
 
 
+@model_part
 class StructuralSVMPlus(StructuralPredictor):
     r"""SSVM+: a structural SVM whose training examples have a second, privileged input.
 
@@ -120,41 +130,33 @@ class StructuralSVMPlus(StructuralPredictor):
         X : sequence of inputs
         Y : sequence of true outputs
         privileged : sequence of privileged inputs or None
-            None gives the plain structural SVM.
+            An entry None (a row of NaN, if the task reads tables) is not available for this example, which then keeps the
+            plain hinge. None gives the plain structural SVM.
 
         Returns
         -------
         self
         """
-        check_examples(X, Y, self.task)
-        if privileged is None:
-            self.coef_ = self._solve(task_oracle(self.task, X, Y, self.n_jobs)).w
-            self.privileged_coef_ = self.first_branch_share_ = None
-            return self
         star = self.task if self.privileged_task is None else self.privileged_task
-        if not hasattr(privileged, "__len__") or len(privileged) != len(X):
-            raise ValueError(
-                f"privileged must hold one input for each of the {len(X)} examples of X, got "
-                f"{len(privileged) if hasattr(privileged, '__len__') else type(privileged).__name__}."
-            )
-        _check_privileged(star, privileged, Y)
-        options = {"lam": self.lam, "rho": self.rho, "n_jobs": self.n_jobs}
-        exact = JointOracle(self.task, star, X, privileged, Y, **options)
+        given = X
+        X, Y = check_examples(X, Y, self.task)
+        privileged = check_privileged_inputs(privileged, given, Y, star, estimator_name=type(self).__name__)
+        if privileged is None or not privileged.available.any():
+            problem = StructuralProblem(task_oracle(self.task, X, Y, self.n_jobs), float(self.C))
+            solution = self._solve(problem)
+            self.coef_, self.privileged_coef_, self.first_branch_share_ = solution.point, None, None
+            return self._store(solution)
+        oracle = JointOracle(
+            self.task, star, X, privileged.data, privileged.available, Y, lam=self.lam, rho=self.rho, n_jobs=self.n_jobs
+        )
+        problem = StructuralProblem(oracle, float(self.C))
         if self.inference == "exact":
-            v = self._solve(exact).w
+            solution = self._solve(problem)
         else:
-            local = JointOracle(self.task, star, X, privileged, Y, inference=self.inference, **options)
-            v = self._solve(local, judge=exact).w
-        self.coef_, self.privileged_coef_ = (part.copy() for part in exact.split(v))
-        self.first_branch_share_ = exact.first_branch_share(v)
-        return self
-
-
-def _check_privileged(task, privileged, Y):
-    if hasattr(task, "check"):
-        try:
-            task.check(privileged, Y)
-        except ValueError as error:
-            raise ValueError(
-                f"privileged does not fit privileged_task: {str(error).replace('X[', 'privileged[')}"
-            ) from None
+            solution = self._solve(StructuralProblem(oracle.searched_by(self.inference), float(self.C)))
+            # Its own search may have missed the most violated planes; the exact one tells the true objective.
+            solution = replace(solution, objective=problem.primal(solution.point, *oracle.planes(solution.point)))
+            solution = replace(solution, converged=solution.gap <= self.tol)
+        self.coef_, self.privileged_coef_ = (part.copy() for part in oracle.split(solution.point))
+        self.first_branch_share_ = oracle.first_branch_share(solution.point)
+        return self._store(solution)

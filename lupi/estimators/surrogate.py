@@ -4,11 +4,13 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.surrogate_base import SurrogateBase
 from lupi.estimators.surrogate_wrapped import LOGIT_LIMIT, class_shares
 from lupi.problems.surrogate import calibrate, calibrate_values, one_hot, spread
 
 
+@model_part
 class SurrogateClassifier(ClassifierMixin, SurrogateBase):
     r"""Learn classes from the score of a teacher who sees privileged features; the recommended method.
 
@@ -175,6 +177,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
         return self.classes_[best]
 
 
+@model_part
 class SurrogateRegressor(RegressorMixin, SurrogateBase):
     r"""Learn numbers from the score of a teacher who sees privileged features; the recommended method.
 

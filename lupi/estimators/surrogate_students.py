@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
+from lupi.engine.model_parts import model_part
 from lupi.problems.surrogate import KernelPath, RidgePath, choose_penalty, spread
 from lupi.problems.surrogate.ridge import BLOCK, GRID
 
@@ -22,6 +23,7 @@ EXACT_ROWS, LANDMARKS = 1500, 500
 KERNEL_GRID = GRID / 30
 
 
+@model_part
 class Standardizer(BaseEstimator):
     """Columns to mean 0 and standard deviation 1, clipped at +-5; missing values become 0, the mean.
 
@@ -81,6 +83,7 @@ def _column_means(X, weight, function):
     return total, sums / np.maximum(total, np.finfo(float).tiny)
 
 
+@model_part
 class RidgeMember(BaseEstimator):
     """Ridge whose prior trusts columns that go with the target: column j is scaled by sqrt|corr(x_j, t)|, if p <= n."""
 
@@ -113,6 +116,7 @@ def _correlations(A, targets, weight):
     return np.sqrt(np.minimum(squared, 1.0).mean(axis=1))
 
 
+@model_part
 class RbfRidge(BaseEstimator):
     """Ridge in the space of the RBF kernel; above 1500 rows on 500 landmarks (Nystroem), so that time is linear in n."""
 
@@ -138,6 +142,7 @@ class RbfRidge(BaseEstimator):
         return kernel if self.map_ is None else kernel @ self.map_
 
 
+@model_part
 class RbfMember(BaseEstimator):
     """RBF ridge with gamma = 1 / (2 p)."""
 
@@ -157,6 +162,7 @@ class RbfMember(BaseEstimator):
         return self.machine_.features(A) @ self.coef_ + self.intercept_
 
 
+@model_part
 class ForestMember(BaseEstimator):
     """Trees with the best split of a third of the columns (at most 100), each on a random part of the distinct rows.
 
@@ -264,6 +270,7 @@ def distinct_rows(A):
 MEMBERS = {"ridge": RidgeMember, "rbf": RbfMember, "forest": ForestMember}
 
 
+@model_part
 class AveragedStudent(BaseEstimator):
     """The mean of several members' outputs, each scaled to unit spread.
 

@@ -72,7 +72,7 @@ class Classroom:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class TeacherCandidate:
     """What one teacher sees: every privileged space and X, each times a scale (0: not at all), in a kernel."""
 
     name: str
@@ -87,7 +87,7 @@ class Lesson:
 
     Attributes
     ----------
-    candidates : list of Candidate
+    candidates : list of TeacherCandidate
     weights : ndarray of shape (n_candidates,)
     known, unknown : ndarray of shape (n, k)
         Averaged scores: left-out ones of the labelled rows, ordinary ones of the unlabelled rows.
@@ -128,7 +128,10 @@ def make_candidates(scales, names, kernels=("linear",)):
             label = str(names[j]) if other == 0 else f"{names[j]} + {other:g} others"
             mixes.append((label, tuple(1.0 if i == j else other for i in range(m))))
     found = [(label if c == 0 else f"{label} + {c:g} X", mix, float(c)) for label, mix in mixes for c in scales]
-    return [*(Candidate(*what, kernel) for kernel in kernels for what in found), Candidate(X_ALONE, (0.0,) * m, 1.0)]
+    return [
+        *(TeacherCandidate(*what, kernel) for kernel in kernels for what in found),
+        TeacherCandidate(X_ALONE, (0.0,) * m, 1.0),
+    ]
 
 
 def ridge_lesson(room, candidates):
@@ -139,7 +142,7 @@ def ridge_lesson(room, candidates):
     Parameters
     ----------
     room : Classroom
-    candidates : list of Candidate
+    candidates : list of TeacherCandidate
 
     Returns
     -------
@@ -170,7 +173,7 @@ def fitted_lesson(room, candidates, teacher):
     Parameters
     ----------
     room : Classroom
-    candidates : list of Candidate
+    candidates : list of TeacherCandidate
     teacher : estimator
 
     Returns
@@ -236,7 +239,7 @@ def line_scores(left_out, others, targets, weight):
 
 @dataclass
 class _CandidateFit:
-    candidate: Candidate
+    candidate: TeacherCandidate
     path: RidgePath
     ridge: RidgeFit
     known: np.ndarray

@@ -10,15 +10,17 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from lupi.engine.model_parts import model_part
 from lupi.problems.surrogate import correlation, spread
 
 # Logits beyond this are as good as certain; a forest's probabilities of 0 and 1 end here.
 LOGIT_LIMIT = 6.0
 # Shares of a class below this change no fit, but would multiply the rows by the number of classes.
-NEGLIGIBLE = 1e-3
+SMALLEST_SHARE = 1e-3
 FOLDS = 5
 
 
+@model_part
 class SoftLabelStudent(RegressorMixin, BaseEstimator):
     """A classifier that learns soft labels: every row once for each class, weighted with that class's share.
 
@@ -44,7 +46,7 @@ class SoftLabelStudent(RegressorMixin, BaseEstimator):
         """Fit to `y` of shape (n, 1), logits of two classes, or (n, n_classes), probabilities of several."""
         shares = class_shares(y)
         self.n_outputs_ = y.shape[1]
-        row, label = np.nonzero(shares > NEGLIGIBLE)
+        row, label = np.nonzero(shares > SMALLEST_SHARE)
         weight = shares[row, label]
         if sample_weight is not None:
             weight = weight * sample_weight[row]
@@ -123,6 +125,7 @@ def soft_correlation(estimator, X, y, sample_weight=None):
     return correlation(np.asarray(estimator.predict(X)).reshape(target.shape), target, weight)
 
 
+@model_part
 class WrappedStudent(BaseEstimator):
     """A user's estimator in the role of a student or a teacher.
 

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.kernels import FeatureSpace, Space
 from lupi.problems import deformation_space, svm2_plus_dual
@@ -20,6 +21,7 @@ LARGEST_MATRIX = 1100
 NYSTROEM_RANK = 1500
 
 
+@model_part
 class SVM2Plus(KernelClassifier):
     r"""SVM2+ classifier: SVM+ with squared slacks, as fast as a plain SVM.
 

@@ -6,11 +6,13 @@ import warnings
 
 from sklearn.base import _fit_context
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.kernel_machine import NON_NEGATIVE, POSITIVE, KernelClassifier
 from lupi.problems import svm_2k_dual, svm_dual
 from lupi.solvers import solve
 
 
+@model_part
 class SVM2K(KernelClassifier):
     r"""SVM-2K classifier: one SVM on each of the two views, tied together on the training examples.
 

@@ -10,11 +10,13 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from lupi.engine.model_parts import model_part
 from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.problems import svm_dual, svm_plus_dual
 from lupi.solvers import solve
 
 
+@model_part
 class SVMPlus(KernelClassifier):
     r"""SVM+ classifier: a support vector machine whose slacks are a function of privileged features.
 

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.identity import code_digest, digest_of
+from lupi.engine.model_parts import model_part
 from lupi.engine.progress import progress
 from lupi.engine.store import FolderStore, MemoryStore
 from lupi.engine.units import run_units
@@ -21,6 +22,7 @@ from lupi.images.extraction import SampleStore, described, key_of, sampled, word
 from lupi.images.images import ImageReadError, source_digest, source_name
 
 
+@model_part
 class BagOfVisualWords(TransformerMixin, BaseEstimator):
     """Local descriptors, quantized to the nearest of ``n_words`` centres.
 

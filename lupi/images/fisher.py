@@ -8,6 +8,7 @@ from sklearn.decomposition import PCA
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.engine.model_parts import model_part
 from lupi.images.bag_of_words import BagOfVisualWords
 from lupi.images.extraction import cached_points
 
@@ -23,6 +24,7 @@ def _fisher_row(source, how, projection, mixture):
     return fisher_vector(projection.transform(points.descriptors), mixture, improved=True)
 
 
+@model_part
 class FisherVectors(BagOfVisualWords):
     """One vector for each image: gradients of a Gaussian mixture's likelihood of its local descriptors.
 

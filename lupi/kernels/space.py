@@ -13,6 +13,7 @@ from scipy.linalg import LinAlgError, cholesky, eigvalsh
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from lupi.engine.model_parts import model_part
 from lupi.kernels.products import self_products, sparse_product
 from lupi.kernels.rows import KernelRows
 
@@ -41,6 +42,7 @@ PROBE = 1500
 LARGEST_BLOCK = 2**24
 
 
+@model_part
 @dataclass(frozen=True)
 class Kernel:
     """A kernel function with all parameters fixed.

@@ -15,8 +15,8 @@ from rich.table import Table
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.datasets.localization import load_localization
+from lupi.localize.learners import LEARNERS
 from lupi.localize.localizer import Localizer
-from lupi.localize.methods import METHODS
 from lupi.localize.search import paper_grid, search_parameters
 from lupi.persistence import load, save
 
@@ -27,14 +27,14 @@ def guarded(command, **options):
     """Run a command; errors of the user's data become one readable message and exit code 1."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        warnings.showwarning = lambda message, *rest, **more: typer.echo(f"Warning: {message}", err=True)
+        warnings.showwarning = lambda message, *rest, **more: typer.echo(f"lupi: {message}", err=True)
         try:
             command(**options)
         except (ValueError, OSError, ImportError) as error:
-            typer.echo(f"Error: {error}", err=True)
+            typer.echo(f"lupi: {error}", err=True)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
-            typer.echo("\nStopped; what was finished is kept, the same command goes on from there.", err=True)
+            typer.echo("\nlupi: stopped; what was finished is kept, the same command goes on from there.", err=True)
             raise typer.Exit(130) from None
 
 
@@ -42,10 +42,10 @@ def fit_command(data, layout, output, privileged, search, validation, parameters
     """Train and save."""
     found = load_localization(data, layout)
     localizer = Localizer(verbose=True, **parameters)
-    known = found.privileged if METHODS[parameters["method"]].uses_privileged and privileged != "none" else None
+    known = found.privileged if LEARNERS[parameters["method"]].uses_privileged and privileged != "none" else None
     if known is not None and privileged != "both":
         known = {name: value for name, value in known.items() if name == privileged} or None
-    if METHODS[parameters["method"]].uses_privileged and known is None:
+    if LEARNERS[parameters["method"]].uses_privileged and known is None:
         typer.echo(f"No privileged information is used: {parameters['method']} is the plain method here.", err=True)
     table = None
     if search:

@@ -11,15 +11,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.boxes.geometry import Box, check_box
+from lupi.engine.model_parts import model_part
 from lupi.images.bag_of_words import BagOfVisualWords
 from lupi.images.descriptors import DETECTORS
 from lupi.images.images import Inpainted, source_name
 from lupi.images.privileged_words import attribute_words, join_words
 from lupi.localize.evaluation import evaluate_boxes
-from lupi.localize.methods import METHODS, make_model
+from lupi.localize.learners import LEARNERS, make_model
 from lupi.tasks import BoxLocalization
+from lupi.validation import check_privileged, check_privileged_sequence
 
-POSITIVE = [Interval(Real, 0, None, closed="neither")]
+ABOVE_ZERO = [Interval(Real, 0, None, closed="neither")]
 COUNT = [Interval(Integral, 1, None, closed="left")]
 
 
@@ -33,6 +35,7 @@ class TrainingWords(NamedTuple):
     n_privileged_words: int
 
 
+@model_part
 class Localizer(BaseEstimator):
     """Learn to find one object in each image.
 
@@ -103,17 +106,17 @@ class Localizer(BaseEstimator):
     _places_in = ("cache",)
 
     _parameter_constraints = {
-        "method": [StrOptions(set(METHODS))],
+        "method": [StrOptions(set(LEARNERS))],
         "n_words": COUNT,
         "detector": [StrOptions(set(DETECTORS))],
         "privileged_words": [*COUNT, None],
         "grid_step": COUNT,
-        "C": POSITIVE,
-        "lam": POSITIVE,
-        "rho": POSITIVE,
+        "C": ABOVE_ZERO,
+        "lam": ABOVE_ZERO,
+        "rho": ABOVE_ZERO,
         "nu": [Interval(Real, 0, 1, closed="right")],
-        "gamma": [*POSITIVE, StrOptions({"scale", "auto"})],
-        "tol": POSITIVE,
+        "gamma": [*ABOVE_ZERO, StrOptions({"scale", "auto"})],
+        "tol": ABOVE_ZERO,
         "max_iter": COUNT,
         "on_error": [StrOptions({"raise", "skip"})],
         "n_jobs": [Integral, None],
@@ -190,13 +193,13 @@ class Localizer(BaseEstimator):
         images, boxes = list(images), list(boxes)
         if len(images) != len(boxes):
             raise ValueError(f"images and boxes must have the same length, got {len(images)} and {len(boxes)}.")
-        masks, attributes = _check_privileged(privileged, len(images))
+        masks, attributes = _masks_and_attributes(privileged, len(images))
         self.bag_ = self._bag(self.n_words).fit(images if vocabulary_images is None else vocabulary_images)
         words = self.bag_.transform(images)
         keep = [i for i, found in enumerate(words) if found is not None]
         X = [words[i] for i in keep]
         Y = [_inside(boxes[i], words[i].shape, source_name(images[i])) for i in keep]
-        if privileged is None or not METHODS[self.method].uses_privileged:
+        if privileged is None or not LEARNERS[self.method].uses_privileged:
             return TrainingWords(X, Y, None, self.n_words, 0)
         parts, sizes = [], []
         if masks is not None:
@@ -282,20 +285,19 @@ class Localizer(BaseEstimator):
         return self.evaluate(images, boxes)["mean_overlap"]
 
 
-def _check_privileged(privileged, n):
+def _masks_and_attributes(privileged, n):
     if privileged is None:
         return None, None
     if not hasattr(privileged, "keys") or not privileged or not set(privileged) <= {"masks", "attributes"}:
         raise ValueError("privileged must be a dict with 'masks', 'attributes' or both.")
     masks, attributes = privileged.get("masks"), privileged.get("attributes")
-    for name, value in (("masks", masks), ("attributes", attributes)):
-        if value is not None and len(value) != n:
-            raise ValueError(f"privileged[{name!r}] has {len(value)} entries for {n} images.")
-    if attributes is not None:
-        attributes = np.asarray(attributes)
-        if attributes.ndim != 2 or not np.isin(attributes, (0, 1)).all():
-            raise ValueError("privileged['attributes'] must be a binary array of shape (n_images, n_attributes).")
-    return masks, attributes
+    masks = check_privileged_sequence(masks, n, estimator_name="Localizer", argument="privileged['masks']")
+    attributes = check_privileged(
+        attributes, n, estimator_name="Localizer", accept_sparse=False, argument="privileged['attributes']"
+    )
+    if attributes is not None and not np.isin(attributes.data, (0, 1)).all():
+        raise ValueError("privileged['attributes'] must be a binary array of shape (n_images, n_attributes).")
+    return masks and masks.data, attributes and attributes.data.astype(int)
 
 
 def _inside(box, shape, name):

@@ -16,7 +16,7 @@ from lupi.engine.progress import progress
 from lupi.engine.store import RunStore
 from lupi.engine.units import run_units
 from lupi.localize.evaluation import evaluate_boxes
-from lupi.localize.methods import METHODS
+from lupi.localize.learners import LEARNERS
 
 
 def paper_grid(method, n=4):
@@ -30,7 +30,7 @@ def paper_grid(method, n=4):
     """
     wide = [float(v) for v in np.geomspace(2.0**-8, 2.0**5, n)]
     values = {"C": wide, "lam": wide, "rho": wide, "gamma": wide, "nu": [float(v) for v in np.linspace(0.1, 0.9, n)]}
-    return {name: values[name] for name in METHODS[method].parameters if name in values}
+    return {name: values[name] for name in LEARNERS[method].parameters if name in values}
 
 
 def search_parameters(
@@ -78,9 +78,9 @@ def search_parameters(
         params, mean_overlap, detection_rate and dual_gap of every combination.
     """
     grid = paper_grid(localizer.method) if grid is None else dict(grid)
-    unknown = set(grid) - set(METHODS[localizer.method].parameters)
+    unknown = set(grid) - set(LEARNERS[localizer.method].parameters)
     if unknown or not grid or not all(len(v) for v in grid.values()):
-        known = ", ".join(METHODS[localizer.method].parameters)
+        known = ", ".join(LEARNERS[localizer.method].parameters)
         raise ValueError(f"grid must hold values for parameters of {localizer.method!r} ({known}), got {sorted(grid)}.")
     chosen = clone(localizer)
     words = chosen.training_words(images, boxes, privileged, vocabulary_images)
@@ -88,7 +88,7 @@ def search_parameters(
     held_out = [(x, y) for x, y in held_out if x is not None]
     cells = [dict(zip(grid, values)) for values in product(*grid.values())]
     plain = clone(localizer)
-    options = {name: plain.get_params(deep=False)[name] for name in METHODS[plain.method].parameters}
+    options = {name: plain.get_params(deep=False)[name] for name in LEARNERS[plain.method].parameters}
     keys = [strict_json({**options, **cell}, sort_keys=True, default=str) for cell in cells]
     work = [(key, _try_cell, cell, plain, words, held_out) for key, cell in zip(keys, cells)]
     # Without a fixed seed two runs differ, and a stored cell of one would not belong to the other.

@@ -22,6 +22,7 @@ from lupi.localize.evaluation import evaluate_boxes
 
 FOLDER = "cub_200_2011"
 MEAN_BOX = "mean box"
+MASKS_AND_ATTRIBUTES = ("masks", "attributes")
 
 
 class Draw(NamedTuple):

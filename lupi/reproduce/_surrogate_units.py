@@ -79,7 +79,7 @@ def units(tasks, settings, arms, n_splits, root=None):
     Parameters
     ----------
     tasks, settings, arms : iterables of str
-        Arms as in :func:`measure`.
+        Arms as in :func:`score_arm`.
     n_splits : int
     root : str, optional
         Folder of the research data.
@@ -89,7 +89,7 @@ def units(tasks, settings, arms, n_splits, root=None):
     dict of str to callable
     """
     return {
-        f"{task}/{setting}/{arm}/{split}": partial(measure, task, setting, arm, split, root)
+        f"{task}/{setting}/{arm}/{split}": partial(score_arm, task, setting, arm, split, root)
         for split in range(n_splits)
         for task in tasks
         for setting in settings
@@ -97,7 +97,7 @@ def units(tasks, settings, arms, n_splits, root=None):
     }
 
 
-def measure(task, setting, arm, split, root=None):
+def score_arm(task, setting, arm, split, root=None):
     """Fit one arm and score it on the test rows.
 
     Parameters

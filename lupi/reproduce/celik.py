@@ -19,7 +19,7 @@ from lupi.estimators.svm_plus import SVMPlus
 from lupi.reproduce._entry import Entry, write_result
 from lupi.solvers.kernel.reference import cvxopt_qp
 
-KERNELS = {"linear": lambda A, B, gamma: linear_kernel(A, B), "rbf": lambda A, B, gamma: rbf_kernel(A, B, gamma)}
+GRAM = {"linear": lambda A, B, gamma: linear_kernel(A, B), "rbf": lambda A, B, gamma: rbf_kernel(A, B, gamma)}
 # Relative difference of the objectives, and difference of decision values, up to which two solvers count as agreeing.
 SAME_OBJECTIVE, SAME_DECISION = 1e-7, 1e-4
 # A dual variable nearer to a bound than this share of its range is at the bound.
@@ -158,7 +158,7 @@ def compare_with_quadprog(sample, setting):
         the B of eq. 10 in place of b), `gap` (that our fit certifies), `converged` (to KKT violations of 1e-9), `same`.
     """
     X, y, Z, weights, X_test = sample
-    kernel = KERNELS[setting.kernel]
+    kernel = GRAM[setting.kernel]
     K, K_star = kernel(X, X, setting.widths[0]), kernel(Z, Z, setting.widths[1])
     problem = quadprog_form(K, K_star, y, setting.C * weights, setting.kappa, setting.gamma)
     z = quadprog(problem)

@@ -16,6 +16,7 @@ from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_parameters
 from lupi.reproduce._birds import (
     FOLDER,
+    MASKS_AND_ATTRIBUTES,
     MEAN_BOX,
     Arm,
     Draw,
@@ -46,7 +47,6 @@ MOST_VALIDATION = 500
 
 PLAIN = paper_grid("ssvm", 4)
 JOINT = paper_grid("ssvm+", 4)
-BOTH = ("masks", "attributes")
 ARMS = (
     Arm(MEAN_BOX),
     Arm("SSVM", "ssvm", PLAIN, paper="ssvm"),
@@ -55,8 +55,8 @@ ARMS = (
     Arm("SSVM+, privileged off", "ssvm+", PLAIN),
     Arm("SSVM+, masks", "ssvm+", JOINT, ("masks",)),
     Arm("SSVM+, masks of others", "ssvm+", JOINT, ("masks",), shuffled=True),
-    Arm("SSVM+, masks + attributes", "ssvm+", JOINT, BOTH, paper="ssvm+"),
-    Arm("SSVM+, both of others", "ssvm+", JOINT, BOTH, shuffled=True),
+    Arm("SSVM+, masks + attributes", "ssvm+", JOINT, MASKS_AND_ATTRIBUTES, paper="ssvm+"),
+    Arm("SSVM+, both of others", "ssvm+", JOINT, MASKS_AND_ATTRIBUTES, shuffled=True),
 )
 
 

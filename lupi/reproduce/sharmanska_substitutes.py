@@ -107,7 +107,7 @@ def table_lines(title, size):
 
 
 HEAD = f"{'task':26} {'method':38} {'AP x 100':>14} {'gain':>14} {'shuffled gain':>14} {'p':>7}"
-LEGEND = (
+MEANING = (
     "Mean ± standard error. gain: over the plain counterpart (SVM+ over SVM, Rank Transfer over rank SVM); shuffled gain: the same "
     "with another example's privileged row. p: Wilcoxon, the larger of the tests against both, Holm-adjusted in each task."
 )
@@ -211,7 +211,7 @@ def _sharmanska_table2(data, out, *, n_splits=10, tasks=None, n_jobs=1, on_progr
         "not the paper's 17 snakes, whose pictures are not at hand.",
         f"X: Fisher vectors of the picture, privileged: of the inside of its box ({X.shape[1]} values); {PER_CLASS} + {PER_CLASS} "
         f"for training, the others for the test, {n_splits} splits (paper: 10); boxes under {SMALLEST_BOX} pixels left out.",
-        LEGEND,
+        MEANING,
         HEAD,
     ]
     summaries = {}
@@ -319,7 +319,7 @@ def _sharmanska_table4(data, out, *, n_splits=100, tasks=None, n_jobs=1, on_prog
         "SUBSTITUTE: film reviews with an annotator's rationales, not the paper's HotOrNot pictures, whose data were not found.",
         f"X: TF-IDF of the review, privileged: TF-IDF of its rationales ({facts['features']} words); {facts['rows']} reviews, "
         f"{n_splits} splits (paper: 100), test on the others.",
-        LEGEND,
+        MEANING,
         HEAD,
     ]
     for size in result.summary["sizes"]:

@@ -17,6 +17,7 @@ from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.localizer import Localizer
 from lupi.reproduce._birds import (
     FOLDER,
+    MASKS_AND_ATTRIBUTES,
     MEAN_BOX,
     Arm,
     Draw,
@@ -44,16 +45,15 @@ SETTINGS = {"n_words": 200, "privileged_words": 500, "detector": "surf", "grid_s
 DECADES = [10.0**k for k in range(-4, 4)]
 PLAIN = {"nu": DECADES[:5], "gamma": DECADES}
 JOINT = {"nu": DECADES[:5], "lam": DECADES, "gamma": DECADES}
-FINE = {"nu": np.geomspace(1e-4, 1, 16).tolist(), "gamma": np.geomspace(1e-4, 1e3, 20).tolist()}
-BOTH = ("masks", "attributes")
+FINE_GRID = {"nu": np.geomspace(1e-4, 1, 16).tolist(), "gamma": np.geomspace(1e-4, 1e3, 20).tolist()}
 ARMS = (
     Arm(MEAN_BOX),
     Arm("JKSE", "jkse", PLAIN, paper="jkse"),
     # As many candidates as JKSE+ has: the better of many has a head start whatever the privileged information.
-    Arm("JKSE, 16 x 20 values", "jkse", FINE),
+    Arm("JKSE, 16 x 20 values", "jkse", FINE_GRID),
     Arm("JKSE+, privileged off", "jkse+", PLAIN),
-    Arm("JKSE+", "jkse+", JOINT, BOTH, paper="jkse+"),
-    Arm("JKSE+, others' information", "jkse+", JOINT, BOTH, shuffled=True),
+    Arm("JKSE+", "jkse+", JOINT, MASKS_AND_ATTRIBUTES, paper="jkse+"),
+    Arm("JKSE+, others' information", "jkse+", JOINT, MASKS_AND_ATTRIBUTES, shuffled=True),
 )
 
 

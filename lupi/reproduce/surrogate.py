@@ -46,7 +46,7 @@ def collect(work, results):
     return scores
 
 
-def run(part, arms_of, data, out, *, n_splits, n_jobs=1, on_progress=None):
+def run_part(part, arms_of, data, out, *, n_splits, n_jobs=1, on_progress=None):
     """Measure the arms of an entry, keep them in its store, and write `scores.json`.
 
     Parameters
@@ -84,7 +84,7 @@ def run(part, arms_of, data, out, *, n_splits, n_jobs=1, on_progress=None):
 
 def _tables(data, out, *, n_splits=30, tasks=None, n_jobs=1, on_progress=None):
     arms_of = [(list(TASKS)[:tasks], LABELLED, (*PLAIN, *STUDY, *RIDGE))]
-    scores = run("tables", arms_of, data, out, n_splits=n_splits, n_jobs=n_jobs, on_progress=on_progress)
+    scores = run_part("tables", arms_of, data, out, n_splits=n_splits, n_jobs=n_jobs, on_progress=on_progress)
     return tables_lines(scores)
 
 
@@ -100,7 +100,7 @@ def tables_lines(scores):
 
 def _unlabelled(data, out, *, n_splits=30, tasks=None, n_jobs=1, on_progress=None):
     arms_of = [(list(TASKS)[:tasks], UNLABELLED, (*PLAIN, *STUDY, *RIDGE, "every label"))]
-    scores = run("unlabelled", arms_of, data, out, n_splits=n_splits, n_jobs=n_jobs, on_progress=on_progress)
+    scores = run_part("unlabelled", arms_of, data, out, n_splits=n_splits, n_jobs=n_jobs, on_progress=on_progress)
     return unlabelled_lines(scores)
 
 
@@ -116,7 +116,7 @@ def unlabelled_lines(scores):
 
 def _digits(data, out, *, n_splits=20, tasks=None, n_jobs=1, on_progress=None):
     arms_of = [(list(DIGITS)[:tasks], DIGITS_SETTING, (*PLAIN, *STUDY, *FOREST, "every label"))]
-    scores = run("digits", arms_of, data, out, n_splits=n_splits, n_jobs=n_jobs, on_progress=on_progress)
+    scores = run_part("digits", arms_of, data, out, n_splits=n_splits, n_jobs=n_jobs, on_progress=on_progress)
     return digits_lines(scores)
 
 
@@ -136,7 +136,7 @@ def _controls(data, out, *, n_splits=30, tasks=None, n_jobs=1, on_progress=None)
         (list(TASKS)[:tasks], CONTROL_SETTINGS["two"], arms),
         (list(DIGITS)[:tasks], CONTROL_SETTINGS["ten"], arms),
     ]
-    scores = run("controls", arms_of, data, out, n_splits=n_splits, n_jobs=n_jobs, on_progress=on_progress)
+    scores = run_part("controls", arms_of, data, out, n_splits=n_splits, n_jobs=n_jobs, on_progress=on_progress)
     return controls_lines(scores)
 
 

@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from lupi.bench._peers import PEERS
-from lupi.bench._registry import cpu_time
-from lupi.bench.classifiers import one_class_dual, wide_classes
+from lupi.bench import PEERS, cpu_time
+from lupi.bench.classifiers import svm_plus_dual_of, wide_classes
 from lupi.estimators.svm2_plus import SVM2Plus
 from lupi.estimators.svm_2k import SVM2K
 from lupi.estimators.svm_plus import SVMPlus
@@ -105,7 +104,7 @@ def _svm2_plus_libsvm(given, labels):
 def _generic(given, labels):
     """The dual of eq. (1), in the form of eq. (2), by a generic QP solver, as the paper did with Mosek."""
     solve = PEERS[GENERIC][1]
-    return [solve(dense_qp(one_class_dual(given.K, given.K_star, given.y, label, C))) for label in labels]
+    return [solve(dense_qp(svm_plus_dual_of(given.K, given.K_star, given.y, label, C))) for label in labels]
 
 
 def _ours(estimator):
@@ -147,7 +146,7 @@ WAYS = {
 }
 
 
-def measure(shape, names, n_slow=5, on_done=lambda: None):
+def solution_times(shape, names, n_slow=5, on_done=lambda: None):
     """CPU seconds of each way for all classes against the rest.
 
     Parameters
@@ -205,7 +204,7 @@ def differences(shape, n_classes=1):
             warnings.simplefilter("ignore", UserWarning)  # `measure` reports them
             ours = _ours(_svm_plus)(given, [label])[0]
             squared = SVM2Plus(C=C, lam=LAM, kappa=np.inf, **PRECOMPUTED).fit(given.K, y, privileged=given.K_star)
-        theirs = one_class_dual(given.K, given.K_star, given.y, label, C).dual_value(_generic(given, [label])[0])
+        theirs = svm_plus_dual_of(given.K, given.K_star, given.y, label, C).dual_value(_generic(given, [label])[0])
         objective.append(abs(ours.objective_ - theirs) / abs(theirs))
         libsvm = _svm2_plus_libsvm(given, [label])[0]
         values = given.K[:, libsvm.support_] @ libsvm.dual_coef_[0] + libsvm.intercept_[0]
@@ -231,7 +230,7 @@ def _measure_all(tasks, n_splits, names, on_progress):
         if on_progress:
             on_progress(done, len(chosen) * len(names))
 
-    return {shape.name: measure(shape, names, n_splits, on_done) for shape in chosen}
+    return {shape.name: solution_times(shape, names, n_splits, on_done) for shape in chosen}
 
 
 def _table3(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progress=None):

@@ -9,7 +9,11 @@ from lupi.solvers.kernel.auto import solve_auto, solve_interior_point
 from lupi.solvers.kernel.decomposition import solve_decomposition
 from lupi.solvers.kernel.reference import solve_reference
 from lupi.solvers.kernel.smo import solve_smo
+from lupi.solvers.ranking.bundle import solve_ranking_bundle
+from lupi.solvers.ranking.newton import solve_ranking_newton
 from lupi.solvers.solution import Solution
+from lupi.solvers.structural.cutting_plane import solve_n_slack, solve_one_slack
+from lupi.solvers.structural.frank_wolfe import solve_frank_wolfe
 
 # Family of problems -> name (the estimators' ``solver``) -> function (problem, *, tol, max_iter, ...) -> Solution.
 SOLVERS: dict[str, dict[str, Callable[..., Solution]]] = {
@@ -20,6 +24,8 @@ SOLVERS: dict[str, dict[str, Callable[..., Solution]]] = {
         "interior_point": solve_interior_point,
         "reference": solve_reference,
     },
+    "ranking": {"newton": solve_ranking_newton, "bundle": solve_ranking_bundle},
+    "structural": {"bcfw": solve_frank_wolfe, "cutting_plane": solve_one_slack, "n_slack": solve_n_slack},
 }
 
 

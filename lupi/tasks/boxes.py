@@ -9,7 +9,8 @@ from numba import njit
 
 from lupi.boxes.geometry import Box, WordImage, check_box
 from lupi.boxes.kernel_search import CHI2, INTERSECTION, integral_histograms, kernel_branch_and_bound
-from lupi.boxes.subwindow import METHODS, check_weights, grid_edges, search_points
+from lupi.boxes.subwindow import SEARCHES, check_weights, grid_edges, search_points
+from lupi.engine.model_parts import model_part
 from lupi.tasks.checks import check_positive_int, check_positive_real
 
 HISTOGRAM_KERNELS = {"chi2": CHI2, "intersection": INTERSECTION}
@@ -17,6 +18,7 @@ HISTOGRAM_KERNELS = {"chi2": CHI2, "intersection": INTERSECTION}
 _MOST_BYTES = 2 * 2**30
 
 
+@model_part
 class BoxLocalization:
     r"""Find the box of an object in a :class:`~lupi.vision.WordImage`; exact search over all boxes of a grid.
 
@@ -74,8 +76,8 @@ class BoxLocalization:
         self.allow_absent = bool(allow_absent)
         self.offset = self.allow_absent if offset is None else bool(offset)
         self.scale = check_positive_real(scale, "scale")
-        if method not in METHODS:
-            raise ValueError(f"method must be one of {sorted(METHODS)}, got {method!r}.")
+        if method not in SEARCHES:
+            raise ValueError(f"method must be one of {sorted(SEARCHES)}, got {method!r}.")
         self.method = method
         self.max_nodes = check_positive_int(max_nodes, "max_nodes")
 
@@ -122,7 +124,7 @@ class BoxLocalization:
             self.grid_step,
             np.array(y_true, dtype=float) if present else np.zeros(4),
             c if present else np.zeros(len(c)),
-            METHODS[self.method],
+            SEARCHES[self.method],
             self.max_nodes,
         )
         if (bounds > values).any():

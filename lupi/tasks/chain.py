@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from lupi.engine.model_parts import model_part
 from lupi.tasks.checks import check_positive_int, check_rows
 
 
+@model_part
 class Chain:
     r"""A label in 0 .. ``n_states - 1`` for every position of a sequence, with the Hamming loss.
 

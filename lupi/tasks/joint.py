@@ -10,18 +10,19 @@ maximum together with two scores is the larger of two sums of independent search
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lupi.tasks.oracle import ThreadedPlanes, TrueFeatures
+from lupi.tasks.oracle import TrueFeatures, planes_by_plane
 from lupi.tasks.protocol import Task, argmax_scored
 
 
 @dataclass(frozen=True)
-class Space:
-    """One feature space of the pair: its task, its training inputs and outputs."""
+class TaskData:
+    """One side of the pair: a task with its training inputs and outputs."""
 
     task: Task
     X: Any
@@ -58,7 +59,9 @@ def joint_value(a: Candidate, b: Candidate, rho: float) -> float:
     return surrogate_loss(a.loss, b.loss, rho) + a.score + b.score
 
 
-def exact_inference(space: Space, privileged: Space, w, w_star, i: int, rho: float) -> tuple[Candidate, Candidate]:
+def exact_inference(
+    space: TaskData, privileged: TaskData, w, w_star, i: int, rho: float
+) -> tuple[Candidate, Candidate]:
     """The global maximum over (y, y*) by four independent searches."""
     with_loss, plain = space.search(w, i, (1.0, 0.0))
     low, high = privileged.search(w_star, i, (1.0 / rho - 1.0, 1.0 / rho))
@@ -67,7 +70,7 @@ def exact_inference(space: Space, privileged: Space, w, w_star, i: int, rho: flo
 
 
 def alternating_inference(
-    space: Space, privileged: Space, w, w_star, i: int, rho: float, max_rounds: int = 50
+    space: TaskData, privileged: TaskData, w, w_star, i: int, rho: float, max_rounds: int = 50
 ) -> tuple[Candidate, Candidate]:
     """The paper's procedure (eq. 13 and 14) from the true output: a local maximum, often not the global one."""
     y = space.true_output(w, i)
@@ -88,7 +91,7 @@ def alternating_inference(
 INFERENCE = {"exact": exact_inference, "alternating": alternating_inference}
 
 
-class JointOracle(ThreadedPlanes):
+class JointOracle:
     r"""SSVM+ as a structural SVM on the joint vector :math:`v = [w, \sqrt{\lambda} w^*]`.
 
     Parameters
@@ -97,39 +100,58 @@ class JointOracle(ThreadedPlanes):
         The two output spaces.
     X, privileged, Y : sequences
         Training set.
+    available : bool ndarray
+        False where an example has no privileged input: it keeps the hinge of the plain structural SVM.
     lam, rho : float
         Weight of the privileged norm; eq. 7's penalization.
-    inference : {"exact", "alternating"}
-        Joint search.
     n_jobs : int or None
         Threads.
     """
 
-    def __init__(self, task, privileged_task, X, privileged, Y, *, lam, rho, inference="exact", n_jobs=None):
-        self.space, self.privileged = Space(task, X, Y), Space(privileged_task, privileged, Y)
-        self.true, self.true_star = TrueFeatures(task, X, Y), TrueFeatures(privileged_task, privileged, Y)
-        self.root, self.rho, self.infer, self.n_jobs = float(np.sqrt(lam)), float(rho), INFERENCE[inference], n_jobs
+    def __init__(self, task, privileged_task, X, privileged, available, Y, *, lam, rho, n_jobs=None):
+        self.space, self.privileged = TaskData(task, X, Y), TaskData(privileged_task, privileged, Y)
+        self.available, rows = available, np.flatnonzero(available)
+        self.true, self.true_star = TrueFeatures(task, X, Y), TrueFeatures(privileged_task, privileged, Y, rows)
+        self.root, self.rho, self.infer, self.n_jobs = float(np.sqrt(lam)), float(rho), exact_inference, n_jobs
         self.n_samples, self.n_decision = len(X), int(task.n_features)
         self.n_features = self.n_decision + int(privileged_task.n_features)
+
+    def searched_by(self, inference: str) -> JointOracle:
+        """The same oracle with another joint search, one of ``INFERENCE``."""
+        other = copy(self)
+        other.infer = INFERENCE[inference]
+        return other
 
     def split(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """W and w* of a joint vector."""
         return v[: self.n_decision], v[self.n_decision :] / self.root
 
+    def planes(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Most violated planes of all examples."""
+        return planes_by_plane(self, v)
+
     def plane(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float]:
         """Most violated plane of example i, or the zero plane if nothing violates."""
         w, w_star = self.split(v)
-        a, b = self.infer(self.space, self.privileged, w, w_star, i, self.rho)
-        psi = np.empty(self.n_features)
+        psi = np.zeros(self.n_features)
+        if self.available[i]:
+            a, b = self.infer(self.space, self.privileged, w, w_star, i, self.rho)
+            psi[self.n_decision :] = (self.true_star[i] - self.privileged.feature(i, b.y)) / self.root
+            loss = surrogate_loss(a.loss, b.loss, self.rho)
+        else:
+            a = self.space.search(w, i, (1.0,))[0]
+            loss = a.loss
         psi[: self.n_decision] = self.true[i] - self.space.feature(i, a.y)
-        psi[self.n_decision :] = (self.true_star[i] - self.privileged.feature(i, b.y)) / self.root
-        loss = surrogate_loss(a.loss, b.loss, self.rho)
         if loss - psi @ v <= 0.0:
             return np.zeros(self.n_features), 0.0
         return psi, loss
 
     def first_branch_share(self, v: np.ndarray) -> float:
-        """Share of examples whose joint maximum has the decision loss above the privileged loss (search 1)."""
+        """Share of examples whose joint maximum has the decision loss above the privileged loss (search 1).
+
+        Only examples with a privileged input count.
+        """
         w, w_star = self.split(v)
-        pairs = (exact_inference(self.space, self.privileged, w, w_star, i, self.rho) for i in range(self.n_samples))
+        rows = np.flatnonzero(self.available)
+        pairs = (exact_inference(self.space, self.privileged, w, w_star, i, self.rho) for i in rows)
         return float(np.mean([a.loss > b.loss for a, b in pairs]))

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from lupi.engine.model_parts import model_part
 from lupi.tasks.checks import check_positive_int, check_rows
 
 
+@model_part
 class Multiclass:
     r"""One of ``n_classes`` labels, 0 to ``n_classes - 1``, with the zero-one loss.
 
@@ -30,6 +32,8 @@ class Multiclass:
     >>> task.argmax(np.array([1.0, 0.0, 0.0, 1.0, -1.0, -1.0]), np.array([0.2, 0.9]))
     1
     """
+
+    tabular = True
 
     def __init__(self, n_classes: int, n_features: int):
         self.n_classes = check_positive_int(n_classes, "n_classes", minimum=2)

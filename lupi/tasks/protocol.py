@@ -33,6 +33,8 @@ class Task(Protocol):
         The output whose joint feature has the largest kernel expansion (kernel inference of JKSE, without listing outputs).
     ``check(X, Y)``
         Raise ``ValueError`` for data that the task cannot use; called once by ``fit``.
+    ``tabular``
+        True if the inputs are the rows of one table; arrays, frames and missing rows are then read as everywhere else.
     ``compile(X, Y)``
         An oracle (see ``lupi.problems.structural.margin_rescaling``) with a compiled ``sweep``.
     """

@@ -5,7 +5,7 @@ import pytest
 from structured_reference import brute_force_box, random_grid_case
 
 from lupi.boxes.branch_and_bound import branch_and_bound, integrals
-from lupi.boxes.loss_bounds import largest_overlap, overlap, smallest_overlap
+from lupi.boxes.loss_bounds import edges_overlap, largest_overlap, smallest_overlap
 from lupi.boxes.row_pairs import row_pairs
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.vision import Box, WordImage, best_box
@@ -26,7 +26,7 @@ def test_search_equals_brute_force(method):
         assert t < b
         assert l < r
         own = grid[t:b, l:r].sum() + c * (
-            1 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt[0], gt[1], gt[2], gt[3])
+            1 - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt[0], gt[1], gt[2], gt[3])
         )
         best = brute_force_box(grid, row_edges, col_edges, gt, c)
         assert value == pytest.approx(best, abs=1e-9)

@@ -159,7 +159,7 @@ def test_runner_limits_blas_threads(only):
         seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
         return []
 
-    _runner.run()
+    _runner.run_cases()
     assert seen
     assert set(seen) == {1}
 
@@ -188,13 +188,13 @@ def test_cases_are_found_in_files_without_underscore(only, tmp_path, monkeypatch
 
 def test_runner_names_the_unknown_case(fake):
     with pytest.raises(KeyError, match="nope"):
-        _runner.run(["fake", "nope"])
+        _runner.run_cases(["fake", "nope"])
 
 
 def test_runner_takes_the_cpu_time_of_a_case(fake, monkeypatch):
     clock = iter([3.0, 5.0])
     monkeypatch.setattr(_runner, "process_time", lambda: next(clock))
-    assert _runner.run(["fake"])["cases"][0]["cpu_seconds"] == 2.0
+    assert _runner.run_cases(["fake"])["cases"][0]["cpu_seconds"] == 2.0
 
 
 def test_cpu_model(monkeypatch):

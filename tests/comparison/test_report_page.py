@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from browser import FIGURES, faults, find_browser, visit
+from browser import FIGURES, faults, visit
 
 from lupi.comparison import compare
 from lupi.comparison.render.page import render
@@ -170,14 +170,6 @@ def test_outline_is_accessible(page):
 
 
 # ---------------------------------------------------------------- in a real browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    found = find_browser()
-    if found is None:
-        pytest.skip("no Chromium is installed")
-    return found
 
 
 def test_page_in_a_browser(browser, page, tmp_path):

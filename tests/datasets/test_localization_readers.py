@@ -1,7 +1,6 @@
 """Readers of annotated images: the original layouts, and what they say about malformed files."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -314,9 +313,8 @@ def test_caltech_folders_and_unknown_layouts(tmp_path):
 
 
 @pytest.mark.data
-@pytest.mark.skipif("LUPI_DATA" not in os.environ, reason="set LUPI_DATA to the folder of the research data")
-def test_original_cub():
-    data = load_cub(Path(os.environ["LUPI_DATA"], "cub_200_2011"))
+def test_original_cub(research_data):
+    data = load_cub(research_data / "cub_200_2011")
     assert len(data.images) == 601
     assert data.attributes.sum() > 0
     found = [mask_box(read_mask(m)).iou(b) for m, b in zip(data.masks[:40], data.boxes[:40])]

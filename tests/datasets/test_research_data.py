@@ -1,6 +1,5 @@
 """Readers of research data and `lupi reproduce`; what needs the data themselves is skipped without LUPI_DATA."""
 
-import os
 import re
 
 import numpy as np
@@ -15,11 +14,6 @@ from lupi.datasets import load_awa, load_mnist_plus, load_research_table, mnist_
 from lupi.datasets.files import checked_file, data_folder
 from lupi.reproduce._entry import paper_table
 from lupi.reproduce.commands import ENTRIES
-
-needs_data = [
-    pytest.mark.data,
-    pytest.mark.skipif(not os.environ.get("LUPI_DATA"), reason="LUPI_DATA does not name the folder of research data"),
-]
 
 
 def invoke(*arguments, **env):
@@ -149,9 +143,8 @@ def test_entries_that_cannot_run_say_why(tmp_path):
 # ---------------------------------------------------------------- with data
 
 
+@pytest.mark.data
 class TestData:
-    pytestmark = needs_data
-
     def test_shapes(self):
         assert load_awa(classes=("rat", "seal")).data.shape == (812, 2000)
         digits = load_mnist_plus()

@@ -22,9 +22,9 @@ def table(tmp_path_factory):
 
 
 def command(table, out, splits):
-    options = "--target target --privileged z* --methods transfer --train-size 40 --kernel linear --jobs 2".split()
-    options += ["--baselines", "none", "--permutations", "0"]
-    return ["compare", table, *options, "--splits", splits, "--out", out]
+    plain = ["--baselines", "none", "--permutations", 0]
+    columns, size = ["--target", "target", "--privileged", "z*"], ["--train-size", 40, "--splits", splits]
+    return ["compare", table, *columns, *size, "--methods", "transfer", "--kernel", "linear", "--jobs", 2, *plain, "--out", out]
 
 
 def stored(out):

@@ -1,14 +1,21 @@
 """Units of work in this process, in two, and on a Dask cluster: the same bits."""
 
+import json
+import os
+import signal
 import sys
+import time
 
 import pytest
+from processes import start, wait_until
 from typer.testing import CliRunner
 
 from lupi.cli import app
 from lupi.comparison import compare
 from lupi.datasets import make_privileged
 from lupi.engine import workers
+from lupi.engine.store import RunStore
+from lupi.engine.units import run_units
 from lupi.engine.workers import cluster
 
 GRIDS = {"svm": {"C": [0.1, 1.0]}, "svm+": {"C": [0.1, 1.0], "lam": [1.0]}, "transfer": {"estimator__C": [1.0]}}
@@ -38,8 +45,51 @@ def test_one_process_two_processes_and_dask_give_the_same_bits(distributed, tmp_
     ):
         assert results(n_jobs=-1, store=tmp_path / "units.sqlite") == alone
         logs = client.run(lambda dask_worker: str(list(dask_worker.state.log)))
-    assert any("batch_of_run_unit" in log for log in logs.values())  # it was there that the units ran
+    assert any("_run-" in log for log in logs.values())  # it was there that the units ran
     assert results(n_jobs=1, store=tmp_path / "units.sqlite") == alone  # nothing was left to do
+
+
+@pytest.fixture
+def scheduler(distributed, tmp_path):
+    """A scheduler and one worker in processes of their own: the scheduler's address, and both processes."""
+    file, module = tmp_path / "scheduler.json", "from distributed.cli.dask_{} import main; main()"
+    quiet = ["--scheduler-file", file, "--no-dashboard", "--host", "127.0.0.1"]
+    processes = [start(*quiet, "--port", 0, code=module.format("scheduler"))]
+    try:
+        wait_until(file.exists, "there is no scheduler")
+        processes.append(start(*quiet, "--nthreads", 1, "--no-nanny", code=module.format("worker")))
+        yield json.loads(file.read_text())["address"], *processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize("lost", ["scheduler", "worker"])
+def test_a_lost_cluster_is_an_error_and_loses_nothing(lost, scheduler, tmp_path):
+    address, *processes = scheduler
+    victim = processes[lost == "worker"].pid
+
+    def slow(k):  # a closure: the cluster does not know this file
+        time.sleep(30 * (k > 1))
+        return {"k": k}
+
+    def kill(done, total):
+        if done == 2:
+            os.kill(victim, signal.SIGKILL)
+
+    work = [(str(k), slow, k) for k in range(8)]
+    with RunStore(tmp_path / "units.sqlite", "f") as store, cluster(address):
+        with pytest.raises(ConnectionError, match=r"cluster is lost.*What was finished is kept"):
+            run_units(work, store, on_progress=kill)
+        assert [store.get(str(k)) for k in range(3)] == [{"k": 0}, {"k": 1}, None]
+
+
+def test_errors_of_units_on_a_cluster_are_their_own(scheduler):
+    with RunStore(None, "f") as store, cluster(scheduler[0]):
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            run_units([("a", open, "/nowhere")], store)
+        assert run_units([("b", dict, {"k": 1})], store) == {"b": {"k": 1}}
 
 
 def test_no_scheduler_there(distributed, monkeypatch, tmp_path):

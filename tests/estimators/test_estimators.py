@@ -300,7 +300,8 @@ def test_stopping_early_is_reported(make, options):
     if make is not SVM2K:
         model.set_params(solver="smo")
     with pytest.warns(
-        ConvergenceWarning, match=r"stopped after \d+ iterations with a KKT violation .* Increase max_iter"
+        ConvergenceWarning,
+        match=r"stopped after \d+ iterations at a relative duality gap .* and a KKT violation .*; increase max_iter",
     ) as record:
         model.fit(X, Y, privileged=Z)
     assert record[0].filename == __file__

@@ -7,6 +7,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedK
 import lupi.estimators.rank_transfer_cv as module
 from lupi import RankSVM, RankTransfer, RankTransferCV
 from lupi.estimators.ranking_metrics import roc_auc
+from lupi.solvers import SOLVERS
 
 CS, CS_PRIVILEGED = [1e-3, 1.0, 1e-1], [1e-2, 10.0]
 
@@ -45,16 +46,18 @@ def test_same_scores_as_a_plain_grid_search(data, loss, tol):
 def test_each_teacher_is_trained_once_per_fold(data, monkeypatch):
     X, y, Z = data
     sizes, starts, path = [], [], []
-    solve = RankTransferCV._solve
 
-    def spy(self, space, pairs, C, w0=None):
-        sizes.append(space.features.shape[1])
-        starts.append(w0 is not None)
-        path.append(C)
-        return solve(self, space, pairs, C, w0)
+    newton = SOLVERS["ranking"]["newton"]
 
-    monkeypatch.setattr(RankTransferCV, "_solve", spy)
+    def spy(problem, *, start, **options):
+        sizes.append(problem.X.shape[1])
+        starts.append(start is not None)
+        path.append(problem.C)
+        return newton(problem, start=start, **options)
+
+    monkeypatch.setitem(SOLVERS["ranking"], "newton", spy)
     RankTransferCV(CS, CS_PRIVILEGED, cv=3).fit(X, y, privileged=Z)
+    sizes, starts, path = sizes[:-2], starts[:-2], path[:-2]  # the last teacher and student are those of the refit
     teachers = sum(size == Z.shape[1] for size in sizes)
     assert teachers == 3 * len(CS_PRIVILEGED)
     assert len(sizes) - teachers == 3 * len(CS) * len(CS_PRIVILEGED)
@@ -101,6 +104,54 @@ def test_callable_scoring_and_kernels(data):
     assert len(calls) == 2 * len(CS)
     assert joint.best_params_["C"] == min(CS)
     assert joint.decision_function(X).shape == (150,)
+
+
+def test_precomputed_kernels_are_split_by_rows_and_columns(data):
+    X, y, Z = data
+    settings = {"cv": 3, "tol": 1e-7}
+    linear = RankTransferCV(CS, CS_PRIVILEGED, **settings).fit(X, y, privileged=Z)
+    given = RankTransferCV(CS, CS_PRIVILEGED, kernel="precomputed", privileged_kernel="precomputed", **settings)
+    given.fit(X @ X.T, y, privileged=Z @ Z.T)
+    for key in ("mean_test_score", "split1_test_score"):
+        np.testing.assert_allclose(given.cv_results_[key], linear.cv_results_[key], atol=2e-3)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_path_is_the_fits_one_by_one(data, kernel):
+    X, y, Z = data
+    Z = np.where(np.arange(150)[:, None] % 5 == 0, np.nan, Z)
+    candidates = [{"C": 1.0, "C_privileged": 0.1}, {"C": 0.01, "C_privileged": 1.0}, {"C": 0.1, "C_privileged": 0.1}]
+    candidates += [{"C": -1.0, "C_privileged": 1.0}, {"C": 0.1, "pairs": "across"}]
+    ranker = RankTransfer(tol=1e-8, kernel=kernel)
+    models = ranker.fit_path(candidates, X, y, privileged=Z)
+    assert isinstance(models[3], ValueError)
+    assert "The 'C' parameter of RankTransfer must be" in str(models[3])
+    assert models[0].teacher_ is models[2].teacher_
+    for params, model in zip(candidates, models):
+        if params["C"] < 0:
+            continue
+        alone = RankTransfer(tol=1e-8, kernel=kernel, **params).fit(X, y, privileged=Z)
+        assert model.get_params() == alone.get_params()
+        assert set(vars(model)) == set(vars(alone))
+        assert model.objective_ == pytest.approx(alone.objective_, rel=1e-6)
+        np.testing.assert_allclose(model.decision_function(X), alone.decision_function(X), rtol=1e-3, atol=1e-4)
+    plain = RankSVM(kernel=kernel, tol=1e-8).fit_path([{"C": 1.0}, {"C": 0.1}, {"C": "many"}], X, y)
+    assert isinstance(plain[2], ValueError)
+    for model in plain[:2]:
+        alone = RankSVM(model.C, kernel=kernel, tol=1e-8).fit(X, y)
+        assert set(vars(model)) == set(vars(alone))
+        assert model.objective_ == pytest.approx(alone.objective_, rel=1e-6)
+
+
+def test_a_path_without_solution_says_why(data):
+    X, y, Z = data
+    few = np.where(np.arange(150)[:, None] < 2, Z, np.nan)
+    same = y.copy()
+    same[:2] = 1
+    models = RankTransfer().fit_path([{"C": 1.0}, {"C": 0.1}], X, same, privileged=few)
+    assert all("no teacher can be trained on the 2 examples" in str(model) for model in models)
+    assert all(isinstance(model, ValueError) for model in models)
+    assert "only one class" in str(RankSVM().fit_path([{"C": 1.0}], X, np.ones(150))[0])
 
 
 def test_paper_grid_is_the_default():

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lupi import RankSVM, RankTransfer, RankTransferCV
 from lupi.bench._ranking_pairs import explicit_pairs, pair_objective
-from lupi.estimators.ranking_metrics import METRICS, average_precision, ndcg, roc_auc
+from lupi.estimators.ranking_metrics import RANKING_METRICS, average_precision, ndcg, roc_auc
 
 
 @parametrize_with_checks(
@@ -151,7 +151,7 @@ def test_nystroem_with_all_components_is_exact(data):
     few = RankSVM(0.01, kernel="rbf", gamma=0.5, n_components=20, random_state=0, tol=1e-8).fit(X, y)
     assert full.objective_ == pytest.approx(exact.objective_, rel=1e-4)
     assert few.objective_ > exact.objective_
-    assert few.nystroem_coef_.shape == (20,)
+    assert few.dual_coef_.shape == (20,)
     assert few.decision_function(X).shape == (240,)
 
 
@@ -165,9 +165,63 @@ def test_refit_with_another_kernel_forgets_the_first(data):
 
 def test_callable_kernel_must_be_positive_semidefinite(data):
     X, y, _, _ = data
-    assert RankSVM(kernel=lambda a, b: float(a @ b)).fit(X, y).score(X, y) > 0.9
-    with pytest.raises(ValueError, match="is not positive semidefinite on X"):
-        RankSVM(kernel=lambda a, b: -float(a @ b)).fit(X, y)
+    linear = RankSVM(0.1).fit(X, y)
+    found = RankSVM(0.1, kernel=lambda A, B: A @ B.T).fit(X, y)
+    np.testing.assert_allclose(found.predict(X[:9]), linear.predict(X[:9]), rtol=1e-5, atol=1e-7)
+    with pytest.raises(ValueError, match="kernel matrix of `X` is indefinite"):
+        RankSVM(kernel=lambda A, B: -A @ B.T).fit(X, y)
+    with pytest.raises(ValueError, match=r"returned shape \(1,\) .* it must return one value per pair"):
+        RankSVM(kernel=lambda a, b: 1.0).fit(X, y)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_a_precomputed_linear_kernel_is_the_linear_ranker(data, loss):
+    X, y, Z, group = data
+    train, test = np.arange(160), np.arange(160, 240)
+    settings = {"loss": loss, "tol": 1e-7}
+    linear = RankTransfer(0.01, 0.1, **settings).fit(X[train], y[train], privileged=Z[train], group=group[train])
+    given = RankTransfer(0.01, 0.1, kernel="precomputed", privileged_kernel="precomputed", **settings)
+    K, K_star = X @ X.T, Z @ Z.T
+    given.fit(K[np.ix_(train, train)], y[train], privileged=K_star[np.ix_(train, train)], group=group[train])
+    np.testing.assert_allclose(given.margins_, linear.margins_, rtol=1e-4, atol=1e-6)
+    found, expected = given.predict(K[np.ix_(test, train)]), linear.predict(X[test])
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    assert given.objective_ == pytest.approx(linear.objective_, rel=1e-5)
+    missing = Z.copy()
+    missing[::3] = np.nan
+    K_star[::3] = np.nan
+    one = RankTransfer(0.1, **settings).fit(X, y, privileged=missing)
+    two = clone(given).set_params(C=0.1, C_privileged=1.0).fit(K, y, privileged=K_star)
+    assert two.objective_ == pytest.approx(one.objective_, rel=1e-5)
+
+
+def test_precomputed_kernels_are_checked_and_split(data):
+    X, y, Z, _ = data
+    K = X @ X.T
+    plain, given = RankSVM(), RankSVM(kernel="precomputed")
+    with pytest.raises(
+        ValueError, match=r"needs a square matrix of shape \(n_samples, n_samples\) as `X`; got \(240, 4\)"
+    ):
+        RankSVM(kernel="precomputed").fit(X, y)
+    with pytest.raises(ValueError, match="precomputed kernel matrix of `X` is indefinite"):
+        RankSVM(kernel="precomputed").fit(-K, y)
+    with pytest.raises(ValueError, match=r"`privileged` has shape \(240, 3\), but a precomputed privileged kernel"):
+        RankTransfer(privileged_kernel="precomputed").fit(X, y, privileged=Z)
+    # scikit-learn takes rows and columns of the kernel matrix.
+    np.testing.assert_allclose(cross_val_score(given, K, y), cross_val_score(plain, X, y), atol=1e-6)
+    few = RankSVM(kernel="precomputed", n_components=4, random_state=0, tol=1e-8).fit(K, y)
+    np.testing.assert_allclose(few.predict(K), RankSVM(tol=1e-8).fit(X, y).predict(X), rtol=1e-3, atol=1e-4)
+
+
+def test_sigmoid_kernel(data):
+    X, y, _, _ = data
+    # Only a small gamma gives a matrix that is positive semi-definite up to the rounding that is allowed.
+    given = RankSVM(10.0, kernel="sigmoid", gamma=1e-4, tol=1e-8).fit(X, y)
+    same = RankSVM(10.0, kernel="precomputed", tol=1e-8).fit(np.tanh(1e-4 * X @ X.T), y)
+    assert given.objective_ == pytest.approx(same.objective_, rel=1e-6)
+    np.testing.assert_allclose(given.predict(X[:9]), same.predict(np.tanh(1e-4 * X[:9] @ X.T)), rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match="sigmoid kernel matrix of `X` is indefinite"):
+        RankSVM(kernel="sigmoid", gamma=1.0).fit(X, y)
 
 
 def test_scores_are_those_of_scikit_learn(data):
@@ -179,7 +233,7 @@ def test_scores_are_those_of_scikit_learn(data):
     assert RankSVM(0.1).fit(X, binary).score(X, binary) == average_precision_score(
         binary, RankSVM(0.1).fit(X, binary).decision_function(X)
     )
-    assert ndcg(y, s, k=5) == METRICS["ndcg@5"](y, s) == ndcg_score([y], [s], k=5)
+    assert ndcg(y, s, k=5) == RANKING_METRICS["ndcg@5"](y, s) == ndcg_score([y], [s], k=5)
     assert roc_auc(y, s) == roc_auc_score(binary, s)
     per_query = [average_precision_score(binary[group == g], s[group == g]) for g in range(12)]
     assert average_precision(y, s, group) == pytest.approx(np.mean(per_query))
@@ -232,27 +286,23 @@ def test_learns_from_the_teacher():
 @pytest.mark.parametrize("solver", ["newton", "bundle"])
 def test_convergence_warning_tells_the_gap(data, solver):
     X, y, _, _ = data
-    with pytest.warns(ConvergenceWarning, match=r"stopped after 2 iterations with a relative gap of .* > tol=1e-10"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"stopped after 2 iterations at a relative duality gap of .* > tol=1e-10"
+    ):
         model = RankSVM(1.0, "hinge", solver=solver, max_iter=2, tol=1e-10).fit(X, y)
     assert model.dual_gap_ > 1e-10
     assert model.n_iter_ == 2
 
 
 MESSAGES = {
-    "short privileged": ({"privileged": np.zeros((3, 2))}, r"privileged has 3 rows, X has 6"),
-    "partial NaN": ({"privileged": [[np.nan, 1.0]] + [[0.0, 1.0]] * 5}, r"privileged contains NaN in part of row 0"),
-    "infinite": ({"privileged": np.full((6, 2), np.inf)}, r"Input privileged contains infinity"),
-    "sparse NaN": (
-        {"privileged": sparse.csr_matrix(np.full((6, 2), np.nan))},
-        r"privileged is sparse and contains NaN",
-    ),
-    "short group": ({"group": [1, 2]}, r"group has 2 entries, X has 6 rows"),
+    "short group": ({"group": [1, 2]}, r"`group` has shape \(2,\), expected \(6,\): one id for each example"),
+    "no group": ({"group": [1, 1, None, 2, 2, 2]}, r"`group` has no id for example 2"),
     "lonely queries": ({"group": np.arange(6)}, r"group leaves nothing to rank: no query has two examples"),
     "one grade": ({"y": np.ones(6)}, r"y has only one class \(grade 1.0\)"),
     "strings": ({"y": list("aabbab")}, r"y must hold numeric grades, higher = ranked higher"),
-    "few known": (
+    "few available": (
         {"privileged": [[1.0]] * 2 + [[np.nan]] * 4},
-        r"privileged is available for too few examples to train the teacher",
+        r"no teacher can be trained on the 2 examples that have `privileged`, its X: y has only one class",
     ),
 }
 

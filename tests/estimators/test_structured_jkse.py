@@ -166,7 +166,7 @@ def test_messages():
         JKSE(BoxLocalization(5, offset=True)).fit(X, Y).predict(X[:1])
     with pytest.raises(ValueError, match="has negative values"):
         JKSE(Multiclass(2, 1)).fit([[-1.0], [1.0]], [0, 1])
-    with pytest.raises(ValueError, match="privileged has 1 inputs and X has 14"):
+    with pytest.raises(ValueError, match="`privileged` has 1 inputs, but `X` has 14 examples"):
         JKSEPlus(BoxLocalization(5), privileged_task=BoxLocalization(8)).fit(X, Y, privileged=X[:1])
     with pytest.raises(ValueError, match="`privileged` has 1 rows"):
         JKSEPlus(BoxLocalization(5)).fit(X, Y, privileged=np.ones((1, 3)))

@@ -11,7 +11,7 @@ from structured_reference import reference_objective
 from lupi import StructuralSVM, StructuralSVMPlus
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.tasks import BoxLocalization, Multiclass
-from lupi.tasks.joint import Space, alternating_inference, exact_inference, joint_value, surrogate_loss
+from lupi.tasks.joint import TaskData, alternating_inference, exact_inference, joint_value, surrogate_loss
 from lupi.vision import Box
 
 
@@ -30,7 +30,7 @@ def random_spaces(seed, n=10):
     outputs = [
         Box(t, l, b, r) for t, b in itertools.combinations(range(6), 2) for l, r in itertools.combinations(range(7), 2)
     ]
-    return Space(BoxLocalization(6), X, Y), Space(BoxLocalization(8), Z, Y), outputs
+    return TaskData(BoxLocalization(6), X, Y), TaskData(BoxLocalization(8), Z, Y), outputs
 
 
 @pytest.mark.parametrize("rho", [0.5, 1.0, 2.0, 8.0])
@@ -127,6 +127,44 @@ def test_alternating_fit_is_judged_by_the_exact_search():
     assert local.objective_ * (1 - local.dual_gap_) <= exact.objective_
 
 
+def test_an_example_without_privileged_input_keeps_the_plain_hinge():
+    X, y, Z = multiclass_data()
+    task, C, lam, rho = Multiclass(3, 2), 5.0, 0.1, 2.0
+    missing = np.arange(len(y)) % 3 == 0
+    psi, loss, block = [], [], []
+    for i, lacks in enumerate(missing):
+        for a, b in itertools.product(range(3), [y[i]] if lacks else range(3)):
+            star = (task.joint_feature(Z[i], y[i]) - task.joint_feature(Z[i], b)) / np.sqrt(lam)
+            psi.append(np.concatenate([task.joint_feature(X[i], y[i]) - task.joint_feature(X[i], a), star]))
+            loss.append(surrogate_loss(float(a != y[i]), float(b != y[i]), rho))
+            block.append(i)
+    reference = reference_objective(np.array(psi), np.array(loss), np.array(block), C)
+    given = np.where(missing[:, None], np.nan, Z)
+    model = StructuralSVMPlus(task, C=C, lam=lam, rho=rho, tol=1e-7, random_state=0).fit(X, y, privileged=given)
+    assert model.objective_ == pytest.approx(reference, rel=1e-6)
+    plain = StructuralSVM(task, C=C, tol=1e-7, random_state=0).fit(X, y)
+    nothing = StructuralSVMPlus(task, C=C, tol=1e-7, random_state=0).fit(X, y, privileged=np.full_like(Z, np.nan))
+    np.testing.assert_array_equal(nothing.coef_, plain.coef_)
+    assert nothing.privileged_coef_ is None
+
+
+def test_missing_images_are_none():
+    data = {"shape": (8, 9), "n_words": 10, "n_object_words": 3, "object_rate": 0.8, "n_privileged_words": 4}
+    X, Y, Z = make_planted_boxes(12, **data, n_points=60, hard=0.2, distractors=0.2, random_state=0)
+    args = {"C": 5.0, "tol": 1e-3, "random_state": 0}
+    half = [z if i % 2 else None for i, z in enumerate(Z)]
+    model, full = (
+        StructuralSVMPlus(BoxLocalization(10), BoxLocalization(14), rho=0.5, **args).fit(X, Y, privileged=given)
+        for given in (half, Z)
+    )
+    plain = StructuralSVM(BoxLocalization(10), **args).fit(X, Y)
+    assert model.dual_gap_ <= 1e-3
+    # With rho < 1 the privileged loss costs more than the plain one: each example that has it adds its part.
+    assert plain.objective_ + 0.5 < model.objective_ < full.objective_ - 0.5
+    nothing = StructuralSVMPlus(BoxLocalization(10), BoxLocalization(14), **args).fit(X, Y, privileged=[None] * 12)
+    np.testing.assert_array_equal(nothing.coef_, plain.coef_)
+
+
 def test_clone_and_metadata_request():
     model = StructuralSVMPlus(Multiclass(3, 2), C=3.0, rho=5.0)
     assert clone(model).get_params()["rho"] == 5.0
@@ -135,9 +173,11 @@ def test_clone_and_metadata_request():
 
 def test_messages():
     X, y, Z = multiclass_data()
-    with pytest.raises(ValueError, match="privileged must hold one input for each of the 25 examples of X, got 24"):
+    with pytest.raises(ValueError, match="`privileged` has 24 rows, but `X` has 25 examples"):
         StructuralSVMPlus(Multiclass(3, 2)).fit(X, y, privileged=Z[1:])
-    with pytest.raises(ValueError, match=r"privileged does not fit privileged_task: X must have shape \(n, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"`privileged` does not fit the privileged task, .*: X must have shape \(n, 5\)"
+    ):
         StructuralSVMPlus(Multiclass(3, 2), Multiclass(3, 5)).fit(X, y, privileged=Z)
     with pytest.raises(ValueError, match="The 'rho' parameter"):
         StructuralSVMPlus(Multiclass(3, 2), rho=0.0).fit(X, y)

@@ -130,7 +130,7 @@ def test_errors_are_one_message(folder, tmp_path):
     ):
         result = run(*arguments, code=1)
         assert re.search(message, result.stderr)
-        assert result.stderr.startswith("Error: ")
+        assert result.stderr.startswith("lupi: ")
     for arguments, message in (
         (("predict", folder / "model.lupi", bad, "-o", "boxes.txt"), "--output: must end in .json or .csv"),
         (("fit", bad, "-o", tmp_path / "no" / "m"), f"--output: the folder of {tmp_path / 'no' / 'm'} does not exist"),

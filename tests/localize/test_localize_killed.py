@@ -1,15 +1,13 @@
 """`kill -9` in the middle of `lupi localize fit`, then the same command: as if nothing had happened."""
 
-import os
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
 from PIL import Image
+from processes import descendants, is_alive, start, wait_until
 from vision_data import pictures
 
 import lupi
@@ -28,61 +26,61 @@ def table(tmp_path):
     return path
 
 
-def start(table, model, cache, jobs=2):
+def fit(table, model, cache, jobs=2):
     """The command itself."""
-    options = ["--method", "ssvm", "--detector", "surf+dense", "--words", "40", "--grid-step", "8", "--tol", "1e-4"]
-    options += ["--search", str(N_CELLS), "--seed", "3", "--jobs", str(jobs), "-o", model, "--cache", cache]
-    command = [sys.executable, "-m", "lupi.cli", "localize", "fit", table, *options]
-    env = {**os.environ, "PYTHONPATH": str(Path(lupi.__file__).parents[1])}
-    # Workers outlive a killed command for a second; they must not hold a pipe that somebody waits for.
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen([str(part) for part in command], env=env, **quiet)
+    options = [
+        "--method",
+        "ssvm",
+        "--detector",
+        "surf+dense",
+        "--words",
+        "40",
+        "--grid-step",
+        "8",
+        "--tol",
+        "1e-4",
+        "--seed",
+        "3",
+    ]
+    options += ["--search", N_CELLS, "--jobs", jobs, "-o", model, "--cache", cache]
+    return start("localize", "fit", table, *options)
 
 
-def kill_when_one_exists(process, folder, pattern):
-    """Kill -9 as soon as the first result is stored; how many there are then."""
-    deadline = time.monotonic() + 240
-    while not any(folder.rglob(pattern)):
-        assert process.poll() is None, "the command ended before it stored anything"
-        assert time.monotonic() < deadline, "the command stored nothing"
-        time.sleep(0.002)
-    workers = children(process.pid)
+def kill_when_some_exist(process, found):
+    """Kill -9 as soon as the first result is stored; how many there are then, when nobody is left behind."""
+    wait_until(lambda: found() or process.poll() is not None, "the command stored nothing")
+    assert process.poll() is None, "the command ended before it stored anything"
+    workers = descendants(process.pid)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    found = len(list(folder.rglob(pattern)))
-    # Nobody is left behind to wait for work that never comes.
-    while any(map(is_alive, workers)):
-        assert time.monotonic() < deadline, f"orphaned workers: {workers}"
-        time.sleep(0.1)
+    wait_until(lambda: not any(map(is_alive, workers)), f"orphaned workers: {workers}", 5)
+    return len(found())
+
+
+def files(cache):
+    """Complete files with arrays; those that are still written have names that begin with a dot."""
+    return {path.relative_to(cache): path.read_bytes() for path in cache.rglob("[!.]*.npz")}
+
+
+def cells(cache):
+    """Stored results of the search."""
+    found = {}
+    for path in (cache / "search").glob("*.sqlite"):
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as connection:
+            if connection.execute("SELECT name FROM sqlite_master WHERE name = 'units'").fetchone():
+                found |= dict(connection.execute("SELECT unit, result FROM units"))
     return found
 
 
-def children(pid):
-    """Processes that a process has started; empty where the system does not tell."""
-    lists = Path("/proc", str(pid), "task").glob("*/children")
-    return [int(child) for path in lists for child in path.read_text().split()]
-
-
-def is_alive(pid):
-    try:
-        # A process that has ended but that nobody asked about yet is a zombie, Z.
-        return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_killed_in_extraction_and_in_search(table, tmp_path):
-    cache, model = tmp_path / "cache", tmp_path / "model.lupi"
-    # Files that are still written have names that begin with a dot.
-    points = kill_when_one_exists(start(table, model, cache), cache, "[!.]*.npz")
-    assert 1 <= points < N_IMAGES
-    assert not list((cache / "search").rglob("*.json"))
-    cells = kill_when_one_exists(start(table, model, cache), cache / "search", "[!.]*.json")
-    assert 1 <= cells < N_CELLS
+    cache, fresh, model = tmp_path / "cache", tmp_path / "fresh", tmp_path / "model.lupi"
+    assert 1 <= kill_when_some_exist(fit(table, model, cache), lambda: files(cache)) < N_IMAGES
+    assert not cells(cache)
+    assert 1 <= kill_when_some_exist(fit(table, model, cache), lambda: cells(cache)) < N_CELLS
     assert not model.exists()
-    assert start(table, model, cache).wait() == 0
+    assert fit(table, model, cache).wait() == 0
     # One worker, where the interrupted runs had two: that makes no difference either.
-    assert start(table, tmp_path / "whole.lupi", tmp_path / "fresh", jobs=1).wait() == 0
+    assert fit(table, tmp_path / "whole.lupi", fresh, jobs=1).wait() == 0
     resumed, whole = lupi.load(model), lupi.load(tmp_path / "whole.lupi")
     assert len(whole.search_) == N_CELLS
     assert resumed.search_ == whole.search_
@@ -90,9 +88,5 @@ def test_killed_in_extraction_and_in_search(table, tmp_path):
     np.testing.assert_array_equal(resumed.bag_.vocabulary_, whole.bag_.vocabulary_)
     np.testing.assert_array_equal(resumed.model_.coef_, whole.model_.coef_)
     # What the interrupted runs left behind is what the whole run computed, byte for byte.
-    left, fresh = (
-        {path.relative_to(root): path.read_bytes() for path in root.rglob("[!.]*.*")}
-        for root in (cache, tmp_path / "fresh")
-    )
-    assert left.keys() == fresh.keys()
-    assert all(left[name] == fresh[name] for name in left)
+    assert files(cache) == files(fresh)
+    assert cells(cache) == cells(fresh)

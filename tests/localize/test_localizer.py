@@ -76,7 +76,7 @@ def test_absent_objects_and_boxes_over_the_border():
     ("privileged", "message"),
     [
         ({"parts": []}, "must be a dict with 'masks', 'attributes' or both"),
-        ({"masks": MASKS[:3]}, "has 3 entries for 16 images"),
+        ({"masks": MASKS[:3]}, "has 3 inputs, but `X` has 16 examples"),
         ({"attributes": np.full((16, 2), 3)}, "must be a binary array"),
     ],
 )

@@ -1,5 +1,7 @@
 """lupi.save and lupi.load."""
 
+import json
+import sys
 import zipfile
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import lupi
+from lupi import persistence
 from lupi.comparison.model import TabularModel
 from lupi.datasets import make_privileged
 from lupi.tasks import Multiclass
@@ -143,6 +146,55 @@ def test_unknown_types_are_neither_saved_nor_loaded(tmp_path):
     (tmp_path / "own").write_bytes(content)
     with pytest.raises(ValueError, match="does not trust"):
         lupi.load(tmp_path / "own")
+
+
+def rewritten(path, change):
+    """The file with another description of its content."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    schema = json.loads(parts["schema.json"])
+    change(schema)
+    parts["schema.json"] = json.dumps(schema).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
+
+
+def test_the_format_is_written_and_a_newer_one_refused(tmp_path):
+    path = tmp_path / "m"
+    lupi.save(lupi.SVMPlus().fit(X, Y), path)
+    seen = []
+    rewritten(path, lambda schema: seen.append(schema["lupi_format"]))
+    assert seen == [persistence.MODEL_FORMAT]
+    rewritten(path, lambda schema: schema.update(lupi_format=persistence.MODEL_FORMAT + 1))
+    with pytest.raises(ValueError, match=r"written by a newer lupi \(model format 3.*update lupi"):
+        lupi.load(path)
+    rewritten(path, lambda schema: schema.update(lupi_format="new"))
+    with pytest.raises(ValueError, match="damaged or is no model"):
+        lupi.load(path)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("this", "Zen"),  # prints when it is imported
+        ("os", "system"),
+        ("lupi.persistence", "save"),
+        ("lupi.estimators._base", "KernelClassifier"),  # of lupi, but no part of a model
+        ("lupi.nowhere", "SVMPlus"),
+        ("lupi.bench.interruptions.os", "system"),
+        ("lupi_evil", "SVMPlus"),
+    ],
+)
+def test_only_registered_classes_of_lupi_are_made(module, name, tmp_path):
+    path = tmp_path / "m"
+    lupi.save(lupi.SVMPlus().fit(X, Y), path)
+    rewritten(path, lambda schema: schema.update(__module__=module, __class__=name))
+    sys.modules.pop("this", None)
+    with pytest.raises(ValueError, match="does not trust") as caught:
+        lupi.load(path)
+    assert f"{module}.{name}" in str(caught.value)
+    assert "this" not in sys.modules
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """Entries of `lupi reproduce` on small stand-ins; what needs the data themselves is skipped without LUPI_DATA."""
 
 import json
-import os
 from functools import partial
 
 import numpy as np
@@ -15,11 +14,6 @@ from lupi.reproduce import celik, xu
 from lupi.reproduce import sharmanska_substitutes as substitutes
 from lupi.reproduce._entry import paper_table
 from lupi.vision import Box
-
-needs_data = [
-    pytest.mark.data,
-    pytest.mark.skipif(not os.environ.get("LUPI_DATA"), reason="LUPI_DATA does not name the folder of research data"),
-]
 
 
 def invoke(*arguments):
@@ -166,7 +160,7 @@ def test_the_compared_ways_solve_the_same_problems():
 
 def test_slow_ways_are_scaled_up_to_all_classes(monkeypatch):
     monkeypatch.setattr(xu, "cpu_time", lambda run, **options: xu_timing(run))
-    found = xu.measure(SMALL, list(xu.WAYS), n_slow=2)
+    found = xu.solution_times(SMALL, list(xu.WAYS), n_slow=2)
     assert set(found) == set(xu.WAYS)
     assert {name: row["measured"] for name, row in found.items() if not xu.WAYS[name].quick} == {
         "svm2k": 2,
@@ -409,9 +403,8 @@ def test_table3_says_what_is_missing(tmp_path):
 # ---------------------------------------------------------------- with data
 
 
+@pytest.mark.data
 class TestData:
-    pytestmark = needs_data
-
     def test_reviews(self):
         bunch = load_movie_rationales()
         assert len(bunch.data) == 1999

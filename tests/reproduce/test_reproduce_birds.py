@@ -1,25 +1,18 @@
 """`lupi reproduce` on boxes around birds: draws, controls, resumption and tables, with generated pictures in CUB's layout."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from lupi.reproduce._units import fingerprint, finish
 from PIL import Image
 from typer.testing import CliRunner
 from vision_data import picture
 
 from lupi.cli import app
 from lupi.datasets import load_cub
-from lupi.engine.store import StoreMismatchError
 from lupi.localize import Localizer, evaluate_boxes, search_parameters
 from lupi.reproduce import feyereisl, sun
 from lupi.reproduce._birds import Arm, Draw, class_differences, privileged_of
@@ -128,47 +121,6 @@ def test_shuffled_arm_has_everybody_elses_information_once(birds):
             assert wrong["masks"][i].mean() == pytest.approx(other.mean(), abs=0.03)
     assert privileged_of(birds, train, Arm("p", "ssvm", SMALL), 0) is None
     assert set(privileged_of(birds, train, Arm("m", "ssvm+", SMALL, ("masks",)), 0)) == {"masks"}
-
-
-def _unit(folder, name, deadly=False):
-    path = Path(folder) / name
-    path.write_text(path.read_text() + "x" if path.exists() else "x")
-    if deadly and len(path.read_text()) == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return {"value": len(name)}
-
-
-def test_units_resume_after_kill(tmp_path):
-    code = (
-        "import sys; sys.path[:0] = sys.argv[3:]\n"
-        "from functools import partial\n"
-        "from test_reproduce_birds import _unit\n"
-        "from lupi.reproduce._units import finish\n"
-        "names = ['a', 'bb', 'ccc', 'dddd']\n"
-        "work = {n: partial(_unit, sys.argv[2], n, n == 'ccc') for n in names}\n"
-        "print([r['value'] for r in finish(work, sys.argv[2] + '/units.sqlite', 'id').values()])\n"
-    )
-    command = [sys.executable, "-c", code, "", str(tmp_path), *map(str, Path(__file__).parents[:2])]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    again = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert again.stdout.strip() == "[1, 2, 3, 4]"
-    # Finished units ran once; the one that was killed ran twice.
-    assert {n: len((tmp_path / n).read_text()) for n in ("a", "bb", "ccc", "dddd")} == {
-        "a": 1,
-        "bb": 1,
-        "ccc": 2,
-        "dddd": 1,
-    }
-
-
-def test_units_tell_progress_and_refuse_another_protocol(tmp_path):
-    told = []
-    work = {n: partial(_unit, tmp_path, n) for n in ("a", "bb")}
-    store = tmp_path / "units.sqlite"
-    finish(work, store, fingerprint(words=3), on_progress=lambda *state: told.append(state))
-    assert told == [(0, 2), (1, 2), (2, 2)]
-    with pytest.raises(StoreMismatchError, match="another protocol"):
-        finish(work, store, fingerprint(words=4))
 
 
 ARMS = (

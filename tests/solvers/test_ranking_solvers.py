@@ -55,10 +55,10 @@ def test_matches_a_quadratic_program_over_all_pairs(setting, loss):
         assert solution.gap <= 1e-7
         assert solution.objective == pytest.approx(optimum, rel=2e-7)
         assert solution.lower_bound <= optimum * (1 + 1e-9)
-        assert pair_objective(solution.w, problem.X, i, j, margin, C, loss) == pytest.approx(
+        assert pair_objective(solution.point, problem.X, i, j, margin, C, loss) == pytest.approx(
             solution.objective, rel=1e-9
         )
-        np.testing.assert_allclose(solution.w, reference, atol=3e-4 * np.linalg.norm(reference))
+        np.testing.assert_allclose(solution.point, reference, atol=3e-4 * np.linalg.norm(reference))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -85,7 +85,7 @@ def test_reparameterised_form_is_the_same_problem(loss, within):
     problem = RankingProblem(X, transfer_pairs(y, teacher, tau=0.1, within=within), C, loss)
     solution = solve_ranking_newton(problem, tol=1e-8)
     assert solution.objective == pytest.approx(pair_objective(w, X, i, j, margin, C, loss), rel=1e-5)
-    np.testing.assert_allclose(solution.w, w, atol=2e-3 * np.linalg.norm(w))
+    np.testing.assert_allclose(solution.point, w, atol=2e-3 * np.linalg.norm(w))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -97,7 +97,7 @@ def test_equal_margins_are_the_ranking_svm(loss):
         pairs = transfer_pairs(y, y.astype(float), tau=0.1, within=within)
         transfer = solve_ranking_newton(RankingProblem(X, pairs, 0.01, loss), tol=1e-9)
         assert transfer.objective == pytest.approx(plain.objective, rel=1e-8)
-        np.testing.assert_allclose(transfer.w, plain.w, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(transfer.point, plain.point, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -110,7 +110,7 @@ def test_scaling_the_margins_scales_the_weights(loss):
     factor = 1.0 if loss == "squared_hinge" else 2.0
     a = solve_ranking_newton(RankingProblem(X, once, C, loss), tol=1e-9)
     b = solve_ranking_newton(RankingProblem(X, twice, C * factor, loss), tol=1e-9)
-    np.testing.assert_allclose(b.w, 2 * a.w, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(b.point, 2 * a.point, rtol=1e-3, atol=1e-4)
     assert b.objective == pytest.approx(4 * a.objective, rel=1e-7)
 
 
@@ -130,7 +130,7 @@ def test_warm_start_and_iteration_limit():
     X, y, teacher, _ = data(n=200, grades=3)
     problem = RankingProblem(X, transfer_pairs(y, teacher, tau=0.1, within=True), 1.0, "squared_hinge")
     cold = solve_ranking_newton(problem, tol=1e-8)
-    warm = solve_ranking_newton(problem, tol=1e-8, w0=cold.w)
+    warm = solve_ranking_newton(problem, tol=1e-8, start=cold.point)
     assert cold.n_iter > 0
     assert warm.n_iter == 0
     cut = solve_ranking_newton(problem, tol=1e-12, max_iter=1)
@@ -147,7 +147,7 @@ def test_permuting_examples_permutes_nothing_else():
     shuffled = transfer_pairs(y[order], teacher[order], tau=0.1, within=True, group=group[order])
     b = RankingProblem(X[order], shuffled, 0.1, "squared_hinge")
     np.testing.assert_allclose(
-        solve_ranking_newton(a, tol=1e-10).w, solve_ranking_newton(b, tol=1e-10).w, rtol=1e-5, atol=1e-6
+        solve_ranking_newton(a, tol=1e-10).point, solve_ranking_newton(b, tol=1e-10).point, rtol=1e-5, atol=1e-6
     )
 
 
@@ -156,6 +156,6 @@ def test_nothing_to_learn_from_equal_features(loss):
     """The gradient is exactly 0 at the start; no tolerance may ask for a step."""
     y = np.array([0, 1, 0, 1, 0, 1])
     solution = solve_ranking_newton(RankingProblem(np.ones((6, 2)), plain_pairs(y), 1.0, loss), tol=1e-30)
-    assert not solution.w.any()
+    assert not solution.point.any()
     assert solution.objective == 9.0
     assert solution.gap < 1e-13

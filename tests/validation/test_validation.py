@@ -4,9 +4,10 @@ import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.svm import SVC
+from sklearn.utils.validation import validate_data
 
 from lupi.validation import (
-    check_classification_input,
+    check_classes,
     check_privileged,
     check_sample_weight,
     effective_class_weight,
@@ -16,6 +17,12 @@ Z = np.array([[1.0, 2.0], [3.0, 0.0], [0.0, 6.0]])
 Z_MISSING = np.array([[1.0, 2.0], [np.nan, np.nan], [0.0, 6.0]])
 X = np.arange(8.0).reshape(4, 2)
 Y = np.array([0, 1, 0, 1])
+
+
+def check_classification_input(estimator, X, y, sample_weight=None):
+    """What every classifier's `fit` does first."""
+    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+    return check_classes(X, y, sample_weight, estimator_name=type(estimator).__name__)
 
 
 def dense(data):
@@ -135,7 +142,8 @@ def test_precomputed_ignores_row_and_column_of_missing_examples():
         (sparse.coo_array(Z[:, 0]), r"1-dimensional.*reshape\(-1, 1\)"),
         (Z[:, :, None], r"has 3 dimensions, expected 2"),
         (3.0, r"has 0 dimensions, expected 2"),
-        ({"view": Z}, r"has 0 dimensions, expected 2"),
+        ({"view": Z}, r"is a dict; pass one table"),
+        (pd.Series(Z[:, 0]), r"1-dimensional.*to_frame\(\)"),
         ([[1.0], [1.0, 2.0], [1.0]], r"rows differ in length"),
         (Z.astype(str), r"must hold real numbers, but has dtype <U32"),
         ([["1", 2.0]] * 3, r"must hold real numbers, but has dtype <U"),
@@ -160,9 +168,10 @@ def test_messages_for_privileged(privileged, message):
         check_privileged(privileged, 3, estimator_name="SVMPlus")
 
 
-def test_sparse_refused_on_request():
-    with pytest.raises(ValueError, match=r"`privileged` is a sparse matrix.*toarray"):
-        check_privileged(sparse.csr_matrix(Z), 3, accept_sparse=False)
+def test_sparse_becomes_dense_on_request():
+    checked = check_privileged(sparse.csr_matrix(Z_MISSING), 3, accept_sparse=False)
+    np.testing.assert_array_equal(checked.data, np.nan_to_num(Z_MISSING))
+    np.testing.assert_array_equal(checked.available, [True, False, True])
 
 
 def test_messages_for_precomputed():

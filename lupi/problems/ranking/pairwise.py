@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,14 +181,14 @@ def transfer_pairs(
         The pairs.
     """
     grade, group = _grades(y, group)
-    known = ~np.isnan(teacher)
-    t = np.where(known, teacher, 0.0)
-    element, winner, node_ptr = _pair_nodes(grade, t, tau, known, known, group, within)
+    scored = ~np.isnan(teacher)
+    t = np.where(scored, teacher, 0.0)
+    element, winner, node_ptr = _pair_nodes(grade, t, tau, scored, scored, group, within)
     blocks = [(element, winner, t[element], node_ptr)]
-    if not known.all():
+    if not scored.all():
         everyone = np.ones(len(y), bool)
-        blocks.append(_plain_block(grade, group, ~known, everyone))
-        blocks.append(_plain_block(grade, group, known, ~known))
+        blocks.append(_plain_block(grade, group, ~scored, everyone))
+        blocks.append(_plain_block(grade, group, scored, ~scored))
     return _concatenate(blocks, len(y))
 
 
@@ -221,6 +221,8 @@ class RankingProblem:
         difference of two squared hinges; a power of two keeps the keys on their grid. The certificate stays that of
         the hinge itself.
     """
+
+    family: ClassVar[str] = "ranking"
 
     X: Any
     pairs: PairSet

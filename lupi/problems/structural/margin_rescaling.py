@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class StructuralProblem:
         Weight of the loss.
     """
 
+    family: ClassVar[str] = "structural"
+
     oracle: Oracle
     C: float
 
@@ -71,8 +73,3 @@ class StructuralProblem:
     def primal(self, w: np.ndarray, psi: np.ndarray, loss: np.ndarray) -> float:
         """Primal objective at w, given the maximizing planes of all examples at w."""
         return float(0.5 * w @ w + self.cap * self.hinge(w, psi, loss).sum())
-
-
-def relative_gap(primal: float, dual: float) -> float:
-    """Duality gap in units of the primal value, which is positive unless the fit is perfect."""
-    return float((primal - dual) / max(abs(primal), 1e-300)) if primal > dual else 0.0

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, log_softmax
 
+from lupi.engine.model_parts import model_part
 from lupi.problems.surrogate.ridge import spread
 
-MAX_STEPS = 100
+MAX_NEWTON_STEPS = 100
 TOLERANCE = 1e-12
 # Unit ridge on the intercepts of several classes too: a handful of labels a class says little about its frequency.
 INTERCEPT_RIDGE = 1.0
 
 
+@model_part
 @dataclass(frozen=True)
 class Calibration:
     """A fitted calibration: ``logits = intercept + slope * (scores - centre) / scale``.
@@ -153,7 +155,7 @@ def _minimize(objective):
     """Newton's method with halved steps; the objectives are smooth and strictly convex."""
     parameters = np.append(objective.without_score(), 0.0)
     value, gradient, hessian = objective(parameters)
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_NEWTON_STEPS):
         step = np.linalg.solve(hessian, gradient)
         decrease = gradient @ step
         if decrease <= TOLERANCE**2 * (1.0 + abs(value)):

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from lupi.problems.ranking.pairwise import Array, RankingProblem
-from lupi.solvers.ranking.newton import RankingSolution
+from lupi.solvers.solution import Solution, relative_gap
 
 
 @njit(cache=True)
@@ -56,8 +56,8 @@ def _search(problem: RankingProblem, w: Array, target: Array, max_evaluations: i
 
 
 def solve_ranking_bundle(
-    problem: RankingProblem, *, tol: float = 1e-3, max_iter: int = 500, w0: Array | None = None
-) -> RankingSolution:
+    problem: RankingProblem, *, tol: float = 1e-3, max_iter: int = 500, start: Array | None = None
+) -> Solution:
     """Minimize a hinge ranking problem by cutting planes with a line search.
 
     The loss is bounded from below by the maximum of its cutting planes; minimizing that model gives a lower bound on
@@ -71,19 +71,20 @@ def solve_ranking_bundle(
         Relative gap to reach.
     max_iter : int
         Planes to add at most.
-    w0 : array of shape (d,), optional
-        Start.
+    start : array of shape (d,), optional
+        Weights to start from.
 
     Returns
     -------
-    RankingSolution
-        The solution; its ``gap`` tells whether ``tol`` was reached.
+    Solution
 
     References
     ----------
     V. Franc and S. Sonnenburg, *Optimized cutting plane algorithm for support vector machines*, ICML 2008.
     """
-    best_w = np.zeros(problem.X.shape[1]) if w0 is None else np.asarray(w0, dtype=float)
+    if problem.loss != "hinge":
+        raise ValueError(f"solver='bundle' needs loss='hinge'; got loss={problem.loss!r}. Use solver='newton'.")
+    best_w = np.zeros(problem.X.shape[1]) if start is None else np.asarray(start, dtype=float)
     best, plane, height = problem.hinge(best_w)
     # The first plane is "the loss is not negative".
     planes, heights = np.stack([np.zeros_like(plane), plane]), np.array([0.0, height])
@@ -94,7 +95,7 @@ def solve_ranking_bundle(
         _simplex_qp(gram, heights, lam, 0.1 * tol * max(best, 1e-300), 200 * len(lam) + 10_000)
         w = planes.T @ lam
         bound = max(bound, float(heights @ lam) - 0.5 * float(w @ w))
-        if best - bound <= tol * abs(best):
+        if relative_gap(best, bound) <= tol:
             break
         n_iter += 1
         step = _search(problem, best_w, w)
@@ -110,4 +111,4 @@ def solve_ranking_bundle(
             products = planes @ plane
             gram = np.block([[gram, products[:, None]], [products[None, :], np.array([[plane @ plane]])]])
             planes, heights, lam = np.vstack([planes, plane]), np.append(heights, height), np.append(lam, 0.0)
-    return RankingSolution(best_w, best, bound, n_iter)
+    return Solution(best_w, best, bound, n_iter, relative_gap(best, bound) <= tol, "bundle")

@@ -1,45 +1,13 @@
 """Truncated Newton for ranking problems: the squared hinge directly, the hinge through ever sharper smoothing."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy import linalg
 
 from lupi.problems.ranking.pairwise import Array, RankingPoint, RankingProblem
-
-
-@dataclass(frozen=True)
-class RankingSolution:
-    """Weights with their certificate.
-
-    Attributes
-    ----------
-    w : array of shape (d,)
-        Weights.
-    objective : float
-        Primal objective at w.
-    lower_bound : float
-        No weights have an objective below this.
-    n_iter : int
-        Iterations (Newton steps, or cutting planes).
-    """
-
-    w: Array
-    objective: float
-    lower_bound: float
-    n_iter: int
-
-    @property
-    def gap(self) -> float:
-        """Certified relative suboptimality."""
-        return relative_gap(self.objective, self.lower_bound)
-
-
-def relative_gap(objective: float, lower_bound: float) -> float:
-    """Distance of an objective to a lower bound, relative to the objective."""
-    return max(0.0, objective - lower_bound) / max(abs(objective), float(np.finfo(float).tiny))
-
+from lupi.solvers.solution import Solution, relative_gap
 
 # Up to so many features the Hessian may be written down when conjugate gradients stall.
 DENSE_LIMIT = 500
@@ -125,8 +93,8 @@ def _minimize(
 
 
 def solve_ranking_newton(
-    problem: RankingProblem, *, tol: float = 1e-6, max_iter: int = 200, w0: Array | None = None
-) -> RankingSolution:
+    problem: RankingProblem, *, tol: float = 1e-6, max_iter: int = 200, start: Array | None = None
+) -> Solution:
     """Minimize a ranking problem to a certified relative gap.
 
     The squared hinge is piecewise quadratic: Newton's method with conjugate gradients identifies the active pairs and
@@ -141,22 +109,22 @@ def solve_ranking_newton(
         Relative gap to reach.
     max_iter : int
         Newton steps in all.
-    w0 : array of shape (d,), optional
-        Start.
+    start : array of shape (d,), optional
+        Weights to start from.
 
     Returns
     -------
-    RankingSolution
-        The solution; its ``gap`` tells whether ``tol`` was reached.
+    Solution
     """
-    w = np.zeros(problem.X.shape[1]) if w0 is None else np.asarray(w0, dtype=float)
+    w = np.zeros(problem.X.shape[1]) if start is None else np.asarray(start, dtype=float)
     if problem.loss == "squared_hinge":
         point, n_iter = _minimize(problem, w, lambda p: relative_gap(p.objective, p.lower_bound) <= tol, max_iter)
-        return RankingSolution(point.w, point.objective, point.lower_bound, n_iter)
+        converged = relative_gap(point.objective, point.lower_bound) <= tol
+        return Solution(point.w, point.objective, point.lower_bound, n_iter, converged, "newton")
     return _sharpen(problem, w, tol, max_iter)
 
 
-def _sharpen(problem: RankingProblem, w: Array, tol: float, max_iter: int) -> RankingSolution:
+def _sharpen(problem: RankingProblem, w: Array, tol: float, max_iter: int) -> Solution:
     spread = float(np.ptp(problem.pairs.offset)) if len(problem.pairs.offset) else 1.0
     width = float(2.0 ** np.ceil(np.log2(spread))) if spread > 0 else 1.0
     best_w, best, bound, n_iter = w, np.inf, 0.0, 0
@@ -182,4 +150,4 @@ def _sharpen(problem: RankingProblem, w: Array, tol: float, max_iter: int) -> Ra
         w = point.w
         # The smoothing error falls between linearly and quadratically with the width.
         width = float(2.0 ** np.floor(np.log2(width * np.clip(0.7 * np.sqrt(tol / gap), 0.1, 0.5))))
-    return RankingSolution(best_w, best, bound, n_iter)
+    return Solution(best_w, best, bound, n_iter, relative_gap(best, bound) <= tol, "newton")

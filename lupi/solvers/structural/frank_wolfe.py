@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from lupi.problems.structural.margin_rescaling import StructuralProblem
+from lupi.solvers.solution import Solution
 from lupi.solvers.structural.planes import PlaneStore
-from lupi.solvers.structural.progress import Certificate, StructuralSolution
+from lupi.solvers.structural.progress import Progress
 
 # Passes between two certificates when the running estimate has not called for one earlier.
 _CHECK_EVERY = 5
@@ -29,7 +30,7 @@ def solve_frank_wolfe(
     average: bool = False,
     random_state: np.random.RandomState | None = None,
     callback: Callable[[dict], object] | None = None,
-) -> StructuralSolution:
+) -> Solution:
     """Minimize a structural SVM to a certified relative duality gap.
 
     Parameters
@@ -49,7 +50,7 @@ def solve_frank_wolfe(
 
     Returns
     -------
-    StructuralSolution
+    Solution
 
     References
     ----------
@@ -57,7 +58,7 @@ def solve_frank_wolfe(
     cached planes.
     """
     rng = np.random.RandomState(0) if random_state is None else random_state
-    certificate = Certificate(problem, tol, callback)
+    progress = Progress(problem, "bcfw", tol, callback)
     engine: Any = CompiledEngine(problem) if hasattr(problem.oracle, "sweep") else CachedEngine(problem)
     mean = np.zeros(problem.n_features)
     gaps = np.full(problem.n_samples, np.inf)
@@ -66,7 +67,7 @@ def solve_frank_wolfe(
     for n_iter in range(1, max_iter + 1):
         if n_iter == _SWITCH and hasattr(problem.oracle, "blocks"):
             engine = CachedEngine(problem, *problem.oracle.blocks(engine.state))
-        certificate.n_oracle_calls += problem.n_samples
+        progress.n_oracle_calls += problem.n_samples
         engine.run_pass(_order(gaps, n_iter, rng), gaps)
         if average:
             mean += 2.0 / (n_iter + 1) * (engine.w - mean)
@@ -74,16 +75,16 @@ def solve_frank_wolfe(
         if promising or n_iter >= next_check or n_iter == max_iter:
             checked = n_iter
             next_check = n_iter + (1 if getattr(problem.oracle, "cheap_batch", False) else _CHECK_EVERY)
-            psi, loss = certificate.planes(engine.w)
-            done = certificate.update(engine.w, psi, loss, engine.dual, n_iter)
+            psi, loss = progress.planes(engine.w)
+            done = progress.update(engine.w, psi, loss, engine.dual, n_iter)
             if done:
                 break
             engine.learn(psi, loss, gaps)
     if average:
-        psi, loss = certificate.planes(mean)
-        certificate.primal = problem.primal(mean, psi, loss)
-        certificate.w = mean
-    return certificate.solution(n_iter)
+        psi, loss = progress.planes(mean)
+        progress.primal = problem.primal(mean, psi, loss)
+        progress.w = mean
+    return progress.solution(n_iter)
 
 
 def _order(gaps: np.ndarray, n_iter: int, rng: np.random.RandomState) -> np.ndarray:
@@ -152,6 +153,6 @@ class CachedEngine:
         self._polish(gaps)
 
     def _polish(self, gaps: np.ndarray) -> None:
-        known = np.maximum(gaps[np.isfinite(gaps)], 0.0).sum()
-        self.store.ascend_all(max_sweeps=10, target=max(0.1 * known, 1e-12))
+        total = np.maximum(gaps[np.isfinite(gaps)], 0.0).sum()
+        self.store.ascend_all(max_sweeps=10, target=max(0.1 * total, 1e-12))
         self.store.tidy()

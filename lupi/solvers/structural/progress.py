@@ -1,51 +1,20 @@
-"""What the structural solvers share: the solution they return and the record of a certificate."""
+"""What the structural solvers share: the record of the best weights and the best bound so far."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-from lupi.problems.structural.margin_rescaling import StructuralProblem, relative_gap
+from lupi.problems.structural.margin_rescaling import StructuralProblem
+from lupi.solvers.solution import Solution, relative_gap
 
 
-@dataclass(frozen=True)
-class StructuralSolution:
-    """A structural SVM's weights with their certificate.
-
-    Attributes
-    ----------
-    w : ndarray of shape (n_features,)
-        Best weights seen (smallest primal objective), or the averaged weights.
-    primal, dual : float
-        Objective of ``w`` and the best lower bound of the optimum.
-    n_iter : int
-        Passes over the training set.
-    n_oracle_calls : int
-        Loss-augmented inferences, those of the certificates included.
-    converged : bool
-        Whether the relative gap reached the tolerance.
-    """
-
-    w: np.ndarray
-    primal: float
-    dual: float
-    n_iter: int
-    n_oracle_calls: int
-    converged: bool
-
-    @property
-    def relative_gap(self) -> float:
-        """(primal - dual) / primal."""
-        return relative_gap(self.primal, self.dual)
-
-
-class Certificate:
+class Progress:
     """Best primal and dual values so far, by exact evaluation over all examples."""
 
-    def __init__(self, problem: StructuralProblem, tol: float, callback: Callable[[dict], object] | None = None):
-        self.problem, self.tol, self.callback = problem, tol, callback
+    def __init__(self, problem: StructuralProblem, solver: str, tol: float, callback: Callable[[dict], object] | None):
+        self.problem, self.solver, self.tol, self.callback = problem, solver, tol, callback
         self.primal, self.dual = np.inf, 0.0
         self.w = np.zeros(problem.n_features)
         self.n_oracle_calls = 0
@@ -78,6 +47,6 @@ class Certificate:
         """Whether the certified relative gap is below the tolerance."""
         return relative_gap(self.primal, self.dual) <= self.tol
 
-    def solution(self, n_iter: int) -> StructuralSolution:
-        """Freeze."""
-        return StructuralSolution(self.w, self.primal, self.dual, n_iter, self.n_oracle_calls, self.converged)
+    def solution(self, n_iter: int) -> Solution:
+        """Freeze; the solution's certificate is this record."""
+        return Solution(self.w, self.primal, self.dual, n_iter, self.converged, self.solver, certificate=self)

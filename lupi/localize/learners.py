@@ -10,7 +10,7 @@ from lupi.estimators.structural_svm import StructuralSVM
 from lupi.estimators.structural_svm_plus import StructuralSVMPlus
 
 
-class Method(NamedTuple):
+class Learner(NamedTuple):
     """A way to learn boxes: its class, its parameters and whether it uses privileged images."""
 
     make: Callable
@@ -18,17 +18,17 @@ class Method(NamedTuple):
     uses_privileged: bool
 
 
-METHODS = {
-    "ssvm": Method(StructuralSVM, ("C", "tol", "max_iter", "random_state"), False),
-    "ssvm+": Method(StructuralSVMPlus, ("C", "lam", "rho", "tol", "max_iter", "random_state"), True),
-    "jkse": Method(JKSE, ("nu", "gamma", "tol"), False),
-    "jkse+": Method(JKSEPlus, ("nu", "lam", "gamma", "tol"), True),
+LEARNERS = {
+    "ssvm": Learner(StructuralSVM, ("C", "tol", "max_iter", "random_state"), False),
+    "ssvm+": Learner(StructuralSVMPlus, ("C", "lam", "rho", "tol", "max_iter", "random_state"), True),
+    "jkse": Learner(JKSE, ("nu", "gamma", "tol"), False),
+    "jkse+": Learner(JKSEPlus, ("nu", "lam", "gamma", "tol"), True),
 }
 
 
 def make_model(method, task, privileged_task, parameters):
     """An unfitted estimator of a method; parameters that the method does not have are left out."""
-    kind = METHODS[method]
+    kind = LEARNERS[method]
     chosen = {name: parameters[name] for name in kind.parameters if name in parameters}
     if method == "jkse+" and "gamma" in chosen:
         # One theta for both spaces, as in Sun et al.

@@ -1,18 +1,17 @@
-"""Checks of what users pass to `fit`: decision features, labels, weights and privileged features.
-
-Everything below this layer may rely on: float64, C order or canonical CSR, labels 0..k-1, no NaN.
-"""
+"""Checks of what `fit` gets, once it is numbers: privileged rows and missing ones, labels, weights and group ids."""
 
 import warnings
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from lupi.validation.containers import check_row_order, values_of_table
 
 
 @dataclass(frozen=True)
@@ -21,17 +20,22 @@ class PrivilegedInput:
 
     Attributes
     ----------
-    data : ndarray or csr_array of shape (n_samples, n_privileged)
-        Float64 values; rows of examples without privileged features are 0.
+    data : ndarray or csr_array of shape (n_samples, n_privileged), or a sequence of n_samples inputs
+        Float64 values; rows of examples without privileged features are 0. For structured inputs the sequence itself.
     available : ndarray of shape (n_samples,), dtype bool
         False where the example has no privileged features.
     feature_names : ndarray of str or None
         Column names, if `privileged` was a frame with string names.
     """
 
-    data: np.ndarray | sparse.csr_array | sparse.csr_matrix
+    data: Any
     available: np.ndarray
     feature_names: np.ndarray | None = None
+
+    def take(self, rows, precomputed=False):
+        """Some of the examples; of a kernel matrix these rows and columns."""
+        data = self.data[np.ix_(rows, rows)] if precomputed else self.data[rows]
+        return PrivilegedInput(data, self.available[rows], self.feature_names)
 
 
 class ClassificationInput(NamedTuple):
@@ -55,23 +59,36 @@ class ClassificationInput(NamedTuple):
     sample_weight: np.ndarray
 
 
-def check_privileged(privileged, n_samples, *, estimator_name="fit", accept_sparse=True, precomputed=False):
+def check_privileged(
+    privileged,
+    n_samples,
+    *,
+    estimator_name="fit",
+    accept_sparse=True,
+    precomputed=False,
+    index_of=None,
+    argument="privileged",
+):
     """Check privileged features and find the examples that have none.
 
     Parameters
     ----------
-    privileged : array-like, sparse matrix, data frame or None
+    privileged : array-like, sparse matrix, data frame, PrivilegedInput or None
         One row for each example. A row that is entirely NaN says that the privileged features of this example are not
-        available; a row that is NaN in part is an error.
+        available; a row that is NaN in part is an error. What was checked before is returned as it is.
     n_samples : int
         Number of examples in `X`.
     estimator_name : str, default="fit"
         Who asks; begins the error messages.
     accept_sparse : bool, default=True
-        Whether a sparse matrix is allowed.
+        Whether the caller works on a sparse matrix; if not, it is returned dense.
     precomputed : bool, default=False
         Whether `privileged` is a kernel matrix of shape (n_samples, n_samples). The entries in the column of an example
         that is not available are ignored. Always returned dense.
+    index_of : object, default=None
+        `X` as the user gave it. If both are pandas frames with the same index labels, these must be in the same order.
+    argument : str, default="privileged"
+        What the messages call `privileged`.
 
     Returns
     -------
@@ -94,56 +111,19 @@ def check_privileged(privileged, n_samples, *, estimator_name="fit", accept_spar
     >>> checked.available
     array([ True, False])
     """
-    if privileged is None:
-        return None
-    prefix = f"{estimator_name}: `privileged`"
-    names = column_names(privileged)
-    is_sparse = sparse.issparse(privileged)
-    if is_sparse and not accept_sparse:
-        raise ValueError(f"{prefix} is a sparse matrix, which is not supported here; pass privileged.toarray().")
-    values = _sparse_values(privileged, prefix) if is_sparse else _dense_values(privileged, prefix)
-    _check_shape(values, n_samples, prefix, precomputed)
-    if is_sparse and precomputed:
-        values, is_sparse = values.toarray(), False
-    if is_sparse:
-        data, available = _split_missing_sparse(values, prefix)
-    elif precomputed:
-        data, available = _split_missing_gram(values, prefix)
+    if privileged is None or isinstance(privileged, PrivilegedInput):
+        return privileged
+    prefix = f"{estimator_name}: `{argument}`"
+    if isinstance(privileged, np.ndarray) and privileged.dtype.kind in "biuf" and privileged.ndim == 2:
+        values, names = np.ascontiguousarray(privileged, dtype=np.float64), None
     else:
-        data, available = _split_missing_dense(values, prefix)
+        values, names = values_of_table(privileged, prefix)
+        check_row_order(privileged, index_of, prefix)
+    _check_shape(values, n_samples, prefix, precomputed)
+    if sparse.issparse(values) and (precomputed or not accept_sparse):
+        values = values.toarray()
+    data, available = (_split_missing_gram if precomputed else _split_missing)(values, prefix)
     return PrivilegedInput(data=data, available=available, feature_names=names)
-
-
-def check_classification_input(estimator, X, y, sample_weight=None):
-    """Check and encode the input of a classifier's `fit`.
-
-    Sets `n_features_in_` and `feature_names_in_` on the estimator, as scikit-learn's own `validate_data` does.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The classifier that is being fitted.
-    X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-        Decision features.
-    y : array-like of shape (n_samples,)
-        Labels of any type, two classes or more.
-    sample_weight : array-like of shape (n_samples,), float or None
-        Non-negative weights; None means 1 for every example.
-
-    Returns
-    -------
-    ClassificationInput
-
-    Examples
-    --------
-    >>> from sklearn.svm import SVC
-    >>> from lupi.validation import check_classification_input
-    >>> checked = check_classification_input(SVC(), [[0.0], [1.0], [2.0]], ["no", "yes", "no"])
-    >>> checked.y, checked.classes.tolist(), checked.sample_weight
-    (array([0, 1, 0]), ['no', 'yes'], array([1., 1., 1.]))
-    """
-    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, order="C")
-    return check_classes(X, y, sample_weight, estimator_name=type(estimator).__name__)
 
 
 def check_classes(X, y, sample_weight=None, *, estimator_name="fit"):
@@ -365,110 +345,49 @@ def effective_class_weight(class_weight, classes, y):
     return weight
 
 
-def column_names(table):
-    """Column names of a data frame, if all of them are strings.
+def check_group(group, n_samples, *, estimator_name="fit", argument="group"):
+    """Check ids that say which examples belong together: queries of a ranking, or groups that no split may part.
 
     Parameters
     ----------
-    table : object
-        A pandas or polars frame, or anything else.
+    group : array-like of shape (n_samples,) or None
+        Ids of any type.
+    n_samples : int
+        Number of examples.
+    estimator_name, argument : str
+        Who asks, and what the argument is called; they begin the error messages.
 
     Returns
     -------
-    ndarray of str or None
+    ndarray of shape (n_samples,), dtype int, or None
+        Groups as 0, 1, ... in the order of their ids.
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> from lupi.validation import column_names
-    >>> column_names(pd.DataFrame({"a": [1], "b": [2]})).tolist()
-    ['a', 'b']
-    >>> column_names([[1, 2]]) is None
-    True
+    >>> from lupi.validation import check_group
+    >>> check_group(["b", "a", "b"], 3)
+    array([1, 0, 1])
     """
-    columns = getattr(table, "columns", None)
-    if columns is None or callable(columns) or not all(isinstance(name, str) for name in columns):
+    if group is None:
         return None
-    return np.asarray(list(columns), dtype=object)
-
-
-def _dense_values(privileged, prefix):
-    if hasattr(privileged, "columns") and hasattr(privileged, "dtypes"):
-        values = _frame_values(privileged, prefix)
-    else:
-        try:
-            values = np.asarray(privileged)
-        except ValueError as error:
-            raise ValueError(
-                f"{prefix} is not a table: its rows differ in length. Pass a 2-D array, one row for each example."
-            ) from error
-    return _as_float(values, prefix)
-
-
-def _frame_values(frame, prefix):
-    for name, dtype in zip(frame.columns, frame.dtypes):
-        # pandas dtypes carry numpy's kind ("O" may still hold numbers: looked at by `_as_float`), polars dtypes do not.
-        kind = getattr(dtype, "kind", None)
-        numeric = kind in "biufO" if kind is not None else dtype.is_numeric() or str(dtype) in ("Boolean", "Null")
-        if not numeric:
-            raise ValueError(
-                f"{prefix} has the non-numeric column {name!r} (dtype {dtype}); encode it as numbers or leave it out."
-            )
-    if hasattr(frame, "iloc"):
-        # pandas: nullable columns hold pd.NA, which becomes NaN only on request.
-        columns = [_pandas_column(frame.iloc[:, j]) for j in range(frame.shape[1])]
-        return np.column_stack(columns) if columns else np.empty(frame.shape)
-    return frame.to_numpy()
-
-
-def _pandas_column(column):
-    if column.dtype.kind == "O":
-        return column.to_numpy(dtype=object)
-    return column.to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def _as_float(values, prefix):
-    dtype = values.dtype
-    problem = f"{prefix} must hold real numbers, but has dtype {dtype}"
-    if dtype.kind == "O":
-        if any(isinstance(value, str) for value in values.flat):
-            raise ValueError(f"{prefix} must hold real numbers, but has text in it; encode text as numbers first.")
-        try:
-            return np.ascontiguousarray(values, dtype=np.float64) if values.ndim else values
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{problem} that does not convert to numbers; encode it as numbers first.") from error
-    if dtype.kind not in "biuf":
-        raise ValueError(f"{problem}; encode it as numbers first.")
-    return np.ascontiguousarray(values, dtype=np.float64) if values.ndim else values
-
-
-def _sparse_values(privileged, prefix):
-    if privileged.dtype.kind not in "biuf":
-        raise ValueError(
-            f"{prefix} must hold real numbers, but has dtype {privileged.dtype}; encode it as numbers first."
-        )
-    if privileged.ndim != 2:
-        return privileged
-    values = privileged.tocsr().astype(np.float64)
-    if not values.has_canonical_format:
-        values = values.copy()  # sum_duplicates works in place, and the matrix may be the caller's
-        values.sum_duplicates()
-    return values
+    prefix = f"{estimator_name}: `{argument}`"
+    ids = np.asarray(group)
+    if ids.ndim == 2 and ids.shape[1] == 1:
+        ids = ids.ravel()
+    if ids.shape != (n_samples,):
+        raise ValueError(f"{prefix} has shape {ids.shape}, expected ({n_samples},): one id for each example.")
+    missing = [value is None or value != value for value in ids.tolist()]
+    if any(missing):
+        raise ValueError(f"{prefix} has no id for example {missing.index(True)}; give every example one.")
+    try:
+        return np.unique(ids, return_inverse=True)[1]
+    except TypeError:  # ids of several types have no order of their own; that of their text does as well
+        return np.unique(ids.astype(str), return_inverse=True)[1]
 
 
 def _check_shape(values, n_samples, prefix, precomputed):
-    if values.ndim == 1:
-        raise ValueError(
-            f"{prefix} is 1-dimensional, expected 2 dimensions: one row for each example. "
-            "Use privileged.reshape(-1, 1) if it holds one feature."
-        )
-    if values.ndim != 2:
-        raise ValueError(f"{prefix} has {values.ndim} dimensions, expected 2: a table with one row for each example.")
     if values.shape[0] != n_samples:
-        raise ValueError(
-            f"{prefix} has {values.shape[0]} rows, but `X` has {n_samples} examples; pass one row for each example "
-            "(a row that is entirely NaN where the privileged features are not available)."
-        )
+        raise wrong_length(prefix, values.shape[0], "rows", n_samples, "a row that is entirely NaN")
     if precomputed and values.shape[1] != n_samples:
         raise ValueError(
             f"{prefix} has shape {values.shape}, but a precomputed privileged kernel must be square: "
@@ -478,57 +397,48 @@ def _check_shape(values, n_samples, prefix, precomputed):
         raise ValueError(f"{prefix} has no columns; pass at least one privileged feature, or privileged=None.")
 
 
-def _partly_missing(prefix, row, n_missing, n_columns):
+def wrong_length(prefix, n_given, unit, n_samples, missing):
+    """The error of a privileged input that has not one entry for each example."""
     return ValueError(
-        f"{prefix} is NaN in part: row {row} has {n_missing} NaN in its {n_columns} columns. Either the whole row is "
-        "NaN, which means that the privileged features are not available for this example, or no value of the row may "
-        "be missing: impute the missing values."
+        f"{prefix} has {n_given} {unit}, but `X` has {n_samples} examples; pass one for each example "
+        f"({missing} where the privileged features are not available)."
     )
 
 
-def _infinite(prefix, row):
-    return ValueError(f"{prefix} has an infinite value in row {row}; all values must be finite (clip or remove it).")
-
-
-def _split_missing_dense(values, prefix):
-    n_missing = np.isnan(values).sum(axis=1)
+def _split_missing(values, prefix):
+    """The values with 0 in the missing rows, and the mask of the others."""
+    if sparse.issparse(values):
+        row_of = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
+        n_missing = np.bincount(row_of[np.isnan(values.data)], minlength=values.shape[0])
+        infinite = row_of[np.isinf(values.data)]
+    else:
+        n_missing = np.isnan(values).sum(axis=1)
+        infinite = np.flatnonzero(np.isinf(values).any(axis=1))
     partly = np.flatnonzero((n_missing > 0) & (n_missing < values.shape[1]))
     if len(partly):
-        raise _partly_missing(prefix, partly[0], n_missing[partly[0]], values.shape[1])
-    infinite = np.isinf(values).any(axis=1)
-    if infinite.any():
-        raise _infinite(prefix, np.argmax(infinite))
-    available = n_missing == 0
-    return (values if available.all() else np.where(available[:, None], values, 0.0)), available
-
-
-def _split_missing_gram(values, prefix):
-    available = ~np.isnan(values).all(axis=1)
-    # Whatever stands in the row and in the column of a missing example takes no part in the problem.
-    data = np.where(available[:, None] & available[None, :], values, 0.0)
-    _split_missing_dense(data, prefix)
-    return (values if available.all() else data), available
-
-
-def _split_missing_sparse(values, prefix):
-    n_rows, n_columns = values.shape
-    row_of = np.repeat(np.arange(n_rows), np.diff(values.indptr))
-    n_missing = np.bincount(row_of[np.isnan(values.data)], minlength=n_rows)
-    partly = np.flatnonzero((n_missing > 0) & (n_missing < n_columns))
-    if len(partly):
-        raise _partly_missing(prefix, partly[0], n_missing[partly[0]], n_columns)
-    infinite = np.isinf(values.data)
-    if infinite.any():
-        raise _infinite(prefix, row_of[np.argmax(infinite)])
+        raise ValueError(
+            f"{prefix} is NaN in part: row {partly[0]} has {n_missing[partly[0]]} NaN in its {values.shape[1]} columns. "
+            "Either the whole row is NaN, which means that the privileged features are not available for this example, "
+            "or no value of the row may be missing: impute the missing values."
+        )
+    if len(infinite):
+        raise ValueError(
+            f"{prefix} has an infinite value in row {infinite[0]}; all values must be finite (clip or remove it)."
+        )
     available = n_missing == 0
     if available.all():
         return values, available
+    if not sparse.issparse(values):
+        return np.where(available[:, None], values, 0.0), available
     data = values.copy()
     data.data[~available[row_of]] = 0.0
     data.eliminate_zeros()
     return data, available
 
 
-def is_frame(table):
-    """Whether this is a pandas data frame."""
-    return hasattr(table, "columns") and hasattr(table, "iloc")
+def _split_missing_gram(values, prefix):
+    available = ~np.isnan(values).all(axis=1)
+    # Whatever stands in the row and in the column of a missing example takes no part in the problem.
+    data = np.where(available[:, None] & available[None, :], values, 0.0)
+    _split_missing(data, prefix)
+    return (values if available.all() else data), available

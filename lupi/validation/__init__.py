@@ -1,0 +1,34 @@
+"""The one door for what users pass to `fit`: decision features, targets, weights, groups and privileged features.
+
+Everything below this layer may rely on: float64, C order or canonical CSR, labels 0..k-1, no NaN.
+"""
+
+from lupi.validation.containers import column_names, is_frame
+from lupi.validation.inputs import (
+    ClassificationInput,
+    PrivilegedInput,
+    TargetInput,
+    check_classes,
+    check_group,
+    check_partial_targets,
+    check_privileged,
+    check_sample_weight,
+    effective_class_weight,
+)
+from lupi.validation.spaces import check_privileged_sequence, check_privileged_spaces
+
+__all__ = [
+    "ClassificationInput",
+    "PrivilegedInput",
+    "TargetInput",
+    "check_classes",
+    "check_group",
+    "check_partial_targets",
+    "check_privileged",
+    "check_privileged_sequence",
+    "check_privileged_spaces",
+    "check_sample_weight",
+    "column_names",
+    "effective_class_weight",
+    "is_frame",
+]
