@@ -128,7 +128,8 @@ def _boosting(regression):
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
-    return kind(max_iter=60, min_samples_leaf=5, early_stopping=False)
+    # Small trees of coarse bins: as good on a few hundred rows, and a fifth of the time where there are many columns.
+    return kind(max_iter=60, min_samples_leaf=5, max_leaf_nodes=8, max_bins=64, early_stopping=False)
 
 
 def _boosted_surrogate(regression):
