@@ -2,8 +2,8 @@
 
 from lupi.bench._registry import Row, case
 
-METHODS = "svm2+,transfer"
-TIMES = ("seconds", "median_seconds", "date")
+COMPARED = "svm2+,transfer"
+CHANGING = ("seconds", "median_seconds", "date")
 
 
 def interrupted_run(folder, n_kills, *, splits=12, seed=0):
@@ -84,7 +84,7 @@ def _command(splits):
 
     return [
         *(sys.executable, "-m", "lupi.cli", "compare", "table.csv", "--target", "target", "--privileged", "z*"),
-        *("--methods", METHODS, "--splits", str(splits), "--train-size", "40", "--kernel", "linear"),
+        *("--methods", COMPARED, "--splits", str(splits), "--train-size", "40", "--kernel", "linear"),
         *("--baselines", "none", "--permutations", "0"),
         *("--jobs", "2", "--out", "report"),
     ]
@@ -118,7 +118,7 @@ def _results(folder):
 
     def without_times(value):
         if isinstance(value, dict):
-            return {key: without_times(part) for key, part in value.items() if key not in TIMES}
+            return {key: without_times(part) for key, part in value.items() if key not in CHANGING}
         return [without_times(part) for part in value] if isinstance(value, list) else value
 
     return without_times(json.loads((folder / "report" / "results.json").read_text()))

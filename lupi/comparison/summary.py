@@ -6,6 +6,7 @@ import os
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from statistics import mean, median
 
 import numpy as np
@@ -237,7 +238,7 @@ def worth(sizes):
 
 def _rows_for(score, curve):
     """Where the plain curve, linear in the logarithm of the rows, first reaches a score; None if it does not."""
-    for (n, low), (m, high) in zip(curve, curve[1:]):
+    for (n, low), (m, high) in pairwise(curve):
         if score <= low:
             return float(n)
         if low < score <= high:

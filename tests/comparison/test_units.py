@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
@@ -17,6 +18,7 @@ import lupi
 from lupi import SVMPlus
 from lupi.comparison import METHODS, Protocol, model, units
 from lupi.comparison.data import Data
+from lupi.comparison.forest import TunedForest
 from lupi.comparison.methods import BASELINES, candidates, choose_methods
 from lupi.comparison.metrics import measure
 from lupi.comparison.protocol import (
@@ -467,6 +469,17 @@ def test_permutations_move_whole_groups():
     assert not np.array_equal(order, permuted_rows(data, 2, 0))
 
 
+def test_permutations_leave_rows_without_privileged_values_alone():
+    Z = np.arange(20.0)[:, None].copy()
+    Z[[3, 7, 19]] = np.nan
+    for groups in (None, np.arange(20) // 3):
+        data = Data.of(np.zeros((20, 1)), np.arange(20) % 2, Z, groups)
+        order = permuted_rows(data, 4, 0)
+        assert_array_equal(order[[3, 7, 19]], [3, 7, 19])
+        assert sorted(order) == list(range(20))
+        assert (order != np.arange(20)).sum() > 8
+
+
 def test_permuted_scores_are_those_of_fits_by_hand(arrays):
     X, y, Z = arrays
     protocol = Protocol(metric="auc", train_sizes=(40,))
@@ -482,3 +495,23 @@ def test_permuted_scores_are_those_of_fits_by_hand(arrays):
         assert score == pytest.approx(
             roc_auc_score(y[test], by_hand.decision_function(scale.transform(X[test]))), abs=1e-9
         )
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_the_tuned_forest_keeps_the_better_leaf_size(regression):
+    """Against the choice by hand, from scikit-learn's own out-of-bag values."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 4))
+    noisy = X[:, 0] + 2 * rng.standard_normal(80)
+    y = noisy if regression else (noisy > 0).astype(int)
+    kept = TunedForest(regression, random_state=3).fit(X, y).forest_
+    kind = RandomForestRegressor if regression else RandomForestClassifier
+    losses = {}
+    for leaf in (1, 5):
+        alone = kind(100, min_samples_leaf=leaf, oob_score=True, random_state=3).fit(X, y)
+        if regression:
+            losses[leaf] = np.mean((alone.oob_prediction_ - y) ** 2)
+        else:
+            losses[leaf] = -np.log(np.maximum(alone.oob_decision_function_[np.arange(80), y], 0.005)).mean()
+    assert kept.min_samples_leaf == min(losses, key=losses.get)
+    assert losses[1] != losses[5]

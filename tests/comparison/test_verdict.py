@@ -133,6 +133,9 @@ def test_the_exact_test_confirms_or_does_not():
     doubtful = judged(0.02, permutation=EXACT | {"p": 0.3})
     assert (doubtful["answer"], doubtful["method"]) == ("unclear", "svm")
     assert "the exact test does not confirm that it is the columns (p = 0.3)" in doubtful["text"]
+    assert (
+        "does as well as with the real ones" in judged(0.02, permutation=EXACT | {"p": 0.3, "score": 0.79})["notes"][0]
+    )
     assert "was not run: no time." in judged(0.02, skipped="no time.")["notes"][0]
 
 
