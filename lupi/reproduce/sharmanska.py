@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from lupi.comparison.comparison import compare
-from lupi.comparison.render.figures import difference_bars, standalone
+from lupi.comparison.render.figures import difference_bars
+from lupi.comparison.render.svg import standalone
 from lupi.comparison.statistics import holm, mean_and_error
 from lupi.comparison.summary import LEVEL
 from lupi.datasets import load_awa

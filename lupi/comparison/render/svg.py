@@ -1,0 +1,162 @@
+"""SVG by hand: parts, axes and colours of the figures.
+
+No library, because the page gives its figures the colours of its own style (light, dark, print) and larger letters on a
+phone, and because a report has to be written where matplotlib is not installed.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+
+WIDTH = 480
+RIGHT = 14
+SERIES = ("s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10")
+DASHES = ("", "7 3", "2 3", "9 3 2 3")
+_LIGHT_SERIES = "#1b6ca8 #b3541e #1a6e34 #7b3fa0 #8a6d00 #00707a #a4161a #57606a #c2387e #3d4aa5".split()
+_DARK_SERIES = "#6cb6ff #f0a06a #6fdd8b #d2a8ff #e3c55b #56d4dd #ff8f8f #a5b0bb #ff9bce #a3b1ff".split()
+_NAMES = ("paper", "ink", "soft", "rule", "panel", "real", "shuffled", "negative", "good", "bad", "doubt")
+COLOURS = {
+    "light": dict(
+        zip(_NAMES, "#ffffff #1c2128 #57606a #d0d7de #f4f6f8 #1b6ca8 #6e7781 #b3541e #1a6e34 #a4161a #7d5700".split())
+    )
+    | dict(zip(SERIES, _LIGHT_SERIES)),
+    "dark": dict(
+        zip(_NAMES, "#12161c #e6edf3 #a5b0bb #39424e #1c232c #6cb6ff #8b949e #f0a06a #6fdd8b #ff8f8f #e3c55b".split())
+    )
+    | dict(zip(SERIES, _DARK_SERIES)),
+    "print": dict(
+        zip(_NAMES, "#ffffff #000000 #444444 #bbbbbb #f4f4f4 #1b6ca8 #6e7781 #b3541e #1a6e34 #a4161a #7d5700".split())
+    )
+    | dict(zip(SERIES, _LIGHT_SERIES)),
+}
+STYLE = """\
+.figure { width: 100%; height: auto; display: block; }
+.figure text { font: 14px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink); }
+.figure text.small { font-size: 12.5px; fill: var(--soft); }
+.figure text.strong { font-weight: 600; paint-order: stroke; stroke: var(--paper); stroke-width: 5px; stroke-linejoin: round; }
+.figure rect, .figure circle { fill: currentColor; }
+.figure polyline { fill: none; stroke: currentColor; stroke-width: 2.2; }
+.figure polygon { fill: currentColor; opacity: .13; }
+.figure line { stroke: currentColor; stroke-width: 2; }
+.figure line.grid { stroke: var(--rule); stroke-width: 1; }
+.figure line.zero { stroke: var(--ink); stroke-width: 1.2; }
+.figure line.guide { stroke: var(--ink); stroke-width: 1.2; stroke-dasharray: 3 3; }
+""" + "\n".join(
+    f".figure .{name} {{ color: var(--{name}); }}" for name in ("real", "shuffled", "negative", "good", *SERIES)
+)
+
+
+def variables(scheme):
+    """The colours of a scheme, as variables of a style sheet.
+
+    Examples
+    --------
+    >>> variables("light")[:17]
+    '--paper: #ffffff;'
+    """
+    return " ".join(f"--{name}: {colour};" for name, colour in COLOURS[scheme].items())
+
+
+def svg(height, title, description, body, name):
+    """A figure with its title and a description for those who cannot see it."""
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{name}-t {name}-d" class="figure" id="{name}">'
+        f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(description)}</desc>{"".join(body)}</svg>'
+    )
+
+
+def standalone(figure):
+    """A figure as a file of its own: with the name space, a white ground and the colours that a page would give it.
+
+    Examples
+    --------
+    >>> standalone('<svg viewBox="0 0 1 1"><title>t</title></svg>')[:38]
+    '<svg xmlns="http://www.w3.org/2000/svg'
+    """
+    head, body = figure.split(">", 1)
+    head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg" style="background: #fff"', 1)
+    return f"{head}><style>:root {{ {variables('light')} }}\n{STYLE}</style>{body}"
+
+
+def text(x, y, words, anchor="start", css=""):
+    """Words at a place."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{escape(str(words))}</text>'
+
+
+def line(x1, y1, x2, y2, css):
+    """A straight line."""
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{css}"/>'
+
+
+def bar(x, y, width, height, css):
+    """A filled rectangle, never too thin to be seen."""
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.5):.1f}" height="{max(height, 0.5):.1f}" class="{css}"/>'
+    )
+
+
+def dot(x, y, css, radius=3.0, tip=""):
+    """A point, with words for who rests on it."""
+    said = f"<title>{escape(tip)}</title>" if tip else ""
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" class="{css}">{said}</circle>'
+
+
+def points(places):
+    """Places as SVG writes them."""
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+
+
+def shorten(words, most):
+    """A long name with its middle left out.
+
+    Examples
+    --------
+    >>> shorten("length_of_the_stay", 11)
+    'lengt…_stay'
+    """
+    head = most // 2
+    return words if len(words) <= most else f"{words[:head]}…{words[len(words) - (most - 1 - head) :]}"
+
+
+def ticks(low, high, wanted=4):
+    """Round numbers between two values.
+
+    Examples
+    --------
+    >>> ticks(-0.4, 2.1)
+    [0.0, 0.5, 1.0, 1.5, 2.0]
+    """
+    if not high > low:
+        return [low]
+    raw = (high - low) / wanted
+    power = 10.0 ** np.floor(np.log10(raw))
+    step = min((m for m in (1, 2, 5, 10)), key=lambda m: abs(m * power - raw)) * power
+    first = np.ceil(low / step - 1e-9) * step
+    return [float(round(v, 10)) + 0.0 for v in np.arange(first, high + 1e-9 * step, step)]
+
+
+def linear(low, high, start, end):
+    """The line that takes `low` to `start` and `high` to `end`.
+
+    Examples
+    --------
+    >>> linear(0, 10, 100, 200)(5)
+    150.0
+    """
+    return lambda value: start + (value - low) / (high - low) * (end - start)
+
+
+def signed_label(tick):
+    """A tick of an axis of differences."""
+    return f"{tick:+g}" if tick else "0"
+
+
+def rows_axis(marks, scale, left):
+    """Horizontal lines at these values, labelled on the left; a stronger one at zero if there are differences."""
+    body = []
+    for tick, label in marks:
+        body.append(line(left, scale(tick), WIDTH - RIGHT, scale(tick), "zero" if label == "0" else "grid"))
+        body.append(text(left - 6, scale(tick) + 4, label, "end", "small"))
+    return body
