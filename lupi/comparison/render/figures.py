@@ -24,6 +24,7 @@ from lupi.comparison.render.svg import (
 )
 
 ROW = 24
+NARROWEST_BAR = 8
 
 
 def intervals(groups, *, caption, title, name, left=150):
@@ -162,7 +163,7 @@ def learning_curve(sizes, metric, lines=None, reading=None):
     scale = linear(low, high, bottom, top)
     body = rows_axis([(tick, f"{tick:g}") for tick in ticks(low, high, 5)], scale, left)
     body += [text(across(np.log(size)), bottom + 18, f"{size:g}", "middle", "small") for size in x]
-    body.append(text(left, bottom + 38, f"labelled training rows (log scale); {metric} × 100", css="small"))
+    body.append(text(left, bottom + 38, f"labelled training rows (log scale); {metric} x 100", css="small"))
     for part in lines:
         edge = [*zip(part.sizes, part.high), *reversed([*zip(part.sizes, part.low)])]
         places = points((across(np.log(size)), scale(value)) for size, value in edge)
@@ -210,11 +211,12 @@ def permutation_histogram(found, metric):
         SVG.
     """
     permuted, score = 100 * np.array(found["permuted"]), 100 * found["score"]
-    counts, edges = np.histogram(permuted, bins=min(20, max(5, round(len(permuted) ** 0.5 * 1.5))))
-    low, high = min(edges[0], score), max(edges[-1], score)
-    margin = 0.06 * (high - low)
+    low, high = min(permuted.min(), score), max(permuted.max(), score)
+    margin = 0.06 * (high - low) or 1.0
     bottom, left = 180, 40
     across = linear(low - margin, high + margin, left, WIDTH - RIGHT)
+    room = across(permuted.max()) - across(permuted.min())
+    counts, edges = np.histogram(permuted, bins=int(np.clip(room / NARROWEST_BAR, 3, 20)))
     scale = linear(0, counts.max(), bottom, 34)
     whole = sorted({round(tick) for tick in ticks(0, counts.max())})
     body = rows_axis([(tick, f"{tick}") for tick in whole], scale, left)
@@ -235,7 +237,7 @@ def permutation_histogram(found, metric):
     body.append(line(x, 24, x, bottom, "s2"))
     anchor = "start" if x < WIDTH / 3 else "end" if x > WIDTH * 2 / 3 else "middle"
     body.append(text(x, 16, f"real rows: {score:.2f}", anchor, "strong"))
-    body.append(text(left, bottom + 38, f"{metric} × 100; permutations with that score", css="small"))
+    body.append(text(left, bottom + 38, f"{metric} x 100; permutations with that score", css="small"))
     description = (
         f"Real rows {score:.2f}; {found['n']} permutations from {permuted.min():.2f} to {permuted.max():.2f}; "
         f"p = {found['p']:.3f}."

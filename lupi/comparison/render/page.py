@@ -94,7 +94,7 @@ def _figures(summary):
     if row:
         title = f"{row['title']} against the best plain method and its controls, points of {metric}"
         drawn["answer"] = figures.intervals(
-            {"": series.gain_intervals(row)}, caption=caption, title=title, name="answer"
+            {"": series.gain_intervals(row, size)}, caption=caption, title=title, name="answer"
         )
         drawn["splits"] = figures.split_bars(row, words.find_row(size, size["best_plain"]), metric)
         title = f"Every method against the best plain method and its controls, points of {metric}"

@@ -74,7 +74,7 @@ def plot_curve(summary, ax=None):
     ax.set_xticks(sizes, [str(size) for size in sizes])
     ax.minorticks_off()
     ax.set_xlabel("labelled training rows")
-    ax.set_ylabel(f"{summary['protocol']['metric_title']} × 100")
+    ax.set_ylabel(f"{summary['protocol']['metric_title']} x 100")
     for text in ax.legend(fontsize="small", frameon=False).get_texts():
         text.set_parse_math(False)
     return ax

@@ -54,9 +54,14 @@ class Line:
         return [mean + margin for mean, margin in zip(self.means, self.margins)]
 
 
-def gain_intervals(row):
-    """A privileged method against the best plain one and both of its controls."""
-    return [Interval.of(label, row[part], colour) for colour, label, part in AGAINST if row.get(part)]
+def gain_intervals(row, size):
+    """A privileged method against the best plain one and both of its controls; once where two of these are the same."""
+    same = row["plain"] == size["best_plain"]
+    return [
+        Interval.of(label, row[part], colour)
+        for colour, label, part in AGAINST
+        if row.get(part) and not (same and part == "gain")
+    ]
 
 
 def gain_groups(size):
