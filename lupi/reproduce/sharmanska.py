@@ -195,7 +195,7 @@ def _bars(name, results):
     figure = difference_bars(
         gains,
         controls=controls,
-        caption=f"{words}: {wins} of {len(gains)} pairs; shuffled attributes (dots): {lucky}",
+        below=f"{words}: {wins} of {len(gains)} pairs; shuffled attributes (dots): {lucky}",
         title=f"{words}: points of average precision for each pair of classes",
         counts=f"{wins} of {len(gains)} pairs are won; ",
     )

@@ -11,6 +11,7 @@ from lupi.comparison.render.svg import (
     SERIES,
     WIDTH,
     bar,
+    caption,
     dot,
     line,
     linear,
@@ -27,14 +28,14 @@ ROW = 24
 NARROWEST_BAR = 8
 
 
-def intervals(groups, *, caption, title, name, left=150):
+def intervals(groups, *, below, title, name, left=150):
     """Gains with their 95% intervals, one line each, below the name of their group.
 
     Parameters
     ----------
     groups : dict of str to list of lupi.comparison.render.series.Interval
         A group without a name has no line for it.
-    caption : str
+    below : str
         Text below the axis.
     title : str
         Title of the figure, for those who cannot see it.
@@ -70,7 +71,7 @@ def intervals(groups, *, caption, title, name, left=150):
             body.append(dot(scale(part.mean), middle, part.colour, 5, str(part)))
             body.append(text(WIDTH - 2, middle + 5, f"{part.mean:+.1f}", "end"))
             y += ROW
-    body.append(text(left, bottom + 37, caption, css="small"))
+    body.append(caption(bottom + 37, below, left))
     words = "; ".join(f"{group}: {_said(parts)}" if group else _said(parts) for group, parts in groups.items())
     return svg(bottom + 46, title, words, body, name)
 
@@ -91,20 +92,20 @@ def split_bars(row, plain, metric):
     counts = f"{(found > 0).sum()} splits won, {(found < 0).sum()} lost, {(found == 0).sum()} equal; "
     return difference_bars(
         found,
-        caption=shorten(f"{row['title']} minus {plain['title']}, points; one bar a split", 66),
+        below=f"{row['title']} minus {plain['title']}, points",
         title=f"{row['title']} against {plain['title']}, split by split, points of {metric}",
         counts=counts,
     )
 
 
-def difference_bars(differences, *, caption, title, counts="", controls=None):
+def difference_bars(differences, *, below, title, counts="", controls=None):
     """Differences as bars, the largest first.
 
     Parameters
     ----------
     differences : array-like
         In points.
-    caption : str
+    below : str
         Text below the bars.
     title : str
         Title of the figure, for those who cannot see it.
@@ -132,7 +133,7 @@ def difference_bars(differences, *, caption, title, counts="", controls=None):
         y0, y1 = sorted((scale(0), scale(value)))
         body.append(bar(left + (k + 0.1) * step, y0, 0.8 * step, y1 - y0, "real" if value >= 0 else "negative"))
     body += [dot(left + (k + 0.5) * step, scale(value), "shuffled", 2.4) for k, value in enumerate(dots)]
-    body.append(text(left, bottom + 22, caption, css="small"))
+    body.append(caption(bottom + 22, below, left))
     description = f"{counts}from {differences[-1]:+.2f} to {differences[0]:+.2f} points."
     return svg(bottom + 32, title, description, body, "splits")
 
@@ -163,7 +164,7 @@ def learning_curve(sizes, metric, lines=None, reading=None):
     scale = linear(low, high, bottom, top)
     body = rows_axis([(tick, f"{tick:g}") for tick in ticks(low, high, 5)], scale, left)
     body += [text(across(np.log(size)), bottom + 18, f"{size:g}", "middle", "small") for size in x]
-    body.append(text(left, bottom + 38, f"labelled training rows (log scale); {metric} x 100", css="small"))
+    body.append(caption(bottom + 38, f"labelled rows, log scale; {metric} x 100", left))
     for part in lines:
         edge = [*zip(part.sizes, part.high), *reversed([*zip(part.sizes, part.low)])]
         places = points((across(np.log(size)), scale(value)) for size, value in edge)
@@ -237,7 +238,7 @@ def permutation_histogram(found, metric):
     body.append(line(x, 24, x, bottom, "s2"))
     anchor = "start" if x < WIDTH / 3 else "end" if x > WIDTH * 2 / 3 else "middle"
     body.append(text(x, 16, f"real rows: {score:.2f}", anchor, "strong"))
-    body.append(text(left, bottom + 38, f"{metric} x 100; permutations with that score", css="small"))
+    body.append(caption(bottom + 38, f"permutations by {metric} x 100", left))
     description = (
         f"Real rows {score:.2f}; {found['n']} permutations from {permuted.min():.2f} to {permuted.max():.2f}; "
         f"p = {found['p']:.3f}."

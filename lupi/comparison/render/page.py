@@ -61,7 +61,7 @@ def render(summary):
         marks={outcome: mark for outcome, (mark, _) in MARKS.items()},
         columns=COLUMNS,
         heading=words.heading,
-        worth=[words.worth_sentence(part) for part in _told(summary)],
+        worth=[words.worth_sentence(part) for part in series.savings(summary)],
         figures=_figures(summary),
         style="\n".join([_colours(), STYLE, parts["css"]]),
         script=parts["js"],
@@ -80,25 +80,20 @@ def _colours():
     return f":root {{ {variables('light')} }}\n{dark}\n@media print {{ :root {{ {variables('print')} }} }}"
 
 
-def _told(summary):
-    """The points of the learning curve worth a sentence: where the columns save rows."""
-    return [part for part in summary["worth"] if (part["plain_rows"] or part["at_least"]) > part["train_size"]]
-
-
 def _figures(summary):
     """SVG of each figure that the results allow."""
     metric, size = summary["protocol"]["metric_title"], summary["sizes"][-1]
-    caption = "lead over these in points, 95% interval"
+    below = "lead over these in points, 95% interval"
     drawn = {}
     row = words.find_row(size, summary["verdict"]["candidate"])
     if row:
         title = f"{row['title']} against the best plain method and its controls, points of {metric}"
         drawn["answer"] = figures.intervals(
-            {"": series.gain_intervals(row, size)}, caption=caption, title=title, name="answer"
+            {"": series.gain_intervals(row, size)}, below=below, title=title, name="answer"
         )
         drawn["splits"] = figures.split_bars(row, words.find_row(size, size["best_plain"]), metric)
         title = f"Every method against the best plain method and its controls, points of {metric}"
-        drawn["gains"] = figures.intervals(series.gain_groups(size), caption=caption, title=title, name="gains")
+        drawn["gains"] = figures.intervals(series.gain_groups(size), below=below, title=title, name="gains")
     if len(summary["sizes"]) > 1:
         lines = series.main_lines(summary)
         if lines:
@@ -108,9 +103,7 @@ def _figures(summary):
     if summary["columns"]:
         title = f"What is lost without each privileged column, points of {metric}"
         groups = {"": series.column_intervals(summary)}
-        drawn["columns"] = figures.intervals(
-            groups, caption="loss in points, 95% interval", title=title, name="columns"
-        )
+        drawn["columns"] = figures.intervals(groups, below="loss in points, 95% interval", title=title, name="columns")
     return drawn
 
 

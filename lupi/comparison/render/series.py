@@ -68,7 +68,8 @@ def gain_groups(size):
     """Title of a method -> its intervals; the method that does best first."""
     tested = [row for row in size["methods"] if "outcome" in row]
     return {
-        row["title"]: gain_intervals(row) for row in sorted(tested, key=lambda row: -row["over_best_plain"]["mean"])
+        row["title"]: gain_intervals(row, size)
+        for row in sorted(tested, key=lambda row: -row["over_best_plain"]["mean"])
     }
 
 
@@ -118,12 +119,18 @@ def _line(label, sizes, colour, get):
     return Line(label, [size["train_size"] for size in sizes], means, margins, colour)
 
 
-def reading(summary):
-    """The point of the learning curve to read off in labelled rows, or None: the last one that the plain curve reaches."""
-    name = summary["verdict"]["candidate"]
-    found = [
+def savings(summary):
+    """The points of the learning curve where the columns are shown to save labelled rows."""
+    shown = {part["train_size"] for part in summary["verdict"]["sizes"] if part["answer"] == "yes"}
+    return [
         part
         for part in summary["worth"]
-        if part["method"] == name and part["plain_rows"] and part["plain_rows"] > 1.02 * part["train_size"]
+        if part["train_size"] in shown and (part["plain_rows"] or part["at_least"]) > part["train_size"]
     ]
+
+
+def reading(summary):
+    """The saving to read off the learning curve, or None: the last one that the plain curve reaches."""
+    name = summary["verdict"]["candidate"]
+    found = [part for part in savings(summary) if part["method"] == name and part["plain_rows"]]
     return found[-1] if found else None

@@ -99,6 +99,12 @@ def line(x1, y1, x2, y2, css):
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{css}"/>'
 
 
+def caption(y, words, left):
+    """Words below an axis: from its beginning if they fit, else as far to the left as they need on a phone."""
+    words = shorten(words, 60)
+    return text(max(0.0, min(left, WIDTH - 8.0 * len(words))), y, words, css="small")
+
+
 def bar(x, y, width, height, css):
     """A filled rectangle, never too thin to be seen."""
     return (
