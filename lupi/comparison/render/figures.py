@@ -62,11 +62,11 @@ def intervals(groups, *, below, title, name, left=150):
     y = 6
     for group, parts in groups.items():
         if group:
-            body.append(text(0, y + 17, shorten(group, 60), css="strong"))
+            body.append(text(0, y + 17, shorten(group, 42), css="strong"))
             y += ROW
         for part in parts:
             middle = y + ROW / 2
-            body.append(text(left - 10, middle + 4, shorten(part.label, 20), "end", "small"))
+            body.append(text(left - 10, middle + 4, shorten(part.label, 17), "end", "small"))
             body.append(line(scale(part.low), middle, scale(part.high), middle, part.colour))
             body.append(dot(scale(part.mean), middle, part.colour, 5, str(part)))
             body.append(text(WIDTH - 2, middle + 5, f"{part.mean:+.1f}", "end"))
@@ -171,7 +171,7 @@ def learning_curve(sizes, metric, lines=None, reading=None):
         body.append(f'<polygon points="{places}" class="{part.colour}"/>')
     if reading:
         body += _reading(reading, across, scale, bottom)
-    columns = 2 if max(len(part.label) for part in lines) <= 28 else 1
+    columns = 2 if max(len(part.label) for part in lines) <= 20 else 1
     for k, part in enumerate(lines):
         dash = DASHES[(k // 3) % len(DASHES)]
         places = [(across(np.log(size)), scale(value)) for size, value in zip(part.sizes, part.means)]
@@ -181,7 +181,7 @@ def learning_curve(sizes, metric, lines=None, reading=None):
         a, b = left + (k % columns) * 214, bottom + 62 + 20 * (k // columns)
         body += [
             _stroke([(a, b - 4), (a + 26, b - 4)], part.colour, dash),
-            text(a + 32, b, shorten(part.label, 54), css="small"),
+            text(a + 32, b, shorten(part.label, 44), css="small"),
         ]
     height = bottom + 70 + 20 * ((len(lines) + columns - 1) // columns)
     words = "; ".join(f"{part.label}: {', '.join(f'{mean:.1f}' for mean in part.means)}" for part in lines)
