@@ -42,6 +42,6 @@ def with_every_outcome(title="{}"):
                 "p": 0.0123 + k / 100,
             }
             for part in ("gain", "over_best_plain", "shuffled_gain", "over_shuffled"):
-                row[part]["mean"] += (k - 2) / 37
+                row[part] |= {key: row[part][key] + (k - 2) / 37 for key in ("mean", "low", "high")}
             size["methods"].append(row)
     return made
