@@ -193,7 +193,9 @@ def _check_trees(value, n_features=0):
     kind = f"{type(value).__module__}.{type(value).__name__}"
     if kind == TREES[0]:
         nodes, leaf = value.__getstate__()["nodes"], value.children_left == -1
-        _check_nodes(nodes["left_child"], nodes["right_child"], nodes["feature"], leaf, min(n_features, value.n_features))
+        _check_nodes(
+            nodes["left_child"], nodes["right_child"], nodes["feature"], leaf, min(n_features, value.n_features)
+        )
     elif kind == TREES[1]:
         nodes = value.nodes
         _check_nodes(nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"] == 1, n_features)

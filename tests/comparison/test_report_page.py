@@ -107,7 +107,7 @@ def test_worth_is_read_off_the_plain_curve():
     )
     assert a == pytest.approx(x1)
     assert y2 == pytest.approx(b + (x2 - a) / (c - a) * (d - b), abs=0.2)
-    made["verdict"]["sizes"][0]["answer"] = "unclear"
+    made["verdict"]["answer"] = "unclear"
     assert reading(made) is None
 
 

@@ -120,13 +120,10 @@ def _line(label, sizes, colour, get):
 
 
 def savings(summary):
-    """The points of the learning curve where the columns are shown to save labelled rows."""
-    shown = {part["train_size"] for part in summary["verdict"]["sizes"] if part["answer"] == "yes"}
-    return [
-        part
-        for part in summary["worth"]
-        if part["train_size"] in shown and (part["plain_rows"] or part["at_least"]) > part["train_size"]
-    ]
+    """The points of the learning curve where the columns save labelled rows; none if they are not shown to help."""
+    if summary["verdict"]["answer"] != "yes":
+        return []
+    return [part for part in summary["worth"] if not part["plain_rows"] or part["plain_rows"] > part["train_size"]]
 
 
 def reading(summary):
