@@ -14,7 +14,6 @@ from lupi.cli import app
 from lupi.comparison.data import split_frame
 from lupi.comparison.leakage import examine
 from lupi.comparison.read import read_table
-from lupi.comparison.render.terminal import terminal_table
 from lupi.datasets import make_privileged
 
 pd = pytest.importorskip("pandas")
@@ -192,21 +191,6 @@ def test_errors_are_one_line(arguments, message, table, tmp_path):
     assert result.exit_code == 1
     assert message in flat(result.output)
     assert "Traceback" not in result.output
-
-
-def test_table_fits_into_80_columns(report):
-    from rich.console import Console
-
-    summary = json.loads((report[1] / "results.json").read_text())
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(terminal_table(summary))
-    text = console.export_text()
-    assert "…" not in text
-    for size in summary["sizes"]:
-        for row in size["methods"]:
-            assert f"{100 * row['mean']:.1f} ± {100 * row['error']:.1f}" in text
-            if "outcome" in row:
-                assert f"{100 * row['over_best_plain']['mean']:+.1f}" in text
 
 
 def test_separators(frame, tmp_path):
