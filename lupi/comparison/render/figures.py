@@ -164,7 +164,7 @@ def learning_curve(sizes, metric, lines=None, reading=None):
     scale = linear(low, high, bottom, top)
     body = rows_axis([(tick, f"{tick:g}") for tick in ticks(low, high, 5)], scale, left)
     body += [text(across(np.log(size)), bottom + 18, f"{size:g}", "middle", "small") for size in x]
-    body.append(caption(bottom + 38, f"labelled rows, log scale; {metric} x 100", left))
+    body.append(caption(bottom + 38, f"labelled rows (log); {metric} x 100", left))
     for part in lines:
         edge = [*zip(part.sizes, part.high), *reversed([*zip(part.sizes, part.low)])]
         places = points((across(np.log(size)), scale(value)) for size, value in edge)
@@ -199,7 +199,7 @@ def _reading(found, across, scale, bottom):
     return [
         line(start, y, end, y, "guide"),
         line(end, y, end, bottom, "guide"),
-        text(end, bottom + 18, f"≈ {found['plain_rows']:.0f}", "middle", "small strong"),
+        text(end - 5, bottom - 6, f"≈ {found['plain_rows']:.0f} rows", "end", "small strong"),
     ]
 
 
