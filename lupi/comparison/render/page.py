@@ -13,7 +13,6 @@ from lupi.comparison.render.svg import STYLE, variables
 from lupi.comparison.render.terminal import MARKS
 from lupi.engine.files import strict_json
 
-BADGES = {"yes": "Yes", "no": "No", "unclear": "Unclear"}
 SIGNS = {"yes": "✓", "no": "✗", "unclear": "?"}
 # Heading, and what it means.
 COLUMNS = (
@@ -56,7 +55,7 @@ def render(summary):
         s=summary,
         sizes=summary["sizes"],
         last=summary["sizes"][-1],
-        badge=BADGES[answer],
+        badge=answer.capitalize(),
         sign=SIGNS[answer],
         marks={outcome: mark for outcome, (mark, _) in MARKS.items()},
         columns=COLUMNS,
