@@ -1,7 +1,7 @@
 """Summaries of real comparisons, stored, so that what people see can be tested without fitting anything.
 
-Made by `compare` with `surrogate-ridge` and logistic regression on generated tables: mediators (yes), half of the rows without a label
-(unclear), a column that is the target (no); and on the bundled wages of young men (men).
+Made by `compare` with `surrogate-ridge` and logistic regression on generated tables: mediators (yes), half of the rows
+without a label (unclear), a column that is the target (no); and on the bundled wages of young men (men).
 Their keys are compared with those of a fresh run.
 """
 
