@@ -92,7 +92,7 @@ def split_bars(row, plain, metric):
     counts = f"{(found > 0).sum()} splits won, {(found < 0).sum()} lost, {(found == 0).sum()} equal; "
     return difference_bars(
         found,
-        below=f"{row['title']} minus {plain['title']}, points",
+        below=shorten(f"{row['title']} minus {plain['title']}, points", 54),
         title=f"{row['title']} against {plain['title']}, split by split, points of {metric}",
         counts=counts,
     )

@@ -101,7 +101,6 @@ def line(x1, y1, x2, y2, css):
 
 def caption(y, words, left):
     """Words below an axis: from its beginning if they fit, else as far to the left as they need on a phone."""
-    words = shorten(words, 54)
     return text(max(0.0, min(left, WIDTH - 8.8 * len(words))), y, words, css="small")
 
 
