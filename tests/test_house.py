@@ -18,7 +18,9 @@ def test_the_way_of_a_classifiers_fit(make):
     assert way.bounces == []
 
 
-@pytest.mark.parametrize("fit", [lambda: SVM2K().fit(X, Y, privileged=Z), lambda: OneClassSVMPlus().fit(X, privileged=Z)])
+@pytest.mark.parametrize(
+    "fit", [lambda: SVM2K().fit(X, Y, privileged=Z), lambda: OneClassSVMPlus().fit(X, privileged=Z)]
+)
 def test_other_kernel_machines_go_one_way_too(fit):
     """Their problems need the interior point: two more files."""
     way = walk(fit)

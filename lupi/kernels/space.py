@@ -13,6 +13,7 @@ from scipy.linalg import LinAlgError, cholesky, eigvalsh
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from lupi.kernels.memory import USABLE, available_memory, require_matrix
 from lupi.kernels.products import self_products, sparse_product
 from lupi.kernels.rows import KernelRows
 
@@ -258,6 +259,7 @@ class Space:
         """The kernel matrix (before ``weight``), formed where it was not given."""
         if self.matrix is not None:
             return self.matrix
+        require_matrix(self.n_examples, "a kernel matrix")
         if self.factor is not None:
             return self.factor @ self.factor.T
         assert self.source is not None
@@ -323,6 +325,8 @@ def make_space(kernel: Kernel, data, cache_size: float, *, available: np.ndarray
         return Space(source=KernelRows(kernel, data, cache_size, available))
     # A kernel function never sees the placeholder rows of examples that are not available.
     part = available is not None and not available.all() and kernel.name != "precomputed"
+    if kernel.name != "precomputed":
+        require_matrix(n, f"the kernel matrix of `{kernel.argument}`", copies=2 if part else 1)
     matrix = kernel(data[available] if part else data)
     if kernel.unsafe:
         check_definite(kernel, matrix)
@@ -333,5 +337,7 @@ def make_space(kernel: Kernel, data, cache_size: float, *, available: np.ndarray
 
 
 def fits(n: int, cache_size: float) -> bool:
-    """Whether a full n x n matrix stays within cache_size megabytes."""
-    return 8 * n * n <= cache_size * 2**20
+    """Whether a full n x n matrix stays within cache_size megabytes, and within the memory that there is."""
+    size = 8 * n * n
+    # A caller without a limit cannot do without the matrix: it is told why there is none.
+    return size <= cache_size * 2**20 and (np.isinf(cache_size) or size <= USABLE * available_memory())

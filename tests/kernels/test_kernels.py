@@ -59,7 +59,9 @@ def test_callable_of_the_wrong_shape_is_refused():
 def test_kernels_of_histograms_refuse_negative_values_in_either_argument(name, convert):
     kernel = Kernel(name, argument="privileged")
     for left, right in ((A - 0.5, B), (A, B - 0.5)):
-        with pytest.raises(ValueError, match=f"{name} kernel compares histograms, but `privileged` has negative values"):
+        with pytest.raises(
+            ValueError, match=f"{name} kernel compares histograms, but `privileged` has negative values"
+        ):
             kernel(convert(left), convert(right))
 
 
