@@ -3,8 +3,9 @@
 import pytest
 from house import walk
 
-from lupi import SVM2K, OneClassSVMPlus, SVM2Plus, SVMPlus
+from lupi import SVM2K, OneClassSVMPlus, RankTransfer, StructuralSVMPlus, SVM2Plus, SVMPlus
 from lupi.datasets import make_privileged
+from lupi.tasks import Multiclass
 
 X, Y, Z = make_privileged(60, random_state=0, return_X_y_privileged=True)
 
@@ -26,6 +27,24 @@ def test_other_kernel_machines_go_one_way_too(fit):
     way = walk(fit)
     assert len(way.files) <= 12, way.files
     assert way.upward == way.bounces == []
+
+
+def test_the_way_of_a_rankers_fit():
+    """Teacher and student take the same way."""
+    way = walk(lambda: RankTransfer().fit(X, Y, privileged=Z))
+    assert way.files[0] == "estimators/rank_transfer.py"
+    assert len(way.files) <= 8, way.files
+    assert way.upward == way.bounces == []
+
+
+def test_the_way_of_a_structured_fit():
+    """Its solver calls the task's oracle, the only step upward: outputs are known to tasks alone."""
+    model = StructuralSVMPlus(Multiclass(2, X.shape[1]), Multiclass(2, Z.shape[1]))
+    way = walk(lambda: model.fit(X, Y, privileged=Z))
+    assert way.files[0] == "estimators/structural_svm_plus.py"
+    assert len(way.files) <= 14, way.files
+    assert {there for _, there in way.upward} <= {"tasks/joint.py"}
+    assert way.bounces == []
 
 
 def test_a_way_upward_and_a_bounce_are_seen():

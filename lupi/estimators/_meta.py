@@ -24,7 +24,6 @@ def delegated_tags(meta, tags):
     tags.classifier_tags = deepcopy(inner.classifier_tags)
     tags.regressor_tags = deepcopy(inner.regressor_tags)
     tags.target_tags = deepcopy(inner.target_tags)
-    tags.target_tags.multi_output = False  # one target, whatever the wrapped estimator could do
     tags.input_tags.sparse = inner.input_tags.sparse
     return tags
 
@@ -56,7 +55,7 @@ def student_fitter(meta, X, y, privileged):
     return fit
 
 
-class StudentMethods:
+class Delegation:
     """Prediction by a fitted ``estimator_`` that sees ``_features(X)``, what the meta-estimator makes of X."""
 
     @property
@@ -64,8 +63,9 @@ class StudentMethods:
         """Labels of the fitted classifier."""
         return self.estimator_.classes_
 
+    @available_if(has_method("predict"))
     def predict(self, X):
-        """Predict with the student, from X alone.
+        """Predict with the wrapped estimator, without privileged features.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class StudentMethods:
 
     @available_if(has_method("decision_function"))
     def decision_function(self, X):
-        """Decision values of the student.
+        """Decision values of the wrapped estimator.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class StudentMethods:
 
     @available_if(has_method("predict_proba"))
     def predict_proba(self, X):
-        """Class probabilities of the student.
+        """Class probabilities of the wrapped estimator.
 
         Parameters
         ----------
@@ -107,6 +107,15 @@ class StudentMethods:
         """
         features = self._features(X)
         return self.estimator_.predict_proba(features)
+
+
+class StudentMethods(Delegation):
+    """Tags and score of a student."""
+
+    def __sklearn_tags__(self):
+        tags = delegated_tags(self, super().__sklearn_tags__())
+        tags.target_tags.multi_output = False  # one target, whatever the wrapped estimator could do
+        return tags
 
     def score(self, X, y, sample_weight=None):
         """Score of the student: accuracy or R2.

@@ -1,7 +1,6 @@
 """The one warning of a fit that stopped before its tolerance."""
 
 import math
-import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
@@ -28,8 +27,3 @@ def unfinished(estimator, solution, advice="raise max_iter or tol"):
     return ConvergenceWarning(
         f"{type(estimator).__name__} stopped after {solution.n_iter} iterations {measures} > tol={estimator.tol:g}; {advice}."
     )
-
-
-def warn_not_converged(estimator, solution, advice="raise max_iter or tol"):
-    """Give that warning."""
-    warnings.warn(unfinished(estimator, solution, advice), stacklevel=2)

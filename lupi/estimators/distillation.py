@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from lupi.estimators._meta import StudentMethods, delegated_tags
+from lupi.estimators._meta import StudentMethods
 from lupi.validation import check_privileged
 
 # Shares of a class below this change no fit, but would multiply the rows by the number of classes.
@@ -85,9 +85,6 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         self.teacher = teacher
         self.imitation = imitation
         self.temperature = temperature
-
-    def __sklearn_tags__(self):
-        return delegated_tags(self, super().__sklearn_tags__())
 
     def fit(self, X, y, privileged=None):
         """Fit the teacher, then the student.

@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lupi.estimators._meta import StudentMethods, delegated_tags
+from lupi.estimators._meta import StudentMethods
 from lupi.validation import check_privileged
 
 
@@ -82,9 +82,6 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         self.passthrough = passthrough
         self.cv = cv
         self.random_state = random_state
-
-    def __sklearn_tags__(self):
-        return delegated_tags(self, super().__sklearn_tags__())
 
     def fit(self, X, y, privileged=None):
         """Fit the regressor of the privileged features, then the student.

@@ -1,6 +1,5 @@
 """A wrapper for tables that hold decision features and privileged features side by side."""
 
-from copy import deepcopy
 from inspect import Parameter, signature
 from numbers import Integral
 
@@ -14,18 +13,11 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from lupi.estimators._meta import Delegation, delegated_tags, has_method
 from lupi.validation import column_names
 
 
-def _estimator_has(method):
-    def check(self):
-        getattr(getattr(self, "estimator_", self.estimator), method)
-        return True
-
-    return check
-
-
-class PrivilegedColumns(MetaEstimatorMixin, BaseEstimator):
+class PrivilegedColumns(Delegation, MetaEstimatorMixin, BaseEstimator):
     """Fit on one table that contains the privileged columns; predict with or without them.
 
     At `fit` the privileged columns are split off and passed to the estimator as `privileged=`. At prediction they are
@@ -120,11 +112,9 @@ class PrivilegedColumns(MetaEstimatorMixin, BaseEstimator):
             del self.feature_names_in_
         return self
 
-    def _delegate(self, method, X, *args, **kwargs):
+    def _features(self, X):
+        """Decision columns of a table with or without the privileged ones."""
         check_is_fitted(self)
-        return getattr(self.estimator_, method)(self._decision_columns(X), *args, **kwargs)
-
-    def _decision_columns(self, X):
         X = _as_table(X)
         names = column_names(X)
         if names is not None and hasattr(self, "feature_names_in_"):
@@ -143,57 +133,7 @@ class PrivilegedColumns(MetaEstimatorMixin, BaseEstimator):
             return X
         return _safe_indexing(X, np.setdiff1d(np.arange(X.shape[1]), dropped).tolist(), axis=1)
 
-    @property
-    def classes_(self):
-        """Labels of the fitted classifier."""
-        return self.estimator_.classes_
-
-    @available_if(_estimator_has("predict"))
-    def predict(self, X):
-        """Predict with the fitted estimator.
-
-        Parameters
-        ----------
-        X : data frame, array-like or sparse matrix
-            Table as in `fit`, with or without the privileged columns.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self._delegate("predict", X)
-
-    @available_if(_estimator_has("decision_function"))
-    def decision_function(self, X):
-        """Decision values of the fitted estimator.
-
-        Parameters
-        ----------
-        X : data frame, array-like or sparse matrix
-            Table as in `fit`, with or without the privileged columns.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        return self._delegate("decision_function", X)
-
-    @available_if(_estimator_has("predict_proba"))
-    def predict_proba(self, X):
-        """Class probabilities of the fitted estimator.
-
-        Parameters
-        ----------
-        X : data frame, array-like or sparse matrix
-            Table as in `fit`, with or without the privileged columns.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        return self._delegate("predict_proba", X)
-
-    @available_if(_estimator_has("score"))
+    @available_if(has_method("score"))
     def score(self, X, y=None, **score_params):
         """Score of the fitted estimator.
 
@@ -212,7 +152,8 @@ class PrivilegedColumns(MetaEstimatorMixin, BaseEstimator):
         """
         if get_config()["enable_metadata_routing"]:
             score_params = process_routing(self, "score", **score_params).estimator.score
-        return self._delegate("score", X, y, **score_params)
+        features = self._features(X)
+        return self.estimator_.score(features, y, **score_params)
 
     def get_metadata_routing(self):
         """Routing of metadata: all of it goes to the estimator.
@@ -225,14 +166,8 @@ class PrivilegedColumns(MetaEstimatorMixin, BaseEstimator):
         return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.estimator_type = inner.estimator_type
-        tags.classifier_tags = deepcopy(inner.classifier_tags)
-        tags.regressor_tags = deepcopy(inner.regressor_tags)
-        tags.target_tags = deepcopy(inner.target_tags)
-        tags.input_tags.sparse = inner.input_tags.sparse
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags = delegated_tags(self, super().__sklearn_tags__())
+        tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags
 
 

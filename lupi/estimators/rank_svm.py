@@ -1,19 +1,20 @@
 """Ranking SVM: learn scores from graded examples; and what all rankers share."""
 
+import warnings
 from numbers import Integral, Real
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, _fit_context, clone
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lupi.estimators.convergence import warn_not_converged
+from lupi.estimators.convergence import unfinished
 from lupi.estimators.ranking_metrics import default_metric
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
-from lupi.solvers import SOLVERS
+from lupi.solvers import SOLVERS, solve
 from lupi.validation import check_group
 
 RANKER_CONSTRAINTS = {
@@ -29,11 +30,12 @@ RANKER_CONSTRAINTS = {
 
 
 class RankingInput(NamedTuple):
-    """Features (float64, dense or CSR), grades, and queries as integers or None."""
+    """Features (float64, dense or CSR) with their names, if they have any; grades, and queries as integers or None."""
 
     X: np.ndarray | sparse.csr_array | sparse.csr_matrix
     y: np.ndarray
     group: np.ndarray | None
+    names: np.ndarray | None = None
 
     def take(self, rows, precomputed=False):
         """Some of the examples; of a kernel matrix these rows and columns."""
@@ -69,7 +71,7 @@ def check_ranking_input(estimator, X, y, group=None):
     if group is not None:
         group = check_group(group, len(y), estimator_name=type(estimator).__name__)
     check_has_pairs(y, group)
-    return RankingInput(X, y, group)
+    return RankingInput(X, y, group, getattr(estimator, "feature_names_in_", None))
 
 
 def check_has_pairs(y, group):
@@ -115,20 +117,23 @@ class BaseRanker(BaseEstimator):
     def _solve(self, space, pairs, start=None):
         """Solve for this C, from the weights of a neighbour's solution if there is one."""
         problem = RankingProblem(space.features(), pairs, float(self.C), self.loss)
-        return SOLVERS["ranking"][self.solver](problem, tol=self.tol, max_iter=self.max_iter, start=start)
+        return solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, start=start)
 
-    def _store(self, space, pairs, solution, y):
+    def _store(self, data, space, pairs, solution):
         # A refit with another kernel must not leave the old one's.
         for name in ("coef_", "dual_coef_", "X_fit_"):
             self.__dict__.pop(name, None)
         for name, value in space.fitted_attributes(solution.point).items():
             setattr(self, name, value)
         self._kernel = space.kernel
-        self.grades_ = np.unique(y)
+        self.n_features_in_ = data.X.shape[1]
+        if data.names is not None:
+            self.feature_names_in_ = data.names
+        self.grades_ = np.unique(data.y)
         self.n_pairs_ = pairs.n_pairs
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         if not solution.converged:
-            warn_not_converged(self, solution, "raise max_iter or tol, or scale the features")
+            warnings.warn(unfinished(self, solution, "raise max_iter or tol, or scale the features"), stacklevel=3)
         return self
 
     def decision_function(self, X):
@@ -231,15 +236,17 @@ def prepare_path(estimator, candidates, free):
         Positions of clones with the same other parameters.
     """
     models, shares = [], {}
+    given = clone(estimator).get_params(deep=False)
     for k, params in enumerate(candidates):
-        model = clone(estimator).set_params(**params)
         try:
-            model._validate_params()
-        except ValueError as problem:
-            model = problem
-        else:
+            if not set(params) <= set(given):
+                raise ValueError(f"{type(estimator).__name__} has no parameter {min(set(params) - set(given))!r}.")
+            allowed = {name: estimator._parameter_constraints[name] for name in params}
+            validate_parameter_constraints(allowed, params, caller_name=type(estimator).__name__)
+            models.append(type(estimator)(**given | params))
             shares.setdefault(tuple(sorted((n, v) for n, v in params.items() if n not in free)), []).append(k)
-        models.append(model)
+        except ValueError as problem:
+            models.append(problem)
     return models, list(shares.values())
 
 
@@ -260,7 +267,7 @@ class RankSVM(BaseRanker):
         ``C * n_pairs_`` fixed to compare training sets of different sizes.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a pair.
-    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "precomputed"} or callable, default="linear"
+    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "intersection", "precomputed"} or callable, default="linear"
         Kernel; a function takes two feature matrices and returns their kernel matrix. Exact up to 2000 examples (kernel
         expansion); above, or with ``n_components``, Nystroem's approximation. With "precomputed", ``X`` is the kernel
         matrix of shape (n_samples, n_samples).
@@ -379,7 +386,7 @@ class RankSVM(BaseRanker):
         data = check_ranking_input(self, X, y, group)
         space = self._space(data.X)
         pairs = plain_pairs(data.y, data.group)
-        return self._store(space, pairs, self._solve(space, pairs), data.y)
+        return self._store(data, space, pairs, self._solve(space, pairs))
 
     def fit_path(self, candidates, X, y, group=None):
         """Fit for several values of C at less cost than one by one: each fit starts at the solution for the next smaller C.
@@ -406,17 +413,18 @@ class RankSVM(BaseRanker):
         """
         models, shares = prepare_path(self, candidates, {"C"})
         for members in shares:
+            first, start = models[members[0]], None
             try:
-                data = check_ranking_input(models[members[0]], X, y, group)
-                space, start = models[members[0]]._space(data.X), None
+                first._validate_params()
+                data = check_ranking_input(first, X, y, group)
+                space = first._space(data.X)
                 pairs = plain_pairs(data.y, data.group)
             except ValueError as problem:
                 for k in members:
                     models[k] = problem
                 continue
             for k in sorted(members, key=lambda k: models[k].C):
-                validate_data(models[k], X, skip_check_array=True)
                 solution = models[k]._solve(space, pairs, start)
                 start = solution.point
-                models[k]._store(space, pairs, solution, data.y)
+                models[k]._store(data, space, pairs, solution)
         return models

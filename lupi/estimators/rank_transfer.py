@@ -7,9 +7,15 @@ from typing import ClassVar
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
-from lupi.estimators.rank_svm import RANKER_CONSTRAINTS, BaseRanker, RankSVM, check_ranking_input, prepare_path
+from lupi.estimators.rank_svm import (
+    RANKER_CONSTRAINTS,
+    BaseRanker,
+    RankSVM,
+    check_ranking_input,
+    path_scores,
+    prepare_path,
+)
 from lupi.kernels import PRIVILEGED_KERNEL_CONSTRAINTS
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
 from lupi.validation import check_privileged
@@ -202,7 +208,7 @@ class RankTransfer(BaseRanker):
                 stacklevel=2,
             )
         space = self._space(data.X)
-        return self._store(space, pairs, self._solve(space, pairs), data.y)
+        return self._store(data, space, pairs, self._solve(space, pairs))
 
     def fit_path(self, candidates, X, y, privileged=None, group=None):
         """Fit for several pairs of (C, C_privileged) at less cost than one by one.
@@ -229,6 +235,7 @@ class RankTransfer(BaseRanker):
             for k in sorted(members, key=lambda k: models[k].C):
                 by_teacher.setdefault(models[k].C_privileged, []).append(k)
             try:
+                first._validate_params()
                 data, checked = check_transfer_input(first, X, y, privileged, group)
                 space = first._space(data.X)
                 lessons = first._teach(data, checked, list(by_teacher))
@@ -239,11 +246,10 @@ class RankTransfer(BaseRanker):
             for (teacher, margins), students in zip(lessons, by_teacher.values()):
                 pairs, start = first._pairs(data, margins), None
                 for k in students:
-                    validate_data(models[k], X, skip_check_array=True)
                     models[k].teacher_, models[k].margins_ = teacher, margins
                     solution = models[k]._solve(space, pairs, start)
                     start = solution.point
-                    models[k]._store(space, pairs, solution, data.y)
+                    models[k]._store(data, space, pairs, solution)
         return models
 
     def _teach(self, data, privileged, Cs):
@@ -256,13 +262,13 @@ class RankTransfer(BaseRanker):
         shared = ("loss", "n_components", "solver", "tol", "max_iter", "random_state")
         kernel = {name: getattr(self, f"privileged_{name}") for name in ("kernel", "gamma", "degree", "coef0")}
         ranker = RankSVM(**{name: getattr(self, name) for name in shared}, **kernel)
-        teachers = ranker.fit_path([{"C": C} for C in Cs], *seen)
-        for teacher, scores in zip(teachers, margins):
-            if isinstance(teacher, ValueError):
+        teachers = ranker.fit_path([{"C": C} for C in Cs], seen.X, seen.y, seen.group)
+        for problem in teachers:
+            if isinstance(problem, ValueError):
                 raise ValueError(
-                    f"no teacher can be trained on the {len(rows)} examples that have `privileged`, its X: {teacher}"
+                    f"no teacher can be trained on the {len(rows)} examples that have `privileged`, its X: {problem}"
                 )
-            scores[rows] = teacher.decision_function(seen.X)
+        margins[:, rows] = path_scores(teachers, seen.X)
         return list(zip(teachers, margins))
 
     def _pairs(self, data, margins):

@@ -183,7 +183,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
             splitter = GroupKFold(self.cv)
         else:
             splitter = check_cv(self.cv, data.y, classifier=len(np.unique(data.y)) == 2)
-        return splitter.split(*data)
+        return splitter.split(data.X, data.y, data.group)
 
     def _score_fold(self, ranker, params, data, privileged, train, test):
         """Scores of the whole grid on one fold."""

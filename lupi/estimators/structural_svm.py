@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.estimators.convergence import warn_not_converged
+from lupi.estimators.convergence import unfinished
 from lupi.problems.structural.margin_rescaling import StructuralProblem
 from lupi.solvers import SOLVERS, solve
 from lupi.tasks.oracle import task_oracle
@@ -52,15 +53,12 @@ def check_privileged_inputs(privileged, X, Y, task, *, estimator_name):
     Returns
     -------
     PrivilegedInput or None
-        None without a single input: the plain counterpart.
     """
     if getattr(task, "tabular", False):
         given = check_privileged(privileged, len(X), estimator_name=estimator_name, accept_sparse=False, index_of=X)
     else:
         given = check_privileged_sequence(privileged, len(X), estimator_name=estimator_name)
-    if given is None or not given.available.any():
-        return None
-    if hasattr(task, "check"):
+    if given is not None and given.available.any() and hasattr(task, "check"):
         rows = np.flatnonzero(given.available)
         try:
             task.check([given.data[i] for i in rows], [Y[i] for i in rows])
@@ -116,7 +114,7 @@ class StructuralPredictor(BaseEstimator):
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         self.n_oracle_calls_ = solution.certificate.n_oracle_calls
         if not solution.converged:
-            warn_not_converged(self, solution)
+            warnings.warn(unfinished(self, solution), stacklevel=3)
         return self
 
 

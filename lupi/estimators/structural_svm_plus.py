@@ -139,7 +139,7 @@ class StructuralSVMPlus(StructuralPredictor):
         given = X
         X, Y = check_examples(X, Y, self.task)
         privileged = check_privileged_inputs(privileged, given, Y, star, estimator_name=type(self).__name__)
-        if privileged is None:
+        if privileged is None or not privileged.available.any():
             problem = StructuralProblem(task_oracle(self.task, X, Y, self.n_jobs), float(self.C))
             solution = self._solve(problem)
             self.coef_, self.privileged_coef_, self.first_branch_share_ = solution.point, None, None

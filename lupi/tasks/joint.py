@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lupi.tasks.oracle import ThreadedPlanes, TrueFeatures
+from lupi.tasks.oracle import TrueFeatures, planes_by_plane
 from lupi.tasks.protocol import Task, argmax_scored
 
 
@@ -91,7 +91,7 @@ def alternating_inference(
 INFERENCE = {"exact": exact_inference, "alternating": alternating_inference}
 
 
-class JointOracle(ThreadedPlanes):
+class JointOracle:
     r"""SSVM+ as a structural SVM on the joint vector :math:`v = [w, \sqrt{\lambda} w^*]`.
 
     Parameters
@@ -125,6 +125,10 @@ class JointOracle(ThreadedPlanes):
     def split(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """W and w* of a joint vector."""
         return v[: self.n_decision], v[self.n_decision :] / self.root
+
+    def planes(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Most violated planes of all examples."""
+        return planes_by_plane(self, v)
 
     def plane(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float]:
         """Most violated plane of example i, or the zero plane if nothing violates."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -29,36 +28,25 @@ class TrueFeatures:
         return self.task.joint_feature(self.X[i], self.Y[i]) if self.kept is None else self.kept[i]
 
 
-class ThreadedPlanes(ABC):
-    """`planes` for all examples by `plane`, in joblib threads: compiled inference releases the GIL."""
+def planes_by_plane(oracle: Any, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Planes of all examples by the oracle's ``plane``, in joblib threads: compiled inference releases the GIL."""
+    psi = np.empty((oracle.n_samples, oracle.n_features))
+    loss = np.empty(oracle.n_samples)
 
-    n_samples: int
-    n_features: int
-    n_jobs: int | None = None
+    def fill(chunk: np.ndarray) -> None:
+        for i in chunk:
+            psi[i], loss[i] = oracle.plane(i, w)
 
-    @abstractmethod
-    def plane(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
-        """Most violated plane of example i."""
-
-    def planes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Most violated planes of all examples."""
-        psi = np.empty((self.n_samples, self.n_features))
-        loss = np.empty(self.n_samples)
-
-        def fill(chunk: np.ndarray) -> None:
-            for i in chunk:
-                psi[i], loss[i] = self.plane(i, w)
-
-        jobs = min(effective_n_jobs(self.n_jobs), self.n_samples)
-        if jobs <= 1:
-            fill(np.arange(self.n_samples))
-        else:
-            chunks = np.array_split(np.arange(self.n_samples), 4 * jobs)
-            Parallel(n_jobs=jobs, backend="threading")(delayed(fill)(chunk) for chunk in chunks)
-        return psi, loss
+    jobs = min(effective_n_jobs(oracle.n_jobs), oracle.n_samples)
+    if jobs <= 1:
+        fill(np.arange(oracle.n_samples))
+    else:
+        chunks = np.array_split(np.arange(oracle.n_samples), 4 * jobs)
+        Parallel(n_jobs=jobs, backend="threading")(delayed(fill)(chunk) for chunk in chunks)
+    return psi, loss
 
 
-class TaskOracle(ThreadedPlanes):
+class TaskOracle:
     """Loss-augmented inference of a task.
 
     Parameters
@@ -80,7 +68,7 @@ class TaskOracle(ThreadedPlanes):
     def planes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Most violated planes of all examples, by the task's own batch inference if it has one."""
         if not self.cheap_batch:
-            return super().planes(w)
+            return planes_by_plane(self, w)
         psi, loss = np.empty((self.n_samples, self.n_features)), np.empty(self.n_samples)
         for i, y in enumerate(self.task.argmax_batch(w, self.X, self.Y, 1.0)):
             psi[i] = self.true[i] - self.task.joint_feature(self.X[i], y)

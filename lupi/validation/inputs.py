@@ -8,7 +8,6 @@ from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from lupi.validation.containers import check_row_order, read_table
 
@@ -129,45 +128,12 @@ def check_privileged(
     return PrivilegedInput(data=data, available=available, feature_names=names)
 
 
-def check_classification_input(estimator, X, y, sample_weight=None):
-    """Check and encode the input of a classifier's `fit`.
-
-    Sets `n_features_in_` and `feature_names_in_` on the estimator, as scikit-learn's own `validate_data` does.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The classifier that is being fitted.
-    X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-        Decision features.
-    y : array-like of shape (n_samples,)
-        Labels of any type, two classes or more.
-    sample_weight : array-like of shape (n_samples,), float or None
-        Non-negative weights; None means 1 for every example.
-
-    Returns
-    -------
-    ClassificationInput
-
-    Examples
-    --------
-    >>> from sklearn.svm import SVC
-    >>> from lupi.validation import check_classification_input
-    >>> checked = check_classification_input(SVC(), [[0.0], [1.0], [2.0]], ["no", "yes", "no"])
-    >>> checked.y, checked.classes.tolist(), checked.sample_weight
-    (array([0, 1, 0]), ['no', 'yes'], array([1., 1., 1.]))
-    """
-    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, order="C")
-    return check_classes(X, y, sample_weight, estimator_name=type(estimator).__name__)
-
-
 def check_classes(X, y, sample_weight=None, *, estimator_name="fit"):
-    """Encode the labels and check the weights of a classifier's input.
+    """Encode the labels of a classifier's `fit`, after scikit-learn's check of X and y.
 
     Parameters
     ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Decision features, already checked.
+    X : array or sparse matrix of shape (n_samples, n_features)
     y : ndarray of shape (n_samples,)
         Labels of any type, two classes or more.
     sample_weight : array-like of shape (n_samples,), float or None
@@ -181,17 +147,16 @@ def check_classes(X, y, sample_weight=None, *, estimator_name="fit"):
     """
     check_classification_targets(y)
     classes, encoded = np.unique(y, return_inverse=True)
-    name = estimator_name
     if len(classes) < 2:
         raise ValueError(
-            f"{name} needs at least two classes, but `y` has only one class: {classes[0]!r}. "
+            f"{estimator_name} needs at least two classes, but `y` has only one class: {classes[0]!r}. "
             "Pass examples of every class that is to be told apart."
         )
-    weight = check_sample_weight(sample_weight, X.shape[0], estimator_name=name)
+    weight = check_sample_weight(sample_weight, X.shape[0], estimator_name=estimator_name)
     empty = np.bincount(encoded, weights=weight, minlength=len(classes)) == 0
     if empty.any():
         raise ValueError(
-            f"{name}: every example of class {classes[empty][0]!r} has `sample_weight` 0. "
+            f"{estimator_name}: every example of class {classes[empty][0]!r} has `sample_weight` 0. "
             "Each class needs an example with a positive weight; remove the examples of that class instead."
         )
     return ClassificationInput(X=X, y=encoded.astype(np.int64, copy=False), classes=classes, sample_weight=weight)

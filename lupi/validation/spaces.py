@@ -25,7 +25,7 @@ def check_privileged_spaces(privileged, n_samples, *, estimator_name="fit", **op
     Returns
     -------
     dict of PrivilegedInput
-        By the name of the space, or by its number in the list; one space has the number 0. Empty for None.
+        By the name of the space, or by its number in the list; a single table has the key None. Empty for None.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def check_privileged_spaces(privileged, n_samples, *, estimator_name="fit", **op
     elif isinstance(privileged, list | tuple) and any(_is_table(block) for block in privileged):
         spaces = dict(enumerate(privileged))
     else:
-        return {0: check_privileged(privileged, n_samples, estimator_name=estimator_name, **options)}
+        return {None: check_privileged(privileged, n_samples, estimator_name=estimator_name, **options)}
     empty = [name for name, block in spaces.items() if block is None]
     if empty or not spaces:
         raise ValueError(

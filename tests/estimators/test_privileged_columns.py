@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lupi import PrivilegedColumns, SVM2Plus
 from lupi.datasets import make_privileged
-from lupi.validation import check_classification_input, check_privileged
+from lupi.validation import check_classes, check_privileged
 
 made = make_privileged(60, 3, 2, random_state=0, as_frame=True)
 NAMES = ["x0", "z0", "x1", "z1", "x2"]  # privileged columns in between
@@ -36,7 +36,8 @@ class Recorder(ClassifierMixin, BaseEstimator):
         self.C = C
 
     def fit(self, X, y, sample_weight=None, privileged=None):
-        self.X_, y, self.classes_, self.sample_weight_ = check_classification_input(self, X, y, sample_weight)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        self.X_, y, self.classes_, self.sample_weight_ = check_classes(X, y, sample_weight)
         checked = check_privileged(privileged, len(y), estimator_name="Recorder")
         self.privileged_ = None if checked is None else checked.data
         self.available_ = None if checked is None else checked.available

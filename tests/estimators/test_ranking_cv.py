@@ -47,13 +47,13 @@ def test_each_teacher_is_trained_once_per_fold(data, monkeypatch):
     X, y, Z = data
     sizes, starts, path = [], [], []
 
-    solve = SOLVERS["ranking"]["newton"]
+    newton = SOLVERS["ranking"]["newton"]
 
     def spy(problem, *, start, **options):
         sizes.append(problem.X.shape[1])
         starts.append(start is not None)
         path.append(problem.C)
-        return solve(problem, start=start, **options)
+        return newton(problem, start=start, **options)
 
     monkeypatch.setitem(SOLVERS["ranking"], "newton", spy)
     RankTransferCV(CS, CS_PRIVILEGED, cv=3).fit(X, y, privileged=Z)

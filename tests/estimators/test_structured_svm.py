@@ -113,7 +113,8 @@ def test_few_slots_merge_planes_without_losing_the_optimum(monkeypatch):
 def test_stopping_early_warns_and_reports_the_gap():
     X, Y = chain_data()
     with pytest.warns(
-        ConvergenceWarning, match=r"stopped after 1 iterations at a relative duality gap of .* raise max_iter or tol"
+        ConvergenceWarning,
+        match=r"stopped after 1 iterations at a relative duality gap of .* raise max_iter or tol",
     ):
         model = StructuralSVM(Chain(2, 2), C=20.0, tol=1e-6, max_iter=1, random_state=0).fit(X, Y)
     assert model.dual_gap_ > 1e-6

@@ -151,9 +151,9 @@ def test_sequences():
     ("given", "names"),
     [
         (None, []),
-        (Z, [0]),
-        (Z.tolist(), [0]),
-        (frame, [0]),
+        (Z, [None]),
+        (Z.tolist(), [None]),
+        (frame, [None]),
         ([Z, HOLES], [0, 1]),
         ((sparse.csr_matrix(Z), frame), [0, 1]),
         ([Z.tolist(), HOLES], [0, 1]),

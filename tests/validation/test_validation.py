@@ -4,9 +4,10 @@ import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.svm import SVC
+from sklearn.utils.validation import validate_data
 
 from lupi.validation import (
-    check_classification_input,
+    check_classes,
     check_privileged,
     check_sample_weight,
     effective_class_weight,
@@ -16,6 +17,12 @@ Z = np.array([[1.0, 2.0], [3.0, 0.0], [0.0, 6.0]])
 Z_MISSING = np.array([[1.0, 2.0], [np.nan, np.nan], [0.0, 6.0]])
 X = np.arange(8.0).reshape(4, 2)
 Y = np.array([0, 1, 0, 1])
+
+
+def check_classification_input(estimator, X, y, sample_weight=None):
+    """What every classifier's `fit` does first."""
+    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+    return check_classes(X, y, sample_weight, estimator_name=type(estimator).__name__)
 
 
 def dense(data):
