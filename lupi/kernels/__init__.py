@@ -1,7 +1,7 @@
 """Kernels of either space: functions with their parameters fixed, matrices, rows on demand, explicit features."""
 
 from lupi.kernels.features import FeatureSpace
-from lupi.kernels.memory import available_memory, require_matrix, require_memory
+from lupi.kernels.memory import available_memory, require_memory
 from lupi.kernels.products import scale_and_mirror
 from lupi.kernels.rows import KernelRows
 from lupi.kernels.space import (
@@ -13,6 +13,7 @@ from lupi.kernels.space import (
     check_definite,
     fits,
     make_space,
+    require_matrix,
     resolve_gamma,
 )
 

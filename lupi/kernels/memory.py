@@ -61,16 +61,6 @@ def require_memory(needed: float, what: str, advice: str) -> None:
         )
 
 
-def require_matrix(n: int, what: str, copies: int = 1) -> None:
-    """Refuse a square matrix over n examples or variables that does not fit, with what would."""
-    require_memory(
-        8.0 * n * n * copies,
-        f"{what} ({n} x {n})",
-        "take fewer examples, or use SVMPlus or SVM2Plus: with linear kernels they need no such matrix, with others "
-        "they compute its rows on demand",
-    )
-
-
 def _free(meminfo: Path) -> float:
     try:
         lines = meminfo.read_text().splitlines()

@@ -13,7 +13,7 @@ from scipy.linalg import LinAlgError, cholesky, eigvalsh
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.kernels.memory import USABLE, available_memory, require_matrix
+from lupi.kernels.memory import USABLE, available_memory, require_memory
 from lupi.kernels.products import self_products, sparse_product
 from lupi.kernels.rows import KernelRows
 
@@ -40,6 +40,8 @@ PRIVILEGED_KERNEL_CONSTRAINTS = {f"privileged_{name}": constraint for name, cons
 PROBE = 1500
 # Kernel values that a prediction holds at a time.
 LARGEST_BLOCK = 2**24
+# Bytes of a matrix for which nobody is asked.
+ALWAYS_FREE = 2**24
 
 
 @dataclass(frozen=True)
@@ -340,4 +342,18 @@ def fits(n: int, cache_size: float) -> bool:
     """Whether a full n x n matrix stays within cache_size megabytes, and within the memory that there is."""
     size = 8 * n * n
     # A caller without a limit cannot do without the matrix: it is told why there is none.
-    return size <= cache_size * 2**20 and (np.isinf(cache_size) or size <= USABLE * available_memory())
+    if size > cache_size * 2**20 or np.isinf(cache_size):
+        return size <= cache_size * 2**20
+    return size <= ALWAYS_FREE or size <= USABLE * available_memory()
+
+
+def require_matrix(n: int, what: str, copies: int = 1) -> None:
+    """Refuse a square matrix over n examples or variables that does not fit, with what would."""
+    size = 8.0 * n * n * copies
+    if size > ALWAYS_FREE:
+        require_memory(
+            size,
+            f"{what} ({n} x {n})",
+            "take fewer examples, or use SVMPlus or SVM2Plus: with linear kernels they need no such matrix, with others "
+            "they compute its rows on demand",
+        )
