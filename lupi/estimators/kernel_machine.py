@@ -112,7 +112,8 @@ class TrainingData:
         Z, available, privileged_kernel = None, np.zeros(len(kept), dtype=bool), None
         if checked is not None and checked.available[kept].any():
             Z, available = _rows(checked.data, kept, estimator.privileged_kernel), checked.available[kept]
-            privileged_kernel = Kernel.of(estimator, Z if given else Z[available], "privileged_", weight[available])
+            known = Z if given or available.all() else Z[available]
+            privileged_kernel = Kernel.of(estimator, known, "privileged_", weight[available])
         n_privileged = 0 if checked is None else checked.data.shape[1]
         return cls(X, kept, weight, kernel, cache_size, Z, available, privileged_kernel, n_privileged)
 
@@ -171,7 +172,7 @@ class KernelMachine(BaseEstimator):
     _parameter_constraints: dict = {
         **KERNEL_CONSTRAINTS,
         **PRIVILEGED_KERNEL_CONSTRAINTS,
-        "solver": [StrOptions(set(SOLVERS["kernel"]) | set(SOLVERS["linear"]))],
+        "solver": [StrOptions(set(SOLVERS["kernel"]))],
         "tol": POSITIVE,
         "max_iter": [Interval(Integral, -1, None, closed="left")],
     }

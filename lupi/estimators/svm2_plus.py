@@ -14,7 +14,7 @@ from lupi.engine.model_parts import model_part
 from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.kernels import FeatureSpace, Space
 from lupi.problems import deformation_space, linear_problems, svm2_plus_dual
-from lupi.solvers import solve
+from lupi.solvers import SOLVERS, solve
 
 # Q is worth this many megabytes before it is replaced by an approximation.
 LARGEST_MATRIX = 1100
@@ -59,12 +59,13 @@ class SVM2Plus(KernelClassifier):
         The same for the privileged space.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights.
-    solver : {"auto", "smo", "decomposition", "interior_point", "reference"}, default="auto"
-        As in :class:`SVMPlus`. Q is formed by one Cholesky factorization, or through the features where the privileged
-        kernel is linear with fewer features than examples. Beyond about 11,000 examples Q would not fit: a non-linear
-        privileged kernel is then replaced by its Nystroem approximation with 1500 components, and a warning says so.
+    solver : {"auto", "newton", "interior_point", "smo", "decomposition", "reference"}, default="auto"
+        As in :class:`SVMPlus`; over weights a finite kappa allows Newton's method, which "auto" then uses and "newton" asks
+        for: a few passes over the data, dense or sparse. With other kernels Q is formed by one Cholesky factorization.
+        Beyond about 11,000 examples it would not fit: a non-linear privileged kernel is then replaced by its Nystroem
+        approximation with 1500 components, and a warning says so.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions.
+        Largest violation of the optimality conditions; relative duality gap of the solvers over weights.
     max_iter : int, default=-1
         Limit on the iterations of the solver; -1 for none.
     cache_size : float, default=200
@@ -104,6 +105,7 @@ class SVM2Plus(KernelClassifier):
         "lam": POSITIVE,
         "kappa": [Interval(Real, 0, np.inf, closed="right")],
         "correction": [StrOptions({"slack", "labelled"})],
+        "solver": [StrOptions(set(SOLVERS["kernel"]) | set(SOLVERS["linear"]))],
     }
 
     _prices = ("C", "lam", "kappa")

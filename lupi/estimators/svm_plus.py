@@ -62,13 +62,15 @@ class SVMPlus(KernelClassifier):
         The same for the privileged space.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights.
-    solver : {"auto", "smo", "decomposition", "interior_point", "reference"}, default="auto"
-        "auto": interior point on the features where both kernels are linear with few features; SMO on working sets with
-        kernel rows on demand where a kernel matrix does not fit into ``cache_size``; otherwise SMO, finished by active-set
-        steps when ``tol`` is below 1e-3, SMO is slow, or they cost nothing (few free variables), with the interior point
-        as the last resort. "reference" is CVXOPT, slow, for checking.
+    solver : {"auto", "interior_point", "smo", "decomposition", "reference"}, default="auto"
+        "auto", with linear kernels in both spaces and more examples than features: the interior point over the weights,
+        without any kernel matrix; many examples after a sample of them, on the rows near a kink; few examples by SMO on
+        kernel matrices that all classes share, as long as that is the quicker way. Otherwise SMO, on working sets with
+        kernel rows on demand where a kernel matrix does not fit into ``cache_size``, finished by active-set steps when
+        ``tol`` is below 1e-3, SMO is slow, or they cost nothing (few free variables), with the interior point as the last
+        resort. "reference" is CVXOPT, slow, for checking.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions.
+        Largest violation of the optimality conditions; relative duality gap of the solvers over weights.
     max_iter : int, default=-1
         Limit on the iterations of the solver; -1 for none.
     cache_size : float, default=200
@@ -83,6 +85,7 @@ class SVMPlus(KernelClassifier):
     support_ : ndarray
         Indices of the training examples with a non-zero coefficient.
     support_vectors_ : ndarray or sparse matrix
+        Their features; not kept by the solvers over weights.
     dual_coef_ : ndarray of shape (1 or n_classes, n_support)
         Coefficients :math:`y_i a_i`.
     intercept_ : ndarray of shape (1 or n_classes,)

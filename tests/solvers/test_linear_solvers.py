@@ -2,17 +2,22 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from lupi.problems import (
     Space,
     deformation_matrix,
+    linear_problems,
     linear_svm2_plus,
     linear_svm_plus,
     svm2_plus_dual,
     svm_plus_dual,
 )
+from lupi.solvers.kernel.linear_auto import solve_linear
 from lupi.solvers.kernel.linear_interior import solve_weights
 from lupi.solvers.kernel.linear_newton import solve_newton
+from lupi.solvers.kernel.linear_rows import solve_rows
+from lupi.solvers.kernel.linear_systems import wide
 from lupi.solvers.kernel.reference import solve_reference
 
 
@@ -110,3 +115,137 @@ def test_every_random_problem_is_solved_to_the_optimum_of_the_reference(case):
     assert solved.lower_bound == pytest.approx(dual, rel=1e-7)
     assert primal == pytest.approx(expected.objective, rel=1e-6)
     assert solved.gap <= 1e-8
+
+
+# ---------------------------------------------------------------- many examples
+
+
+def many(n=6000, d=8, s=4, missing=0.0, seed=5):
+    X, Z, y, scale, available = data(seed, n, d, s, missing)
+    return X, Z, y, scale, available
+
+
+FORMS = [(True, False, 3.0), (True, True, 3.0), (True, False, np.inf), (False, False, 3.0), (False, True, 3.0),
+         (False, False, np.inf)]  # fmt: skip
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4], ids=["complete", "missing"])
+@pytest.mark.parametrize(("squared", "labelled", "kappa"), FORMS)
+def test_rows_near_a_kink_give_the_optimum_of_all_rows(squared, labelled, kappa, missing):
+    X, Z, y, scale, available = many(missing=missing)
+    args = (X, Z, y, 0.3 * scale, 0.5, kappa, labelled, available)
+    problem = (linear_svm2_plus if squared else linear_svm_plus)(*args)
+    found, whole = solve_rows(problem, tol=1e-7), solve_weights(problem, tol=1e-8)
+    assert found.converged
+    assert whole.converged
+    assert found.objective == pytest.approx(whole.objective, rel=1e-6)
+    assert found.objective == pytest.approx(losses(args, found.point, squared), rel=1e-9)
+    assert dual_bound(args, found.certificate, squared) == pytest.approx(found.lower_bound, rel=1e-6)
+
+
+def dual_bound(problem_args, x, squared):
+    """Dual value by features, for more examples than a kernel matrix would take."""
+    X, Z, y, C, lam, kappa, labelled, available = problem_args
+    s = np.where(available, y if labelled else 1.0, 0.0)
+    w = X.T @ (y * x[0])
+    value = x[0].sum() - 0.5 * w @ w
+    if squared:
+        features = np.column_stack([Z, np.ones(len(y))])
+        t = features.T @ (s * x[0])
+        A = lam * np.eye(features.shape[1]) + (features * (C * available)[:, None]).T @ features
+        return value - 0.5 * t @ np.linalg.solve(A, t) - 0.5 * (np.where(available, 1 / kappa, 1.0) / C) @ x[0] ** 2
+    v = Z.T @ (s * (x[0] - x[1]))
+    return value - 0.5 / lam * v @ v
+
+
+def test_a_flat_correcting_function_is_no_trap_for_the_rounds():
+    """With the labelled correction and useless privileged features every example sits at a kink."""
+    X, _, y, scale, available = many()
+    Z = np.random.default_rng(0).normal(size=(len(y), 2))
+    problem = linear_svm_plus(X, Z, y, scale, 1.0, 3.0, True, available)
+    assert solve_rows(problem, tol=1e-5).converged
+
+
+def test_almost_separable_examples_at_a_high_price():
+    """Newton's method alone changes sides for hundreds of steps here."""
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(500, 200)), rng.normal(size=(500, 5))
+    y = np.where(X[:, 0] + rng.normal(size=500) > 0, 1.0, -1.0)
+    problem = linear_svm2_plus(X, Z, y, np.full(500, 1000.0), 1.0, 3.0, True, np.ones(500, dtype=bool))
+    assert solve_linear(problem, tol=1e-6).converged
+
+
+# ---------------------------------------------------------------- forms of the data
+
+
+@pytest.mark.parametrize("squared", [True, False])
+def test_sparse_rows_give_the_weights_of_dense_ones(squared):
+    X, Z, y, scale, available = many(n=800, missing=0.2)
+    X, Z = np.where(np.abs(X) > 1, X, 0.0), np.where(np.abs(Z) > 1, Z, 0.0)
+    make = linear_svm2_plus if squared else linear_svm_plus
+    prices = (y, scale, 1.0, 3.0, False, available)
+    dense = solve_rows(make(X, Z, *prices), tol=1e-9)
+    for X_, Z_ in [(sparse.csr_array(X), sparse.csr_array(Z)), (sparse.csr_array(X), Z), (X, sparse.csr_array(Z))]:
+        found = solve_rows(make(X_, Z_, *prices), tol=1e-9)
+        np.testing.assert_allclose(found.point, dense.point, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [800, 3000])
+def test_single_precision_rows_are_summed_in_double_precision(n):
+    X, Z, y, scale, available = many(n=n)
+    X, Z = X.astype(np.float32), Z.astype(np.float32)
+    prices = (y, scale, 1.0, 3.0, False, available)
+    single = solve_rows(linear_svm2_plus(X, Z, *prices), tol=1e-12)
+    double = solve_rows(linear_svm2_plus(X.astype(float), Z.astype(float), *prices), tol=1e-12)
+    np.testing.assert_allclose(single.point, double.point, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("privileged", [True, False])
+def test_conjugate_gradients_and_factorization_give_the_same_weights(monkeypatch, privileged):
+    X, Z, y, scale, available = many(n=700, missing=0.2)
+    X = sparse.csr_array(np.where(np.abs(X) > 1, X, 0.0))
+    problem = linear_svm2_plus(X, Z if privileged else None, y, scale, 1.0, 3.0, False, available & privileged)
+    assert not wide(problem)
+    factorized = solve_newton(problem, tol=1e-10)
+    monkeypatch.setattr("lupi.solvers.kernel.linear_systems.PRODUCTS", 0)
+    assert wide(problem)
+    found = solve_newton(problem, tol=1e-10)
+    assert found.converged
+    np.testing.assert_allclose(found.point, factorized.point, atol=1e-5)
+
+
+def test_newton_says_which_problems_it_solves():
+    _, problem = make(0, False, False, 3.0, 1.0, 1.0, False)
+    with pytest.raises(ValueError, match="SVM2Plus with a finite kappa"):
+        solve_newton(problem)
+
+
+# ---------------------------------------------------------------- kernel matrices tried first
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize(("squared", "labelled", "kappa"), FORMS[:2] + FORMS[3:])
+def test_smo_on_shared_matrices_proves_the_same_optimum(squared, labelled, kappa, missing):
+    """Separable classes: SMO is done within its budget, and its point becomes weights with the same certificate."""
+    rng = np.random.default_rng(1)
+    X, Z = rng.normal(size=(240, 150)), rng.normal(size=(240, 60))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    available = rng.random(240) >= missing
+    Z[~available] = 0.0
+    args = (X, Z, [y], np.full(240, 0.05), 1.0, kappa, labelled, available)
+    (problem,) = linear_problems(*args, squared=squared)
+    found = solve_linear(problem, tol=1e-4)
+    assert found.solver == "smo"
+    assert problem.matrices.failures == 0
+    single = (X, Z, y, *args[3:])
+    assert found.objective == pytest.approx(losses(single, found.point, squared), rel=1e-9)
+    assert found.lower_bound == pytest.approx(dual_bound(single, found.certificate, squared), rel=1e-7)
+    assert found.objective == pytest.approx(solve_rows(problem, tol=1e-8).objective, rel=1e-3)
+
+
+def test_smo_gives_up_where_weights_are_the_quicker_way():
+    X, Z, y, scale, available = many(n=1500, d=30, s=10)
+    problems = linear_problems(X, Z, [y, -y, y, -y], 10 * scale, 1.0, 3.0, False, available, squared=False)
+    solved = [solve_linear(problem) for problem in problems]
+    assert problems[0].matrices.failures <= 2
+    assert all(s.solver == "interior_point" and s.converged for s in solved)

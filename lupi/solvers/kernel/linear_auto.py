@@ -20,8 +20,6 @@ SMO_STEP = 5.0
 # Steps that Newton's method and the interior point usually take, and what a step costs beside its products.
 NEWTON_STEPS, INTERIOR_STEPS = 5, 18
 STEP_NANOSECONDS = 3e5
-# SMO that met its conditions with a gap above this has not found out much.
-VAGUE = 1e-2
 # After so many problems on which SMO was too slow, the other classes' are not tried.
 MOST_FAILURES = 2
 
@@ -42,7 +40,7 @@ def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1
     ----------
     problem : LinearPrimal
     tol : float
-        Relative duality gap; for SMO the largest violation of the optimality conditions.
+        Relative duality gap.
     max_iter : int
         Largest number of steps of each run; -1 for the solvers' own limits.
 
@@ -80,7 +78,7 @@ def _try_matrices(problem: LinearPrimal, tol: float) -> Solution | None:
     if forming > 0.5 * matrices.n_problems * expected:
         return None
     found = solve_smo(matrices.dual(problem.y), tol=tol, max_iter=max(1, int(expected / (SMO_STEP * n))))
-    if found.violation > tol or found.gap > VAGUE:
+    if found.violation > tol or found.gap > tol:
         matrices.failures += 1
         return None
     theta, x = problem.from_dual(found.point, found.certificate.biases)

@@ -61,9 +61,7 @@ class _Iterate:
     def __init__(self, problem: LinearPrimal):
         p = self.problem = problem
         kinds, n = p.n_kinds, p.n_examples
-        self.system = FactorizedSystem(p)
-        self.ridge = np.zeros((kinds, n))
-        self.ridge[0] = p.tables[0]
+        self.system = FactorizedSystem(p, updates=False)
         lower, upper = np.zeros((kinds, n)), np.empty((kinds, n))
         upper[0] = p.tables[1]
         if kinds == 2:
@@ -90,36 +88,39 @@ class _Iterate:
         """Derivatives of the dual value."""
         p = self.problem
         own = p.s * self.g
-        out = -self.ridge * self.x
-        out[0] += 1.0 - p.y * self.f - own
-        if len(out) == 2:
-            out[1] += own
+        out = np.empty_like(self.x)
+        out[-1] = own
+        out[0] = 1.0 - p.y * self.f - own - p.tables[0] * self.x[0]
         return out
 
     def advance(self) -> float:
         """One predictor-corrector step; its length."""
         unmet = self.problem.metric(self.theta) - self.q
         r = self._slopes() + self.z_below - self.z_above
-        D = self.ridge + self.z_below / self.below + self.z_above / self.above
+        D = self.z_below / self.below
+        D += self.z_above / self.above
+        D[0] += self.problem.tables[0]
         D[~self.moving] = np.inf
         self.system.factorize(1.0 / D)
+        below, above = self._targets(r, unmet, D)
+        direction = self._direction(r, unmet, D, below, above)
+        length = min(1.0, ALMOST * self._room(direction))
+        self._move(direction, unmet, length)
+        return length
+
+    def _targets(self, r: np.ndarray, unmet: np.ndarray, D: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Changes of the complementarity products to aim at: what a step to 0 would reach, and what it would spoil."""
         total = self.complementarity
-        first = self._direction(r, unmet, D, -self.z_below * self.below, -self.z_above * self.above)
-        length = self._room(first)
-        _, _, _, dx, dzl, dzu = first
+        below, above = -self.z_below * self.below, -self.z_above * self.above
+        predictor = self._direction(r, unmet, D, below, above)
+        length = self._room(predictor)
+        _, _, _, dx, dzl, dzu = predictor
         reached = float(np.vdot(self.z_below + length * dzl, self.below + length * dx * self.has_lower))
         reached += float(np.vdot(self.z_above + length * dzu, self.above - length * dx * self.has_upper))
         centre = (max(reached, 0.0) / total) ** 3 * total / self.count
-        second = self._direction(
-            r,
-            unmet,
-            D,
-            np.where(self.has_lower, centre - self.z_below * self.below - dzl * dx, 0.0),
-            np.where(self.has_upper, centre - self.z_above * self.above + dzu * dx, 0.0),
-        )
-        length = min(1.0, ALMOST * self._room(second))
-        self._move(second, unmet, length)
-        return length
+        below += np.where(self.has_lower, centre - dzl * dx, 0.0)
+        above += np.where(self.has_upper, centre + dzu * dx, 0.0)
+        return below, above
 
     def _direction(
         self, r: np.ndarray, unmet: np.ndarray, D: np.ndarray, below: np.ndarray, above: np.ndarray

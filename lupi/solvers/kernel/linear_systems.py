@@ -43,13 +43,17 @@ def linear_system(problem: LinearPrimal) -> System:
 
 
 class FactorizedSystem:
-    """The Hessian over the weights, factorized."""
+    """The Hessian over the weights, factorized.
 
-    def __init__(self, problem: LinearPrimal):
+    With ``updates`` the sums over the examples are kept, and only examples whose derivatives change are visited again.
+    """
+
+    def __init__(self, problem: LinearPrimal, *, updates: bool = True):
         self.problem = problem
+        self.updates = updates
         self.sums = np.zeros((problem.n_weights, problem.n_weights))
         # All zero, as the sums: every derivative has changed when the first ones come.
-        self.slopes = np.zeros((problem.n_kinds, problem.n_examples))
+        self.slopes = np.zeros((problem.n_kinds, problem.n_examples if updates else 0))
 
     def factorize(self, slopes: np.ndarray) -> None:
         """Form and factorize the Hessian for the variables' derivatives, of shape (n_kinds, n)."""
@@ -69,13 +73,14 @@ class FactorizedSystem:
     def _update(self, slopes: np.ndarray) -> None:
         """Sums over the examples; where few derivatives have changed, only those examples are visited."""
         inside = np.any(slopes > 0, axis=0)
-        changed = np.any(slopes != self.slopes, axis=0)
-        if FEW_CHANGES * np.count_nonzero(changed) < np.count_nonzero(inside):
-            self._add(slopes - self.slopes, np.flatnonzero(changed), signed=True)
-        else:
-            self.sums[:] = 0.0
-            self._add(slopes, None if inside.all() else np.flatnonzero(inside), signed=False)
-        self.slopes = slopes.copy()
+        if self.updates:
+            changed = np.any(slopes != self.slopes, axis=0)
+            change, self.slopes = slopes - self.slopes, slopes
+            if FEW_CHANGES * np.count_nonzero(changed) < np.count_nonzero(inside):
+                self._add(change, np.flatnonzero(changed), signed=True)
+                return
+        self.sums[:] = 0.0
+        self._add(slopes, None if inside.all() else np.flatnonzero(inside), signed=False)
 
     def _add(self, weights: np.ndarray, index: np.ndarray | None, signed: bool) -> None:
         """Add the rows of some examples, or of all; weights without a sign take half the work."""
