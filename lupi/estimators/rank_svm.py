@@ -231,7 +231,7 @@ class RankSVM(BaseRanker):
         ``C * n_pairs_`` fixed to compare training sets of different sizes.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a pair.
-    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "precomputed"} or callable, default="linear"
+    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "intersection", "precomputed"} or callable, default="linear"
         Kernel; a function takes two feature matrices and returns their kernel matrix. Exact up to 2000 examples (kernel
         expansion); above, or with ``n_components``, Nystroem's approximation. With "precomputed", ``X`` is the kernel
         matrix of shape (n_samples, n_samples).

@@ -16,7 +16,7 @@ from lupi.solvers.solution import Solution
 UNLIMITED = 10_000_000
 
 
-def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, x0: np.ndarray | None = None) -> Solution:
+def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
     """Sequential minimal optimization on the full kernel matrices.
 
     Parameters
@@ -27,10 +27,8 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, x0: n
         Stop when the largest KKT violation is below it.
     max_iter : int
         Largest number of pair steps; -1 for none.
-    x0 : ndarray, optional
-        Feasible start; by default 0 (or the equal distribution where the sums are not 0).
     """
-    state = state_of(problem, problem.start() if x0 is None else x0, solver="smo")
+    state = state_of(problem, problem.start(), solver="smo")
     n_iter, violation = state.run(*state.matrices(problem), tol, UNLIMITED if max_iter < 0 else max_iter)
     return Solution.certify(problem, state.variables(problem), n_iter, violation < tol, "smo")
 
