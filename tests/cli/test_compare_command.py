@@ -6,13 +6,13 @@ import re
 
 import numpy as np
 import pytest
+from lupi.comparison.tables import read_table, split_table
 from typer.testing import CliRunner
 
 import lupi
 from lupi.cli import app
 from lupi.comparison.leakage import leakage
 from lupi.comparison.render import terminal_table
-from lupi.comparison.tables import read_table, split_table
 from lupi.datasets import make_privileged
 
 pd = pytest.importorskip("pandas")
