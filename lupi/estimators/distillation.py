@@ -6,16 +6,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils import _safe_indexing
-from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators._meta import StudentMethods
-from lupi.validation import check_privileged
-
-# Shares of a class below this change no fit, but would multiply the rows by the number of classes.
-SMALLEST_SHARE = 1e-3
+from lupi.estimators.surrogate import SurrogateClassifier, SurrogateRegressor
+from lupi.estimators.surrogate_wrapped import SMALLEST_SHARE, class_shares
+from lupi.validation import check_partial_targets, check_privileged
 
 
 @model_part
@@ -25,26 +23,34 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     The teacher's log-probabilities, divided by the temperature, give each training example a soft label
     :math:`s_i`. The student is fitted to :math:`(1 - \lambda) y_i + \lambda s_i`, the imitation :math:`\lambda`
     between 0 (the labels alone) and 1 (the teacher alone): a classifier sees each example once for every class, weighted
-    with that class's share; a regressor gets the mixed target.
+    with that class's share; a regressor gets the mixed target. A row without a label has the teacher's alone.
 
     Parameters
     ----------
     estimator : estimator
         The student. A classifier's ``fit`` has to take ``sample_weight``.
     teacher : estimator, default=None
-        Fitted on the privileged features; ``LogisticRegression()`` or ``Ridge()`` if None. A classifier needs
-        ``predict_proba``.
+        With ``teacher_features="auto"`` as in :class:`SurrogateClassifier`: None is the averaged ridge. On the
+        privileged features alone ``LogisticRegression()`` or ``Ridge()`` if None, and a classifier needs ``predict_proba``.
     imitation : float in [0, 1], default=0.5
         Weight of the teacher's labels.
     temperature : float > 0, default=1.0
         Divides the teacher's log-probabilities: above 1 softer, below 1 harder labels. Not used in regression.
+    teacher_features : {"auto", "privileged"}, default="auto"
+        "auto": the teachers of :class:`SurrogateClassifier`, on the privileged features and X together, cross-fitted and
+        averaged by their evidence; where they say nothing, the student learns the labels alone. "privileged": one
+        teacher on the privileged features, who scores the rows that he was fitted on, as in [1]_; useless privileged
+        features then do harm.
+    unlabelled : object, default=None
+        A value of `y` that means "no label", such as -1, beside NaN, None and pandas' NA.
 
     Attributes
     ----------
     estimator_ : estimator
         The fitted student.
     teacher_ : estimator or None
-        The fitted teacher; None without privileged features.
+        The fitted teacher; with ``teacher_features="auto"`` the surrogate model that holds the averaged ones. None where
+        there was nothing to teach. Not in a saved model.
     classes_ : ndarray
         The labels, if the student is a classifier.
     n_features_in_ : int
@@ -52,8 +58,8 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    An example whose row of ``privileged`` is entirely NaN keeps its own label. ``privileged=None`` fits the student
-    alone.
+    An example whose row of ``privileged`` is entirely NaN keeps its own label; without a label it is left out.
+    ``privileged=None`` fits the student alone, on the rows with labels.
 
     References
     ----------
@@ -80,13 +86,22 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         "teacher": [HasMethods(["fit", "predict"]), None],
         "imitation": [Interval(Real, 0, 1, closed="both")],
         "temperature": [Interval(Real, 0, None, closed="neither")],
+        "teacher_features": [StrOptions({"auto", "privileged"})],
+        "unlabelled": "no_validation",
     }
 
-    def __init__(self, estimator, teacher=None, *, imitation=0.5, temperature=1.0):
+    # Models of files that were written before these parameters existed.
+    teacher_features, unlabelled = "privileged", None
+
+    def __init__(
+        self, estimator, teacher=None, *, imitation=0.5, temperature=1.0, teacher_features="auto", unlabelled=None
+    ):
         self.estimator = estimator
         self.teacher = teacher
         self.imitation = imitation
         self.temperature = temperature
+        self.teacher_features = teacher_features
+        self.unlabelled = unlabelled
 
     def fit(self, X, y, privileged=None):
         """Fit the teacher, then the student.
@@ -96,7 +111,7 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Decision features.
         y : array-like of shape (n_samples,)
-            Targets.
+            Targets; NaN, None, pandas' NA and the value `unlabelled` mark rows without one.
         privileged : array-like of shape (n_samples, n_privileged), optional
             Features that exist at training time only. A row that is entirely NaN is not available for that example.
 
@@ -113,49 +128,84 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         """Fit the teacher; returns what the student is fitted on: features, target, keywords."""
         self._validate_params()
         given = X
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype="numeric", multi_output=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
+        classification = is_classifier(self.estimator)
+        known = check_partial_targets(
+            y, X, classification=classification, unlabelled=self.unlabelled, estimator_name="Distillation"
+        )
         privileged = check_privileged(privileged, X.shape[0], estimator_name="Distillation", index_of=given)
         self.teacher_ = None
-        if privileged is None or not self._can_teach(y, privileged.available):
-            return X, y, {}
-        return (self._soft_labels if is_classifier(self.estimator) else self._mixed_targets)(X, y, privileged)
-
-    def _can_teach(self, y, available):
-        needed = 2 if is_classifier(self.estimator) else 1
-        return len(np.unique(y[available])) >= needed
-
-    def _soft_labels(self, X, y, privileged):
-        check_classification_targets(y)
-        if not has_fit_parameter(self.estimator, "sample_weight"):
+        available = None if privileged is None else privileged.available
+        if available is None or len(np.unique(known.y[known.labelled & available])) < (2 if classification else 1):
+            return self._labels_alone(X, known)
+        if classification and not has_fit_parameter(self.estimator, "sample_weight"):
             raise TypeError(
                 "Distillation weights each example with its share of every class, so the student's `fit` must take "
                 f"`sample_weight`; that of {type(self.estimator).__name__} does not."
             )
-        rows = np.flatnonzero(privileged.available)
+        teach = self._averaged_teachers if self.teacher_features == "auto" else self._one_teacher
+        soft = teach(X, known, privileged)
+        if soft is None:
+            return self._labels_alone(X, known)
+        return (self._soft_labels if classification else self._mixed_targets)(X, known, soft)
+
+    def _labels_alone(self, X, known):
+        rows = np.flatnonzero(known.labelled)
+        return _safe_indexing(X, rows), known.values[rows], {}
+
+    def _averaged_teachers(self, X, known, privileged):
+        """Probabilities, or numbers, of cross-fitted teachers on [Z, X]; NaN where there are none, None if they say nothing."""
+        kind = SurrogateClassifier if known.classes is not None else SurrogateRegressor
+        missing = -1 if known.classes is not None else None
+        # The plain student of the teachers' model is not needed here: the closed form is the quickest.
+        self.teacher_ = kind("ridge", teacher=self.teacher, unlabelled=missing, random_state=0)
+        self.teacher_.fit(X, known.y, privileged=privileged)
+        surrogate = getattr(self.teacher_, "surrogate_", None)
+        if surrogate is None or known.classes is None or surrogate.ndim == 2:
+            return surrogate
+        return class_shares(surrogate[:, None])
+
+    def _one_teacher(self, X, known, privileged):
+        """The same of one teacher on Z, who has seen the labels of the rows that he scores."""
+        rows = np.flatnonzero(known.labelled & privileged.available)
+        scored = np.flatnonzero(privileged.available)
+        if known.classes is None:
+            self.teacher_ = clone(Ridge() if self.teacher is None else self.teacher)
+            self.teacher_.fit(privileged.data[rows], known.values[rows])
+            soft = np.full(X.shape[0], np.nan)
+            soft[scored] = np.ravel(self.teacher_.predict(privileged.data[scored]))
+            return soft
         self.teacher_ = clone(LogisticRegression(max_iter=1000) if self.teacher is None else self.teacher)
-        self.teacher_.fit(privileged.data[rows], y[rows])
-        classes, encoded = np.unique(y, return_inverse=True)
-        shares = np.zeros((len(y), len(classes)))
-        shares[np.arange(len(y)), encoded] = 1.0
-        shares[rows] *= 1.0 - self.imitation
-        columns = np.searchsorted(classes, self.teacher_.classes_)
-        shares[np.ix_(rows, columns)] += self.imitation * self._soften(
-            self.teacher_.predict_proba(privileged.data[rows])
-        )
+        self.teacher_.fit(privileged.data[rows], known.values[rows])
+        soft = np.full((X.shape[0], len(known.classes)), np.nan)
+        soft[scored] = 0.0
+        columns = np.searchsorted(known.classes, self.teacher_.classes_)
+        soft[np.ix_(scored, columns)] = self.teacher_.predict_proba(privileged.data[scored])
+        return soft
+
+    def _soft_labels(self, X, known, soft):
+        """Every row once for each class, weighted with the class's share in its mixed label."""
+        scored = ~np.isnan(soft[:, 0])
+        shares = np.zeros_like(soft)
+        shares[known.labelled, known.y[known.labelled]] = 1.0
+        imitation = np.where(known.labelled, self.imitation, 1.0)[scored, None]
+        shares[scored] = (1.0 - imitation) * shares[scored] + imitation * self._soften(soft[scored])
         example, label = np.nonzero(shares > SMALLEST_SHARE)
-        return _safe_indexing(X, example), classes[label], {"sample_weight": shares[example, label]}
+        return _safe_indexing(X, example), known.classes[label], {"sample_weight": shares[example, label]}
 
     def _soften(self, probabilities):
         logits = np.log(np.maximum(probabilities, np.finfo(float).tiny)) / self.temperature
         soft = np.exp(logits - logits.max(axis=1, keepdims=True))
         return soft / soft.sum(axis=1, keepdims=True)
 
-    def _mixed_targets(self, X, y, privileged):
-        rows = np.flatnonzero(privileged.available)
-        self.teacher_ = clone(Ridge() if self.teacher is None else self.teacher).fit(privileged.data[rows], y[rows])
-        mixed = np.asarray(y, dtype=np.float64).copy()
-        mixed[rows] += self.imitation * (np.ravel(self.teacher_.predict(privileged.data[rows])) - mixed[rows])
-        return X, mixed, {}
+    def _mixed_targets(self, X, known, soft):
+        scored = ~np.isnan(soft)
+        mixed = known.y.copy()
+        imitation = np.where(known.labelled, self.imitation, 1.0)
+        own = np.where(known.labelled, known.y, 0.0)
+        mixed[scored] = ((1.0 - imitation) * own + imitation * soft)[scored]
+        rows = np.flatnonzero(known.labelled | scored)
+        return _safe_indexing(X, rows), mixed[rows], {}
 
     def _features(self, X):
         check_is_fitted(self)

@@ -4,15 +4,16 @@ from numbers import Integral
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators._meta import StudentMethods
-from lupi.validation import check_privileged
+from lupi.validation import check_partial_targets, check_privileged
 
 
 @model_part
@@ -30,9 +31,13 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         Predicts all privileged features from X; ``Ridge()`` if None. If it is linear and the student is linear too, the
         predictions change no more than the regularization; use a non-linear one of the two.
     passthrough : bool, default=True
-        Whether the student sees X beside the predictions.
+        Whether the student sees X beside the predictions. False is the two-stage estimator of a mediated effect,
+        X -> Z -> y: right only where y does not depend on X once Z is known, and then the better one; elsewhere it loses
+        what X says by itself.
     cv : int, default=5
         Folds of the out-of-fold predictions.
+    unlabelled : object, default=None
+        A value of `y` that means "no label", such as -1, beside NaN, None and pandas' NA.
     random_state : int, RandomState or None, default=None
         Seed of the folds.
 
@@ -49,8 +54,8 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    Rows of ``privileged`` that are entirely NaN are left out when the regressor is trained. ``privileged=None`` fits
-    the student alone.
+    Rows of ``privileged`` that are entirely NaN are left out when the regressor is trained, rows without a label when the
+    student is. ``privileged=None`` fits the student alone.
 
     References
     ----------
@@ -76,13 +81,18 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         "passthrough": ["boolean"],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "random_state": ["random_state"],
+        "unlabelled": "no_validation",
     }
 
-    def __init__(self, estimator, regressor=None, *, passthrough=True, cv=5, random_state=None):
+    # Models of files that were written before this parameter existed.
+    unlabelled = None
+
+    def __init__(self, estimator, regressor=None, *, passthrough=True, cv=5, unlabelled=None, random_state=None):
         self.estimator = estimator
         self.regressor = regressor
         self.passthrough = passthrough
         self.cv = cv
+        self.unlabelled = unlabelled
         self.random_state = random_state
 
     def fit(self, X, y, privileged=None):
@@ -93,7 +103,7 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Decision features.
         y : array-like of shape (n_samples,)
-            Targets.
+            Targets; NaN, None, pandas' NA and the value `unlabelled` mark rows without one.
         privileged : array-like of shape (n_samples, n_privileged), optional
             Features that exist at training time only. A row that is entirely NaN is not available for that example.
 
@@ -110,7 +120,14 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         """Fit the regressor; returns what the student is fitted on: features, target, keywords."""
         self._validate_params()
         given = X
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype="numeric", multi_output=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
+        known = check_partial_targets(
+            y,
+            X,
+            classification=is_classifier(self.estimator),
+            unlabelled=self.unlabelled,
+            estimator_name="KnowledgeTransfer",
+        )
         privileged = check_privileged(
             privileged, X.shape[0], estimator_name="KnowledgeTransfer", accept_sparse=False, index_of=given
         )
@@ -119,7 +136,8 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         if privileged is not None and privileged.available.sum() > 1:
             predictions = self._cross_fit(X, privileged)
             features = self._extend(X, predictions)
-        return features, y, {}
+        rows = np.flatnonzero(known.labelled)
+        return _safe_indexing(features, rows), known.values[rows], {}
 
     def _cross_fit(self, X, privileged):
         """Fit the regressor on all available rows; out-of-fold predictions for these, ordinary ones for the rest."""

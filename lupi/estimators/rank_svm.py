@@ -16,7 +16,7 @@ from lupi.estimators.ranking_metrics import default_metric
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
 from lupi.solvers import SOLVERS, solve
-from lupi.validation import check_group
+from lupi.validation import check_group, check_partial_targets, warn_of_minus_one
 
 RANKER_CONSTRAINTS = {
     "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -38,14 +38,22 @@ class RankingInput(NamedTuple):
     group: np.ndarray | None
     names: np.ndarray | None = None
 
+    @property
+    def labelled(self):
+        """Examples that have a grade."""
+        return ~np.isnan(self.y)
+
     def take(self, rows, precomputed=False):
         """Some of the examples; of a kernel matrix these rows and columns."""
         X = self.X[np.ix_(rows, rows)] if precomputed else self.X[rows]
         return RankingInput(X, self.y[rows], None if self.group is None else self.group[rows])
 
 
-def check_ranking_input(estimator, X, y, group=None):
-    """Input of a ranker's ``fit``: numeric grades, at least two examples to rank; sets ``n_features_in_`` and names."""
+def check_ranking_input(estimator, X, y, group=None, *, partial=False):
+    """Input of a ranker's ``fit``: numeric grades, at least two examples to rank; sets ``n_features_in_`` and names.
+
+    With ``partial``, grades may be missing (NaN in what is returned).
+    """
     if y is not None and not sparse.issparse(y) and np.asarray(y).dtype.kind in "USOT":
         try:
             np.asarray(y).astype(float)
@@ -54,12 +62,20 @@ def check_ranking_input(estimator, X, y, group=None):
                 f"y must hold numeric grades, higher = ranked higher; got labels of type {np.asarray(y).dtype}. "
                 "Unknown label type: map the labels to numbers, e.g. y == positive_label."
             ) from None
-    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-    if y.dtype.kind == "c":
+    if y is not None and np.asarray(y).dtype.kind == "c":
         raise ValueError("y must hold real grades; got complex data. Complex data not supported.")
+    if partial:
+        X = validate_data(estimator, X, accept_sparse="csr", dtype=np.float64)
+        name = type(estimator).__name__
+        y = check_partial_targets(y, X, classification=False, unlabelled=estimator.unlabelled, estimator_name=name).y
+        if estimator.unlabelled is None:
+            warn_of_minus_one(np.unique(y), name, stacklevel=4)
+    else:
+        X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
     if group is not None:
         group = check_group(group, len(y), estimator_name=type(estimator).__name__)
-    check_has_pairs(y, group)
+    known = ~np.isnan(y)
+    check_has_pairs(y[known], None if group is None else group[known])
     return RankingInput(X, y, group, getattr(estimator, "feature_names_in_", None))
 
 
@@ -118,7 +134,7 @@ class BaseRanker(BaseEstimator):
         self.n_features_in_ = data.X.shape[1]
         if data.names is not None:
             self.feature_names_in_ = data.names
-        self.grades_ = np.unique(data.y)
+        self.grades_ = np.unique(data.y[data.labelled])
         self.n_pairs_ = pairs.n_pairs
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         if not solution.converged:

@@ -21,10 +21,14 @@ from lupi.kernels import PRIVILEGED_KERNEL_CONSTRAINTS
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
 from lupi.validation import check_privileged
 
+# Examples on which a teacher is judged, at most; and the share of pairs below which hardly any are left.
+LOOKED_AT = 1000
+FEW_PAIRS = 0.01
+
 
 def check_transfer_input(estimator, X, y, privileged, group):
     """Input of a ranker with privileged features: a RankingInput, and a PrivilegedInput or None."""
-    data = check_ranking_input(estimator, X, y, group)
+    data = check_ranking_input(estimator, X, y, group, partial=True)
     privileged = check_privileged(
         privileged,
         len(data.y),
@@ -56,9 +60,10 @@ class RankTransfer(BaseRanker):
         Weight of the loss of one pair in the student.
     C_privileged : float, default=1.0
         Weight of the loss of one pair in the teacher.
-    pairs : {"all", "across"}, default="all"
-        "all" is the paper's :math:`y_i \ge y_j`: inside a grade, too, examples keep the teacher's order. "across" takes
-        pairs of different grades only.
+    pairs : {"across", "all"}, default="across"
+        "across" takes pairs of different grades only. "all" is the paper's :math:`y_i \ge y_j`: inside a grade, too,
+        examples keep the teacher's order. These pairs outnumber the others, so that with a teacher near chance the
+        student may rank backwards.
     margin_threshold : float, default=0.1
         :math:`\tau`. The paper's value is 0.1.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
@@ -77,6 +82,8 @@ class RankTransfer(BaseRanker):
         Newton steps or cutting planes at most.
     random_state : int, RandomState instance or None, default=None
         Choice of Nystroem's components.
+    unlabelled : object, default=None
+        A value of `y` that means "no grade", such as -1, beside NaN, None and pandas' NA.
 
     Attributes
     ----------
@@ -93,6 +100,9 @@ class RankTransfer(BaseRanker):
     A row of ``privileged`` that is entirely NaN is an example without privileged data. It takes no part in the teacher,
     and each pair that it belongs to falls back to the ranking SVM: margin 1, and only if :math:`y_i > y_j`. So
     ``privileged=None`` and all rows missing are the plain :class:`RankSVM`.
+
+    An example without a grade but with privileged features is scored by the teacher and paired with the others of its
+    kind, in the teacher's order; without either it takes no part.
 
     References
     ----------
@@ -122,14 +132,18 @@ class RankTransfer(BaseRanker):
         "C_privileged": RANKER_CONSTRAINTS["C"],
         "pairs": [StrOptions({"all", "across"})],
         "margin_threshold": [Interval(Real, 0.0, None, closed="left")],
+        "unlabelled": "no_validation",
     }
+
+    # Models of files that were written before this parameter existed.
+    unlabelled = None
 
     def __init__(
         self,
         C=1.0,
         C_privileged=1.0,
         *,
-        pairs="all",
+        pairs="across",
         margin_threshold=0.1,
         loss="squared_hinge",
         kernel="linear",
@@ -145,6 +159,7 @@ class RankTransfer(BaseRanker):
         tol=1e-5,
         max_iter=500,
         random_state=None,
+        unlabelled=None,
     ):
         self.C = C
         self.C_privileged = C_privileged
@@ -164,6 +179,7 @@ class RankTransfer(BaseRanker):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.unlabelled = unlabelled
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, privileged=None, group=None):
@@ -174,7 +190,7 @@ class RankTransfer(BaseRanker):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Examples.
         y : array-like of shape (n_samples,)
-            Grades, higher = to be ranked higher.
+            Grades, higher = to be ranked higher; NaN, None, pandas' NA and the value `unlabelled` mark rows without one.
         privileged : {array-like, sparse matrix} of shape (n_samples, n_privileged), default=None
             Features that exist at training time only. A row that is entirely NaN: not available for this example.
             None: the plain ranking SVM.
@@ -197,6 +213,9 @@ class RankTransfer(BaseRanker):
                 UserWarning,
                 stacklevel=2,
             )
+        elif self.teacher_ is not None:
+            for doubt in self._doubts(data, privileged, self.margins_):
+                warnings.warn(doubt, UserWarning, stacklevel=2)
         space = self._space(data.X)
         return self._store(data, space, pairs, self._solve(space, pairs))
 
@@ -247,22 +266,77 @@ class RankTransfer(BaseRanker):
         margins = np.full((len(Cs), len(data.y)), np.nan)
         if privileged is None or not privileged.available.any():
             return [(None, scores) for scores in margins]
-        rows = np.flatnonzero(privileged.available)
-        seen = data._replace(X=privileged.data).take(rows, self.privileged_kernel == "precomputed")
-        shared = ("loss", "n_components", "solver", "tol", "max_iter", "random_state")
-        kernel = {name: getattr(self, f"privileged_{name}") for name in ("kernel", "gamma", "degree", "coef0")}
-        ranker = RankSVM(**{name: getattr(self, name) for name in shared}, **kernel)
-        teachers = ranker.fit_path([{"C": C} for C in Cs], seen.X, seen.y, seen.group)
+        rows = np.flatnonzero(privileged.available & data.labelled)
+        scored = np.flatnonzero(privileged.available)
+        precomputed = self.privileged_kernel == "precomputed"
+        seen = data._replace(X=privileged.data).take(rows, precomputed)
+        teachers = self._rankers(seen, Cs)
         for problem in teachers:
             if isinstance(problem, ValueError):
                 raise ValueError(
                     f"no teacher can be trained on the {len(rows)} examples that have `privileged`, its X: {problem}"
                 )
-        margins[:, rows] = path_scores(teachers, seen.X)
+        given = privileged.data[np.ix_(scored, rows)] if precomputed else privileged.data[scored]
+        margins[:, scored] = path_scores(teachers, given)
         return list(zip(teachers, margins))
 
+    def _rankers(self, seen, Cs):
+        """Teachers on the privileged features of some examples."""
+        shared = ("loss", "n_components", "solver", "tol", "max_iter", "random_state")
+        kernel = {name: getattr(self, f"privileged_{name}") for name in ("kernel", "gamma", "degree", "coef0")}
+        ranker = RankSVM(**{name: getattr(self, name) for name in shared}, **kernel)
+        return ranker.fit_path([{"C": C} for C in Cs], seen.X, seen.y, seen.group)
+
     def _pairs(self, data, margins):
-        if np.isnan(margins).all():
+        labelled = data.labelled
+        if np.isnan(margins).all() and labelled.all():
             return plain_pairs(data.y, data.group)
-        within = self.pairs == "all"
-        return transfer_pairs(data.y, margins, tau=self.margin_threshold, within=within, group=data.group)
+        y = np.where(labelled, data.y, data.y[labelled][0])
+        return transfer_pairs(
+            y, margins, tau=self.margin_threshold, within=self.pairs == "all", group=data.group, labelled=labelled
+        )
+
+    def _doubts(self, data, privileged, margins):
+        """What a user should know of a teacher: near chance, or hardly a pair across grades that he can rank."""
+        rows = np.flatnonzero(privileged.available & data.labelled)
+        rows = rows[:: 1 + len(rows) // LOOKED_AT]
+        y, scores = data.y[rows], margins[rows]
+        group = np.zeros(len(rows), int) if data.group is None else data.group[rows]
+        across = (y[:, None] > y) & (group[:, None] == group)
+        share = np.mean((scores[:, None] - scores)[across] > self.margin_threshold) if across.any() else 1.0
+        if share < FEW_PAIRS:
+            yield (
+                f"RankTransfer: of the pairs across grades the teacher gives {share:.1%} a margin above "
+                f"margin_threshold={self.margin_threshold:g}, so the student learns little of the grades; lower "
+                f"margin_threshold or raise C_privileged={self.C_privileged:g}."
+            )
+        quality, chance = self._left_out_quality(data, privileged, rows, across)
+        if quality < chance:
+            yield (
+                f"RankTransfer: the teacher ranks left-out examples no better than chance would ({quality:.0%} of the "
+                f"pairs across grades in the right order; {chance:.0%} would be no accident), so his margins may mislead "
+                "the student; compare with privileged=None."
+            )
+
+    def _left_out_quality(self, data, privileged, rows, across):
+        """Share of pairs across grades that teachers of the other examples rank rightly, and what chance may reach."""
+        values = np.full(len(rows), np.nan)
+        precomputed = self.privileged_kernel == "precomputed"
+        queries = rows if data.group is None else data.group[rows]
+        folds = np.unique(queries, return_inverse=True)[1] % 2
+        for fold in (0, 1):
+            test, train = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+            seen = data._replace(X=privileged.data).take(rows[train], precomputed)
+            teachers = self._rankers(seen, [self.C_privileged]) if len(train) else [ValueError()]
+            if isinstance(teachers[0], ValueError):  # nothing to rank in one half: nothing is said
+                return 1.0, 0.0
+            given = privileged.data[np.ix_(rows[test], rows[train])] if precomputed else privileged.data[rows[test]]
+            values[test] = path_scores(teachers, given)[0]
+        # Scores of two teachers are on two scales: only pairs of the same half are compared.
+        across = across & (folds[:, None] == folds)
+        difference = (values[:, None] - values)[across]
+        if not len(difference):
+            return 1.0, 0.0
+        # Pairs that share an example go together: about as many independent ones as examples of the rarer side.
+        rarer = max(1, min(int((across.sum(axis=1) > 0).sum()), int((across.sum(axis=0) > 0).sum())))
+        return float(np.mean(difference > 0) + np.mean(difference == 0) / 2), 0.5 + 1.64 / np.sqrt(6.0 * rarer)

@@ -101,7 +101,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         *,
         cv=5,
         scoring=None,
-        pairs="all",
+        pairs="across",
         margin_threshold=0.1,
         loss="squared_hinge",
         kernel="linear",
@@ -117,6 +117,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         tol=1e-5,
         max_iter=500,
         random_state=None,
+        unlabelled=None,
     ):
         self.Cs = Cs
         self.Cs_privileged = Cs_privileged
@@ -138,6 +139,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.unlabelled = unlabelled
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, privileged=None, group=None):
@@ -181,6 +183,12 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         return self
 
     def _folds(self, data):
+        """Folds of the examples that have a grade; the others are in every training set."""
+        known, others = np.flatnonzero(data.labelled), np.flatnonzero(~data.labelled)
+        for train, test in self._labelled_folds(data.take(known)):
+            yield np.concatenate([known[train], others]), known[test]
+
+    def _labelled_folds(self, data):
         if data.group is not None and isinstance(self.cv, Integral):
             splitter = GroupKFold(self.cv)
         else:
@@ -189,7 +197,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
 
     def _score_fold(self, ranker, params, data, privileged, train, test):
         """Scores of the whole grid on one fold."""
-        metric = RANKING_METRICS.get(self.scoring, default_metric(len(np.unique(data.y))))
+        metric = RANKING_METRICS.get(self.scoring, default_metric(len(np.unique(data.y[data.labelled]))))
         metric = self.scoring if callable(self.scoring) else metric
         seen = data.take(train, self.kernel == "precomputed")
         if privileged is not None:

@@ -14,6 +14,7 @@ from lupi.validation.inputs import (
     check_privileged,
     check_sample_weight,
     effective_class_weight,
+    warn_of_minus_one,
 )
 from lupi.validation.spaces import check_privileged_sequence, check_privileged_spaces
 
@@ -31,4 +32,5 @@ __all__ = [
     "column_names",
     "effective_class_weight",
     "is_frame",
+    "warn_of_minus_one",
 ]

@@ -181,6 +181,11 @@ class TargetInput(NamedTuple):
     y: np.ndarray
     classes: np.ndarray | None
 
+    @property
+    def values(self) -> np.ndarray:
+        """Targets as they were given; without meaning where they are missing."""
+        return self.y if self.classes is None else self.classes[self.y]
+
 
 def check_partial_targets(y, X, *, classification, unlabelled=None, estimator_name="fit"):
     """Check targets of which some are missing: NaN, None, pandas' NA, or the value `unlabelled`.
@@ -228,18 +233,26 @@ def check_partial_targets(y, X, *, classification, unlabelled=None, estimator_na
         return TargetInput(~missing, _numbers(values, missing, estimator_name), None)
     known = values[~missing]
     known = np.asarray(known.tolist()) if known.dtype.kind == "O" else known
+    if known.dtype.kind == "f" and np.isinf(known).any():
+        raise ValueError(f"{estimator_name}: Input y contains infinity; labels must be finite or missing.")
     check_classification_targets(known)
     classes, encoded = np.unique(known, return_inverse=True)
-    if unlabelled is None and len(classes) == 3 and classes.dtype.kind in "if" and classes.tolist() == [-1, 0, 1]:
+    if unlabelled is None:
+        warn_of_minus_one(classes, estimator_name, stacklevel=4)
+    full = np.full(len(values), -1, dtype=np.int64)
+    full[~missing] = encoded
+    return TargetInput(~missing, full, classes)
+
+
+def warn_of_minus_one(classes, estimator_name, stacklevel):
+    """Ask what -1 means where the labels are -1, 0 and 1."""
+    if len(classes) == 3 and classes.dtype.kind in "if" and classes.tolist() == [-1, 0, 1]:
         warnings.warn(
             f"{estimator_name}: the classes in `y` are -1, 0 and 1. If -1 stands for rows without a label, pass "
             "unlabelled=-1; if it is a class of its own, pass unlabelled=float('nan') and this warning goes away.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
-    full = np.full(len(values), -1, dtype=np.int64)
-    full[~missing] = encoded
-    return TargetInput(~missing, full, classes)
 
 
 def _targets(y, unlabelled):

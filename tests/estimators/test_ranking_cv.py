@@ -57,7 +57,7 @@ def test_each_teacher_is_trained_once_per_fold(data, monkeypatch):
 
     monkeypatch.setitem(SOLVERS["ranking"], "newton", spy)
     RankTransferCV(CS, CS_PRIVILEGED, cv=3).fit(X, y, privileged=Z)
-    sizes, starts, path = sizes[:-2], starts[:-2], path[:-2]  # the last teacher and student are those of the refit
+    sizes, starts, path = sizes[:-4], starts[:-4], path[:-4]  # teacher, student and judgement of the refit
     teachers = sum(size == Z.shape[1] for size in sizes)
     assert teachers == 3 * len(CS_PRIVILEGED)
     assert len(sizes) - teachers == 3 * len(CS) * len(CS_PRIVILEGED)

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lupi import RankSVM, RankTransfer, RankTransferCV
 from lupi.bench._ranking_pairs import explicit_pairs, pair_objective
+from lupi.datasets import make_privileged
 from lupi.estimators.ranking_metrics import RANKING_METRICS, average_precision, ndcg, roc_auc
 
 
@@ -87,7 +88,7 @@ def test_missing_rows_fall_back_to_the_plain_margin(data):
     Z = Z.copy()
     missing = np.arange(len(y)) % 3 == 0
     Z[missing] = np.nan
-    model = RankTransfer(0.01, tol=1e-8).fit(X, y, privileged=Z, group=group)
+    model = RankTransfer(0.01, tol=1e-8, pairs="all").fit(X, y, privileged=Z, group=group)
     teacher = RankSVM(tol=1e-8).fit(Z[~missing], y[~missing], group=group[~missing])
     np.testing.assert_allclose(model.teacher_.coef_, teacher.coef_)
     assert np.isnan(model.margins_[missing]).all()
@@ -338,3 +339,45 @@ def test_no_pair_above_the_threshold_is_said(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         RankTransfer().fit(X, y, privileged=Z)
+
+
+@pytest.mark.parametrize("pairs", ["across", "all"])
+def test_examples_without_a_grade_keep_the_teachers_order(data, pairs):
+    X, y, Z, group = data
+    unlabelled = np.arange(len(y)) % 4 == 0
+    grades = np.where(unlabelled, np.nan, y)
+    model = RankTransfer(0.01, tol=1e-8, pairs=pairs).fit(X, grades, privileged=Z, group=group)
+    teacher = RankSVM(tol=1e-8).fit(Z[~unlabelled], y[~unlabelled], group=group[~unlabelled])
+    np.testing.assert_allclose(model.margins_, teacher.decision_function(Z))
+    i, j = np.nonzero(group[:, None] == group)
+    margin = model.margins_[i] - model.margins_[j]
+    graded = (y[i] >= y[j] if pairs == "all" else y[i] > y[j]) & ~unlabelled[i] & ~unlabelled[j]
+    kept = (margin > 0.1) & (graded | (unlabelled[i] & unlabelled[j]))
+    assert model.n_pairs_ == kept.sum()
+    value = pair_objective(model.coef_, X, i[kept], j[kept], margin[kept], 0.01, "squared_hinge")
+    assert model.objective_ == pytest.approx(value)
+    coded = RankTransfer(0.01, tol=1e-8, pairs=pairs, unlabelled=-1)
+    coded.fit(X, np.where(unlabelled, -1, y), privileged=Z, group=group)
+    np.testing.assert_array_equal(coded.coef_, model.coef_)
+    # Without privileged features they take no part.
+    plain = RankTransfer(0.01).fit(X, grades, group=group)
+    np.testing.assert_allclose(
+        plain.coef_, RankSVM(0.01).fit(X[~unlabelled], y[~unlabelled], group=group[~unlabelled]).coef_
+    )
+
+
+def test_a_teacher_near_chance_is_pointed_out():
+    X, y, Z = make_privileged(200, random_state=23, return_X_y_privileged=True)
+    with pytest.warns(UserWarning, match="no better than chance"):
+        model = RankTransfer().fit(X, y, privileged=Z)
+    # Pairs across the grades alone cannot turn the order round.
+    assert model.score(X, y) > 0.5
+    with pytest.warns(UserWarning, match=r"gives 0\.\d% a margin above margin_threshold=1000|leaves no pair"):
+        RankTransfer(margin_threshold=1000.0).fit(X, y, privileged=Z)
+
+
+def test_minus_one_among_the_grades():
+    X, y, _ = make_privileged(60, random_state=0, return_X_y_privileged=True)
+    y = np.where(np.arange(60) < 20, -1, y)
+    with pytest.warns(UserWarning, match="pass unlabelled=-1"):
+        RankTransfer(0.01).fit(X, y)

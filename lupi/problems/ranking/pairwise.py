@@ -157,7 +157,13 @@ def plain_pairs(y: NDArray[Any], group: NDArray[Any] | None = None) -> PairSet:
 
 
 def transfer_pairs(
-    y: NDArray[Any], teacher: Array, *, tau: float, within: bool, group: NDArray[Any] | None = None
+    y: NDArray[Any],
+    teacher: Array,
+    *,
+    tau: float,
+    within: bool,
+    group: NDArray[Any] | None = None,
+    labelled: NDArray[np.bool_] | None = None,
 ) -> PairSet:
     """Pairs whose margin is the teacher's: Sharmanska et al. (2013) eq. 9.
 
@@ -174,6 +180,8 @@ def transfer_pairs(
         Admit pairs with y_i = y_j too (the paper's y_i >= y_j).
     group : array of shape (n,), optional
         Query of each example.
+    labelled : bool array of shape (n,), optional
+        False for examples without a grade: these are paired with each other, in the teacher's order.
 
     Returns
     -------
@@ -181,14 +189,21 @@ def transfer_pairs(
         The pairs.
     """
     grade, group = _grades(y, group)
+    everyone = np.ones(len(y), bool)
+    labelled = everyone if labelled is None else labelled
     scored = ~np.isnan(teacher)
     t = np.where(scored, teacher, 0.0)
-    element, winner, node_ptr = _pair_nodes(grade, t, tau, scored, scored, group, within)
-    blocks = [(element, winner, t[element], node_ptr)]
-    if not scored.all():
-        everyone = np.ones(len(y), bool)
-        blocks.append(_plain_block(grade, group, ~scored, everyone))
-        blocks.append(_plain_block(grade, group, scored, ~scored))
+
+    def scored_block(grade, members, within):
+        element, winner, node_ptr = _pair_nodes(grade, t, tau, members, members, group, within)
+        return element, winner, t[element], node_ptr
+
+    blocks = [scored_block(grade, scored & labelled, within)]
+    if not scored[labelled].all():
+        blocks.append(_plain_block(grade, group, ~scored & labelled, labelled))
+        blocks.append(_plain_block(grade, group, scored & labelled, ~scored & labelled))
+    if not labelled.all():
+        blocks.append(scored_block(np.zeros_like(grade), scored & ~labelled, True))
     return _concatenate(blocks, len(y))
 
 
