@@ -67,3 +67,21 @@ def test_a_way_upward_and_a_bounce_are_seen():
     way = walk(lambda: Template(kernel=upward).fit(X, Y, privileged=Z))
     assert ("kernels/space.py", "estimators/one_class_svm_plus.py") in way.upward
     assert ("KernelMachine._store_functions", "Template._store_privileged") in way.bounces
+
+
+def test_the_way_of_a_comparison(tmp_path, monkeypatch):
+    """read -> data -> encode -> protocol -> units -> summary -> verdict -> render, with one method."""
+    from typer.testing import CliRunner
+
+    from lupi.cli import app
+
+    pytest.importorskip("pandas")
+    pytest.importorskip("jinja2")
+    monkeypatch.chdir(tmp_path)
+    make_privileged(60, random_state=0, as_frame=True).frame.to_csv("table.csv", index=False)
+    named = {"target": "target", "privileged": "z*", "methods": "svm2+", "baselines": "none"}
+    numbers = {"splits": 2, "permutations": 2, "jobs": 1}
+    options = [word for name, value in (named | numbers).items() for word in (f"--{name}", str(value))]
+    way = walk(lambda: CliRunner().invoke(app, ["compare", "table.csv", *options], catch_exceptions=False))
+    assert len(way.files) <= 40, sorted(way.files)
+    assert "cli/compare.py" in way.files[:2]

@@ -85,6 +85,7 @@ def _command(splits):
     return [
         *(sys.executable, "-m", "lupi.cli", "compare", "table.csv", "--target", "target", "--privileged", "z*"),
         *("--methods", COMPARED, "--splits", str(splits), "--train-size", "40", "--kernel", "linear"),
+        *("--baselines", "none", "--permutations", "0"),
         *("--jobs", "2", "--out", "report"),
     ]
 

@@ -300,7 +300,8 @@ def compare(
     setup = Setup(protocol, data, {STAND_IN: METHODS[STAND_IN]} | chosen, column_groups(data.privileged))
     for split in range(n_splits if data.groups is not None else 1):
         split_rows(protocol, split, data)  # an impossible split is better noticed at once
-    digest = digest_of(X, y, privileged, groups, test_only, *(validation or ()))
+    blocks = (X, y, privileged, groups, test_only, *(validation or ()))
+    digest = digest_of(*(block if block is None or is_frame(block) else np.asarray(block) for block in blocks))
     leaks, notes = examine(
         X, data.y, privileged, target or "y", grouped=groups is not None or test_only is not None, others=dropped
     )

@@ -265,8 +265,8 @@ def plain_labels(known):
 
     Examples
     --------
-    >>> plain_labels(np.array([1.0, 0.0])), plain_labels(np.array(["b", 2], dtype=object))
-    (array([1, 0]), array(['b', '2'], dtype='<U1'))
+    >>> plain_labels(np.array([1.0, 0.0])), plain_labels(np.array(["b", 2], dtype=object)).tolist()
+    (array([1, 0]), ['b', '2'])
     """
     if known.dtype.kind == "O":
         known = np.array(known.tolist())

@@ -233,26 +233,32 @@ def _complete(y, train, test, classification):
 def permuted_rows(data, number, seed):
     """The whole table's order of privileged rows in permutation `number`; number 0 leaves them where they are.
 
-    Rows of one group move together: the groups are laid out in another order.
+    Rows without any privileged value stay without. Rows of one group move together: the groups are laid out in another
+    order.
+
+    Returns
+    -------
+    ndarray
+        For every row the row whose privileged values it gets.
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> table = SimpleNamespace(groups=None, y=np.zeros(4))
-    >>> permuted_rows(table, 0, 5), sorted(permuted_rows(table, 1, 5).tolist())
-    (array([0, 1, 2, 3]), [0, 1, 2, 3])
+    >>> from lupi.comparison.data import Data
+    >>> table = Data.of(np.zeros((4, 1)), np.zeros(4), [[1.0], [2.0], [np.nan], [4.0]])
+    >>> permuted_rows(table, 0, 5), permuted_rows(table, 1, 5)[2], sorted(permuted_rows(table, 1, 5).tolist())
+    (array([0, 1, 2, 3]), np.int64(2), [0, 1, 2, 3])
     """
-    n = len(data.y)
+    order = np.arange(len(data.y))
     if number == 0:
-        return np.arange(n)
+        return order
+    rows = np.flatnonzero(~data.privileged.empty_rows())
     rng = np.random.default_rng(derived_seed(seed, number, "permutation"))
     if data.groups is None:
-        return rng.permutation(n)
-    _, member = np.unique(data.groups, return_inverse=True)
-    places = np.argsort(member, kind="stable")
+        order[rows] = rows[rng.permutation(len(rows))]
+        return order
+    _, member = np.unique(data.groups[rows], return_inverse=True)
     rank = rng.permutation(member.max() + 1)
-    order = np.empty(n, dtype=np.intp)
-    order[places] = np.argsort(rank[member], kind="stable")
+    order[rows[np.argsort(member, kind="stable")]] = rows[np.argsort(rank[member], kind="stable")]
     return order
 
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 from pathlib import Path
+from zipfile import BadZipFile
 
 # Ways of writing a day, with or without a time; tried in this order. Two-digit years are years of this century or the last.
 TIME = r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?"
@@ -20,6 +21,10 @@ DATES = (
     (r"\d{1,2}/\d{1,2}/\d{2}" + TIME, "%d/%m/%y"),
 )
 TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f")
+REFUSED = {
+    *(".xls", ".ods", ".json", ".sav", ".dta", ".rds", ".rdata", ".sas7bdat", ".zip", ".xz", ".bz2", ".zst", ".h5"),
+    *(".sqlite", ".db", ".xlsb", ".xlsm"),
+}
 KINDS = "CSV, TSV, Parquet, Feather, Excel (.xlsx) or JSON lines, also gzipped (.csv.gz)"
 
 
@@ -50,7 +55,7 @@ def read_table(path):
         raise ValueError(f"{path} is empty.") from None
     except ImportError as problem:
         raise ImportError(f"reading {path} needs another package: {problem}") from None
-    except (pd.errors.ParserError, ArithmeticError, ValueError, EOFError, KeyError, OSError) as problem:
+    except (pd.errors.ParserError, ArithmeticError, ValueError, EOFError, KeyError, OSError, BadZipFile) as problem:
         if isinstance(problem, FileNotFoundError | PermissionError):
             raise
         raise ValueError(f"{path} cannot be read as a table: {str(problem).rstrip('.')}.") from None
@@ -59,7 +64,7 @@ def read_table(path):
     table = table.rename(columns=str)
     if table.columns.duplicated().any():
         twice = table.columns[table.columns.duplicated()][0]
-        raise ValueError(f"{path} has two columns that are called {twice!r}; rename one.")
+        raise ValueError(f"{path} cannot be read as a table: two columns that are called {twice!r}; rename one.")
     return _with_dates(table)
 
 
@@ -126,7 +131,11 @@ def _check_fields(text, separator):
     """Every line has as many fields as the header: a surplus one would move all values under other names."""
     lines = csv.reader(io.StringIO(text), delimiter=separator)
     try:
-        expected = len(next(lines))
+        header = next(lines)
+        expected = len(header)
+        for name in header:
+            if name and header.count(name) > 1:
+                raise ValueError(f"two columns that are called {name!r}; rename one")
         for fields in lines:
             if fields and len(fields) != expected:
                 raise ValueError(

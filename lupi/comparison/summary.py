@@ -6,6 +6,7 @@ import os
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from statistics import mean, median
 
 import numpy as np
@@ -137,7 +138,7 @@ def judge(tested, rows, plains, best_plain):
             row["outcome"], row["p"] = "helps", all_
         elif both < LEVEL:
             row["outcome"], row["p"] = "helps, but a plain method is as good", both
-        elif gain > 0 and plain < LEVEL:
+        elif gain > 0 and plain < LEVEL and _p_of_gain(row["over_shuffled"]) >= LEVEL:
             row["outcome"], row["p"] = "gains, but not clearly more than with shuffled rows", plain
         elif gain < 0 and plain < LEVEL:
             row["outcome"], row["p"] = "hurts", plain
@@ -237,7 +238,7 @@ def worth(sizes):
 
 def _rows_for(score, curve):
     """Where the plain curve, linear in the logarithm of the rows, first reaches a score; None if it does not."""
-    for (n, low), (m, high) in zip(curve, curve[1:]):
+    for (n, low), (m, high) in pairwise(curve):
         if score <= low:
             return float(n)
         if low < score <= high:

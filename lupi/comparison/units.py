@@ -72,7 +72,7 @@ class Setup:
 
 
 def plan(setup, names):
-    """All units of the comparison of the methods with these names, split by split, so that an early look at the store is already a comparison.
+    """All units of the methods with these names, split by split: an early look at the store is already a comparison.
 
     A method that uses rows without a label is run with them and, for the labelled rows alone, without.
 

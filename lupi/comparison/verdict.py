@@ -196,9 +196,10 @@ def _notes(size, protocol, permutation, skipped, answer):
         )
     if permutation:
         worse = permutation["score"] - sum(permutation["permuted"]) / len(permutation["permuted"])
+        how = f"{_points(worse)} worse on average than" if worse > 5e-4 else "as well as"
         notes.append(
             f"Exact test: with the privileged rows of the whole table permuted {permutation['n']} times, {permutation['title']} "
-            f"(fixed parameters) does {_points(worse)} worse on average than with the real ones ({_p(permutation['p'])})."
+            f"(fixed parameters) does {how} with the real ones ({_p(permutation['p'])})."
         )
     elif skipped:
         notes.append(f"The exact permutation test was not run: {skipped}")

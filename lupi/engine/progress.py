@@ -36,7 +36,7 @@ def progress(description, shown=True):
         yield progress_lines(description)
 
 
-def progress_lines(description, every=LINE_SECONDS, file=None, clock=monotonic):
+def progress_lines(description, every=LINE_SECONDS, file=None, clock=None):
     """A function ``(done, total)`` that prints how long it will take, and then a line now and then.
 
     Parameters
@@ -47,8 +47,8 @@ def progress_lines(description, every=LINE_SECONDS, file=None, clock=monotonic):
         Seconds between two lines.
     file : text file, optional
         The error stream if not given.
-    clock : callable
-        Seconds.
+    clock : callable, optional
+        Seconds; that of the machine if not given.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def progress_lines(description, every=LINE_SECONDS, file=None, clock=monotonic):
     state = {}
 
     def report(done, total):
-        now = clock()
+        now = (clock or monotonic)()
         start, first = state.setdefault("start", (now, done))
         fresh = done - first
         due = fresh and (

@@ -115,10 +115,17 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
     def _calibrate_soft(self, scores, surrogate, weight):
         return calibrate(scores, class_shares(surrogate), weight)
 
-    def _surrogate(self, calibration, scores):
-        """Clipped logits of two classes, probabilities of several."""
+    def _surrogate(self, calibration, scores, y):
+        """Clipped logits of two classes; probabilities of several, where a known label counts half.
+
+        With many classes and a handful of labels each, left-out scores err more often than labels do.
+        """
         logits = calibration.logits(scores)
-        return np.clip(logits, -LOGIT_LIMIT, LOGIT_LIMIT) if logits.shape[1] == 1 else softmax(logits, axis=1)
+        if logits.shape[1] == 1:
+            return np.clip(logits, -LOGIT_LIMIT, LOGIT_LIMIT)
+        shares, known = softmax(logits, axis=1), y >= 0
+        shares[known] = (shares[known] + one_hot(y[known], shares.shape[1])) / 2
+        return shares
 
     def _target_spread(self, y, weight):
         return 1.0
@@ -260,7 +267,7 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
     def _calibrate_soft(self, scores, surrogate, weight):
         return calibrate_values(scores, surrogate[:, 0], weight)
 
-    def _surrogate(self, calibration, scores):
+    def _surrogate(self, calibration, scores, y):
         return scores
 
     def _target_spread(self, y, weight):

@@ -20,7 +20,7 @@ CLIP = 5.0
 # Rows up to which the RBF ridge is exact; above, it uses this many landmarks.
 EXACT_ROWS, LANDMARKS = 1500, 500
 # Penalties of a kernel whose diagonal is 1, relative to the number of rows.
-KERNEL_GRID = GRID / 100
+KERNEL_GRID = GRID / 30
 
 
 @model_part
@@ -144,14 +144,14 @@ class RbfRidge(BaseEstimator):
 
 @model_part
 class RbfMember(BaseEstimator):
-    """RBF ridge with gamma = 1 / p."""
+    """RBF ridge with gamma = 1 / (2 p)."""
 
     def __init__(self, random_state=None):
         self.random_state = random_state
 
     def fit(self, A, targets, weight, groups):
         """Penalty by the largest leave-one-out correlation."""
-        self.machine_ = RbfRidge(1.0 / A.shape[1], self.random_state)
+        self.machine_ = RbfRidge(0.5 / A.shape[1], self.random_state)
         fit = choose_penalty(self.machine_.path(A, weight), targets, groups, "correlation", grid=KERNEL_GRID)
         self.coef_, self.intercept_, self.alpha_ = fit.coef, fit.intercept, fit.alpha
         self.left_out_, self.spread_ = fit.left_out, fit.spread
@@ -164,17 +164,17 @@ class RbfMember(BaseEstimator):
 
 @model_part
 class ForestMember(BaseEstimator):
-    """Trees with the best split of a third of the columns, each on a random part of the distinct rows.
+    """Trees with the best split of a third of the columns (at most 100), each on a random part of the distinct rows.
 
     Copies of a row (or rows of one group) are in a tree together or not at all, so that weight 2 is the row twice, and the
     trees without a row speak for it in ``left_out_``.
     """
 
-    def __init__(self, n_trees=100, share=0.632, leaf=5.0, max_features=1 / 3, max_rows=10_000, random_state=None):
+    def __init__(self, n_trees=60, share=0.632, leaf=5.0, max_columns=100, max_rows=10_000, random_state=None):
         self.n_trees = n_trees
         self.share = share
         self.leaf = leaf
-        self.max_features = max_features
+        self.max_columns = max_columns
         self.max_rows = max_rows
         self.random_state = random_state
 
@@ -186,36 +186,58 @@ class ForestMember(BaseEstimator):
         n_units = unit.max() + 1
         share = min(self.share, self.max_rows / len(A))
         totals, counts = np.zeros(targets.shape), np.zeros(len(A))
-        self.trees_ = []
+        trees = []
         for seed in check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.n_trees):
             inside = _drawn(n_units, share, seed)[unit]
             tree = DecisionTreeRegressor(
-                max_features=self.max_features,
+                max_features=min(-(-A.shape[1] // 3), self.max_columns),
                 min_weight_fraction_leaf=min(0.5, self.leaf / weight[inside].sum()),
                 random_state=int(seed),
             )
             tree.fit(A[inside], targets[inside], sample_weight=weight[inside], check_input=False)
-            totals[~inside] += _tree_values(tree, A[~inside], targets.shape[1])
+            totals[~inside] += tree.tree_.predict(A[~inside]).reshape(-1, targets.shape[1])
             counts[~inside] += 1
-            self.trees_.append(tree)
+            trees.append(tree.tree_)
+        self._store(trees)
         mean = weight @ targets / weight.sum()
         self.left_out_ = np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], mean)
         self.spread_ = spread(self.left_out_, weight)
         return self
 
+    def _store(self, trees):
+        """The trees as arrays, one behind the other: a file with them runs nobody's code."""
+        self.roots_ = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
+        self.depth_ = max(tree.max_depth for tree in trees)
+        self.feature_ = np.concatenate([tree.feature for tree in trees])
+        self.threshold_ = np.concatenate([tree.threshold for tree in trees])
+        leaf = self.feature_ < 0
+        self.feature_[leaf] = 0
+        here = np.arange(len(leaf))
+        start = np.repeat(self.roots_, [tree.node_count for tree in trees])
+        children = (
+            np.concatenate([getattr(tree, side) for tree in trees]) for side in ("children_left", "children_right")
+        )
+        # A leaf leads to itself, so that all rows can go down equally far.
+        self.left_, self.right_ = (np.where(leaf, here, start + child) for child in children)
+        self.value_ = np.concatenate([tree.value[:, :, 0] for tree in trees])
+
     def predict(self, A):
         """Values of shape (n, k)."""
         A = _tree_table(A)
-        k = self.trees_[0].n_outputs_
-        return np.mean([_tree_values(tree, A, k) for tree in self.trees_], axis=0)
+        values = np.empty((len(A), self.value_.shape[1]))
+        for start in range(0, len(A), BLOCK):
+            part = A[start : start + BLOCK]
+            node = np.tile(self.roots_, (len(part), 1))
+            row = np.arange(len(part))[:, None]
+            for _ in range(self.depth_):
+                low = part[row, self.feature_[node]] <= self.threshold_[node]
+                node = np.where(low, self.left_[node], self.right_[node])
+            values[start : start + BLOCK] = self.value_[node].mean(axis=1)
+        return values
 
 
 def _tree_table(A):
     return np.ascontiguousarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float32)
-
-
-def _tree_values(tree, A, k):
-    return tree.tree_.predict(A).reshape(-1, k)
 
 
 def _drawn(n_units, share, seed):

@@ -69,20 +69,20 @@ def class_shares(target):
 def class_scores(classifier, X, n_outputs):
     """Scores of shape (n, n_outputs) from a fitted classifier whose labels are positions of classes."""
     n_classes = 2 if n_outputs == 1 else n_outputs
-    if hasattr(classifier, "predict_proba"):
-        shares = np.zeros((X.shape[0], n_classes))
-        shares[:, np.asarray(classifier.classes_, dtype=int)] = classifier.predict_proba(X)
-        logs = np.log(np.maximum(shares, np.exp(-2 * LOGIT_LIMIT)))
-        if n_outputs == 1:
-            return np.clip(logs[:, 1:] - logs[:, :1], -LOGIT_LIMIT, LOGIT_LIMIT)
-        return centred_logits(logs)
-    values = classifier.decision_function(X)
-    if n_outputs == 1:
-        return values.reshape(-1, 1)
-    scores = np.full((X.shape[0], n_classes), values.min())
     seen = np.asarray(classifier.classes_, dtype=int)
-    scores[:, seen] = np.column_stack([-values, values]) if values.ndim == 1 else values
-    return scores
+    if hasattr(classifier, "decision_function"):
+        values = classifier.decision_function(X)
+        if n_outputs == 1:
+            return values.reshape(-1, 1)
+        scores = np.full((X.shape[0], n_classes), values.min())
+        scores[:, seen] = np.column_stack([-values, values]) if values.ndim == 1 else values
+        return scores
+    shares = np.zeros((X.shape[0], n_classes))
+    shares[:, seen] = classifier.predict_proba(X)
+    logs = np.log(np.maximum(shares, np.exp(-2 * LOGIT_LIMIT)))
+    if n_outputs == 1:
+        return np.clip(logs[:, 1:] - logs[:, :1], -LOGIT_LIMIT, LOGIT_LIMIT)
+    return centred_logits(logs)
 
 
 def centred_logits(logits):
@@ -116,12 +116,13 @@ def fit_weighted(estimator, X, y, weight):
     return estimator.fit(X, y)
 
 
-def soft_correlation(estimator, X, y):
+def soft_correlation(estimator, X, y, sample_weight=None):
     """Score of a search: correlation of the output with the soft target."""
     target = np.asarray(y).reshape(len(y), -1)
     if isinstance(estimator, SoftLabelStudent) and target.shape[1] > 1:
         target = centred_logits(np.log(np.maximum(target, np.finfo(float).tiny)))
-    return correlation(np.asarray(estimator.predict(X)).reshape(target.shape), target, np.ones(len(y)))
+    weight = np.ones(len(target)) if sample_weight is None else sample_weight
+    return correlation(np.asarray(estimator.predict(X)).reshape(target.shape), target, weight)
 
 
 @model_part

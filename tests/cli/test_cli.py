@@ -112,10 +112,10 @@ def test_bench_list(fake):
 
 def test_bench_refuses_unknown_cases_and_folders(fake, tmp_path):
     result = invoke("bench", "nope")
-    assert result.exit_code == 2
-    assert "no case is called 'nope'; the cases are: fake" in words(result.stderr)
+    assert result.exit_code == 1
+    assert words(result.stderr).startswith("lupi: no case is called 'nope'; the cases are: fake")
     result = invoke("bench", "--json", str(tmp_path / "no" / "file.json"))
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert "does not exist" in words(result.stderr)
 
 
@@ -232,8 +232,26 @@ def test_missing_packages_are_named(monkeypatch):
 
 
 def test_methods_named_in_the_help_are_those_there_are():
-    from lupi.cli import MODEL_NAMES, REFERENCE_NAMES
-    from lupi.comparison.methods import METHODS
+    from lupi.cli.shared import METHOD_NAMES, PLAIN_NAMES, REFERENCE_NAMES
+    from lupi.comparison.methods import BASELINES, METHODS
 
-    assert MODEL_NAMES.split(", ") == [name for name, method in METHODS.items() if not method.reference]
-    assert REFERENCE_NAMES.split(", ") == [name for name, method in METHODS.items() if method.reference]
+    for names, role in ((PLAIN_NAMES, "plain"), (METHOD_NAMES, "privileged"), (REFERENCE_NAMES, "reference")):
+        assert names.split(", ") == [name for name, method in METHODS.items() if method.role == role]
+    assert PLAIN_NAMES.startswith(", ".join(BASELINES) + ",")
+    default = [name for name, method in METHODS.items() if method.role == "privileged" and not method.by_name]
+    assert METHOD_NAMES.startswith(", ".join(default) + ",")
+    assert len(default) == 4  # as the help of --methods says
+
+
+def test_every_command_has_a_file_of_its_own():
+    from pathlib import Path
+
+    import lupi.cli
+
+    files = {path.stem for path in Path(lupi.cli.__file__).parent.glob("*.py")}
+    assert files == {
+        "__init__",
+        "__main__",
+        "shared",
+        *(command.callback.__name__ for command in app.registered_commands),
+    }

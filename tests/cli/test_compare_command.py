@@ -1,8 +1,8 @@
 """`lupi compare`, `fit` and `predict`, and the page that compare writes."""
 
-import io
 import json
 import re
+import zipfile
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 import lupi
 from lupi.cli import app
-from lupi.comparison.leakage import leakage
-from lupi.comparison.render import terminal_table
-from lupi.comparison.tables import read_table, split_table
+from lupi.comparison.data import split_frame
+from lupi.comparison.leakage import examine
+from lupi.comparison.read import read_table
 from lupi.datasets import make_privileged
 
 pd = pytest.importorskip("pandas")
@@ -50,8 +50,20 @@ def table(frame, tmp_path_factory):
 @pytest.fixture(scope="module")
 def report(table, tmp_path_factory):
     out = tmp_path_factory.mktemp("out") / "report"
-    given = ("--target", "ill", "--privileged", "z*", "--drop", "id", "--methods", "svm2+,reference", "--splits", 2)
-    more = ("--train-size", "24,40", "--kernel", "linear", "--jobs", 1, "--out", out)
+    given = (
+        "--target",
+        "ill",
+        "--privileged",
+        "z*",
+        "--drop",
+        "id",
+        "--methods",
+        "svm2+,surrogate-ridge,reference",
+        "--splits",
+        2,
+    )
+    more = ("--train-size", "24,40", "--kernel", "linear", "--baselines", "linear", "--permutations", 3)
+    more = (*more, "--jobs", 1, "--out", out)
     return invoke("compare", table, *given, *more), out, (*given, *more)
 
 
@@ -69,7 +81,8 @@ def test_compare_writes_and_prints(report, table):
         assert (out / name).stat().st_size > 100
     assert len(list((out / "units").iterdir())) == 1
     again = invoke("compare", table, *arguments)
-    assert json.loads((out / "results.json").read_text())["sizes"] == summary["sizes"]  # nothing ran twice
+    for part in ("sizes", "permutation", "seconds"):
+        assert json.loads((out / "results.json").read_text())[part] == summary[part]  # nothing ran twice
     assert again.exit_code == 0
 
 
@@ -152,11 +165,14 @@ def test_fit_a_regression(table, tmp_path):
     [
         (("compare", "nothing.csv", "--target", "a", "--privileged", "b"), "there is no file nothing.csv"),
         (("compare", "TABLE", "--target", "ill"), "which are privileged (--privileged)"),
-        (("compare", "TABLE", "--target", "sick", "--privileged", "z0"), "--target names the column 'sick'"),
+        (("compare", "TABLE", "--target", "sick", "--privileged", "z0"), "`target` (--target) names the column 'sick'"),
         (("compare", "TABLE", "--target", "Ill", "--privileged", "z0"), "do you mean 'ill'?"),
         (("compare", "--target", "ill"), "--target: columns of which TABLE?"),
         (("compare", "TABLE", "--target", "ill", "--privileged", "z0", "--train-size", "abc"), "--train-size is 'abc'"),
-        (("compare", "TABLE", "--target", "ill", "--privileged", "w*"), "--privileged names the column 'w*'"),
+        (
+            ("compare", "TABLE", "--target", "ill", "--privileged", "w*"),
+            "`privileged` (--privileged) names the column 'w*'",
+        ),
         (("compare", "TABLE", "--target", "ill", "--privileged", "ill"), "is the target and cannot be privileged"),
         (("compare", "TABLE", "--target", "ill", "--privileged", "*"), "cannot be privileged"),
         (("compare", "TABLE", "--target", "ill", "--privileged", "z0", "--metric", "f1"), "metric is 'f1'"),
@@ -174,19 +190,6 @@ def test_errors_are_one_line(arguments, message, table, tmp_path):
     assert result.exit_code == 1
     assert message in flat(result.output)
     assert "Traceback" not in result.output
-
-
-def test_table_fits_into_80_columns(report):
-    from rich.console import Console
-
-    summary = json.loads((report[1] / "results.json").read_text())
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(terminal_table(summary))
-    text = console.export_text()
-    assert "…" not in text
-    for size in summary["sizes"]:
-        for row in size["methods"]:
-            assert f"{100 * row['mean']:.2f} ± {100 * row['error']:.2f}" in text
 
 
 def test_separators(frame, tmp_path):
@@ -216,7 +219,10 @@ def test_decimal_commas_and_dates(frame, tmp_path):
     ("content", "message"),
     [
         (b"", "is empty"),
-        (b"a,b,y\n1,2,0\n1,2,3,4\n", "the same number of fields in every line"),
+        (b"a,b,y\n1,2,0\n1,2,3,4\n", "line 3 has 4 fields, but the header names 3"),
+        (b"a,b,y\n" + b"1,2,0,\n2,3,1,\n" * 20, "line 2 has 4 fields, but the header names 3"),
+        (b"a,b,y\n1,2,0\n1,2\n", "line 3 has 2 fields"),
+        (b"a,b,b\n1,2,0\n", "two columns that are called 'b'"),
         ("gr\u00f6\u00dfe,b\n1,2\n".encode("latin-1"), "is not UTF-8 text"),
         (b"a,b,y\n", "has no row with a value of the target 'y'"),
         (b"a,b,y\n1,2,\n", "has no row with a value of the target 'y'"),
@@ -234,13 +240,27 @@ def test_unusable_tables_are_named(content, message, tmp_path):
     assert not (tmp_path / "o" / "report.html").exists()
 
 
-def test_rows_without_target_are_left_out(frame):
+def test_rows_without_a_target_are_unlabelled(frame):
     frame = frame.copy()
     frame.loc[[2, 5], "ill"] = None
-    split = split_table(frame, "ill", "z*", "id")
-    assert len(split.y) == 78
-    assert 2 not in split.rows
-    assert "2 rows without a value of ill are left out." in split.notes
+    split = split_frame(frame, "ill", "z*", "id")
+    assert len(split.y) == 80
+    assert split.y[2] is None or split.y[2] != split.y[2]
+    assert list(split.dropped.columns) == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"drop": "z0,z1"}, "leaves no privileged column"),
+        ({"drop": "ill"}, "is the target and cannot be dropped"),
+        ({"groups": "town"}, "'town' of the groups has gaps"),
+        ({"drop": "x*,town,id"}, "no column is left to predict from"),
+    ],
+)
+def test_impossible_columns_are_named(names, message, frame):
+    with pytest.raises(ValueError, match=message):
+        split_frame(frame, "ill", "z*", **names)
 
 
 def test_leakage_is_noticed(frame):
@@ -248,17 +268,183 @@ def test_leakage_is_noticed(frame):
     y = (frame["ill"] == "yes").to_numpy()
     X = frame[["x0", "x1", "id"]]
     honest = frame[["z0"]]
-    assert [note for note in leakage(X[["x0", "x1"]], y, honest) if "z0" in note] == []
+    assert [note for note in examine(X[["x0", "x1"]], y, honest)[1] if "z0" in note] == []
     Z = honest.assign(
         same=np.where(y, "ill", "well"),
         close=y + 0.3 * rng.random(80),
         copy=X["x0"],
         near=X["x0"] + 1e-9 * rng.random(80),
     )
-    notes = "\n".join(leakage(X, y, Z, "ill"))
+    notes = "\n".join(examine(X, y, Z, "ill")[1])
     assert "privileged column 'same' is the target 'ill' under another name" in notes
     assert "privileged column 'close' alone tells the target 'ill' almost exactly" in notes
     assert "'copy' repeats the ordinary column 'x0'" in notes
     assert "'near' is almost a copy of the ordinary column 'x0'" in notes or "'near' repeats" in notes
     assert "ordinary column 'id' has almost as many words as rows" in notes
     assert "'z0'" not in notes
+
+
+# ---------------------------------------------------------------- files of all kinds
+
+
+def test_other_kinds_of_files(frame, tmp_path):
+    small = frame[["x0", "town", "ill"]]
+    small.to_feather(tmp_path / "a.feather")
+    small.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    small.to_json(tmp_path / "a.jsonl.gz", orient="records", lines=True)
+    small.to_csv(tmp_path / "a.csv.gz", index=False)
+    small.to_csv(tmp_path / "a.tsv.gz", index=False, sep="\t")
+    for name in ("a.feather", "a.jsonl", "a.jsonl.gz", "a.csv.gz", "a.tsv.gz"):
+        read = read_table(tmp_path / name)
+        assert list(read.columns) == ["x0", "town", "ill"]
+        np.testing.assert_allclose(read["x0"], small["x0"])
+        assert read["ill"].tolist() == small["ill"].tolist()
+
+
+def test_excel(frame, tmp_path):
+    pytest.importorskip("openpyxl")
+    frame[["x0", "ill"]].to_excel(tmp_path / "a.xlsx", index=False)
+    assert list(read_table(tmp_path / "a.xlsx").columns) == ["x0", "ill"]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.sav", "a.zip", "a.xls", "a.parquet.gz"])
+def test_files_that_are_not_read_are_refused_by_name(name, tmp_path):
+    (tmp_path / name).write_bytes(b"a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"not read here|gzipped table has to be"):
+        read_table(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.jsonl", "a.csv.gz", "a.xlsx"])
+def test_damaged_files_are_one_sentence(name, tmp_path):
+    (tmp_path / name).write_bytes(b"PK\3\4 not what the name says")
+    with pytest.raises((ValueError, ImportError), match=name):
+        read_table(tmp_path / name)
+
+
+DAYS = {
+    "iso": ("2021-03-0{}", True),
+    "with a time": ("2021-03-0{} 14:05", True),
+    "T and seconds": ("2021-03-0{}T14:05:59", True),
+    "german": ("0{}.03.2021", True),
+    "two-digit year": ("0{}.03.21", True),
+    "american, with a time": ("03/2{}/21 08:30", True),
+    "day first": ("2{}/03/2021", True),
+    "a version": ("1.2.{}.4", False),
+    "a score": ("{}-2", False),
+}
+
+
+@pytest.mark.parametrize("case", DAYS)
+def test_dates(case, tmp_path):
+    form, is_date = DAYS[case]
+    words = [form.format(k) for k in (1, 2, 5)]
+    (tmp_path / "a.csv").write_text("day,b\n" + "".join(f"{word},1\n" for word in [*words, ""]))
+    read = read_table(tmp_path / "a.csv")["day"]
+    assert (read.dtype.kind == "M") == is_date
+    if is_date:
+        days = read.dropna().diff().dropna().dt.days.tolist()
+        assert days == [1, 3]
+        assert read.iloc[0].year == 2021
+
+
+# ---------------------------------------------------------------- predict
+
+
+def test_predict_keeps_the_identifier_and_escapes_formulas(frame, tmp_path):
+    odd = frame.assign(ill=np.where(frame["ill"] == "yes", "=1+1", "@no"), id=[f"-{k}x" for k in range(80)])
+    odd.to_csv(tmp_path / "t.csv", index=False)
+    arguments = ("--target", "ill", "--privileged", "z*", "--drop", "id", "--method", "surrogate-ridge")
+    assert invoke("fit", tmp_path / "t.csv", *arguments, "-o", tmp_path / "m.lupi").exit_code == 0
+    result = invoke("predict", tmp_path / "m.lupi", tmp_path / "t.csv", "--id", "id")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "id,prediction,score"
+    assert lines[1].startswith("'-0x,")
+    assert {line.split(",")[1] for line in lines[1:]} == {"'=1+1", "'@no"}
+    wrong = invoke("predict", tmp_path / "m.lupi", tmp_path / "t.csv", "--id", "nummer")
+    assert wrong.exit_code == 1
+    assert "(--id) names the column 'nummer'" in flat(wrong.output)
+    (tmp_path / "shifted.csv").write_text((tmp_path / "t.csv").read_text().replace("\n", ",\n").replace("id,", "id", 1))
+    shifted = invoke("predict", tmp_path / "m.lupi", tmp_path / "shifted.csv")
+    assert shifted.exit_code == 1
+    assert "line 2 has" in flat(shifted.output)
+
+
+def test_names_that_look_like_markup(frame, tmp_path):
+    odd = frame.rename(columns={"z0": "[/x]", "x0": "[red]a"})
+    path = tmp_path / "[bold]t.csv"
+    odd.to_csv(path, index=False)
+    out = tmp_path / "[red]o"
+    given = (
+        "--target",
+        "ill",
+        "--privileged",
+        "[/x],z1",
+        "--drop",
+        "id",
+        "--methods",
+        "surrogate-ridge",
+        "--splits",
+        2,
+    )
+    result = invoke("compare", path, *given, "--baselines", "linear", "--permutations", 0, "--jobs", 1, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "[red]o" in result.output
+    fitted = invoke("fit", path, *given[:6], "--method", "surrogate-ridge", "-o", tmp_path / "[red]m.lupi")
+    assert "[red]m.lupi" in fitted.output
+    missing = invoke("compare", path, "--target", "[/y]", "--privileged", "z1", "--out", out)
+    assert missing.exit_code == 1
+    assert "'[/y]'" in missing.output
+
+
+def test_missing_extras_are_noticed_before_the_work(table, tmp_path, monkeypatch):
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "jinja2" else find(name, *a))
+    result = invoke("compare", table, "--target", "ill", "--privileged", "z*", "--out", tmp_path / "o")
+    assert result.exit_code == 1
+    assert flat(result.output).startswith('lupi: the report needs jinja2: pip install "lupi[report]"')
+    assert not (tmp_path / "o").exists()
+
+
+# ---------------------------------------------------------------- nothing privileged leaves
+
+MARK = "Ubiquitous"
+NUMBER = 1234.56789
+
+
+def test_no_privileged_value_is_in_any_file(frame, tmp_path):
+    """Words, and the mean of a column, searched in every file: plain, inside archives, as text and as bytes."""
+    rng = np.random.default_rng(0)
+    marked = frame.assign(z1=[f"{MARK}{k % 7}" for k in range(80)], z0=NUMBER + frame["z0"] - frame["z0"].mean())
+    marked["note"] = [f"{MARK} {rng.integers(10**6)}" for _ in range(80)]
+    marked.to_csv(tmp_path / "t.csv", index=False)
+    given = ("--target", "ill", "--privileged", "z*,note", "--drop", "id")
+    more = ("--methods", "svm2+,surrogate", "--baselines", "linear", "--permutations", 2, "--splits", 2, "--jobs", 1)
+    out = tmp_path / "out"
+    result = invoke("compare", tmp_path / "t.csv", *given, *more, "--out", out)
+    assert result.exit_code == 0, result.output
+    for method in ("svm2+", "surrogate", "distillation"):
+        assert (
+            invoke("fit", tmp_path / "t.csv", *given, "--method", method, "-o", out / f"{method}.lupi").exit_code == 0
+        )
+    numbers = [NUMBER, float(marked["z0"].median()), float(marked["z0"].mean())]
+    searched = 0
+    for path in out.rglob("*"):
+        for content in contents(path):
+            searched += 1
+            assert MARK.encode() not in content, path
+            assert b"1234.5" not in content, path
+            for number in numbers:
+                assert np.float64(number).tobytes() not in content, path
+    assert searched > 10
+    assert MARK not in result.output
+
+
+def contents(path):
+    """Bytes of a file, and of the members of an archive."""
+    if path.is_file():
+        yield path.read_bytes()
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                yield from (archive.read(name) for name in archive.namelist())

@@ -2,18 +2,24 @@
 
 import json
 import sqlite3
+import types
+import typing
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import cross_val_score
+from sklearn.naive_bayes import GaussianNB
 
+from lupi import SVMPlus
 from lupi.bench.interruptions import interrupted_run
-from lupi.comparison import compare
+from lupi.comparison import compare, schema
 from lupi.datasets import make_privileged
 from lupi.engine.store import StoreMismatchError
 
 SMALL = {"svm": {"C": [0.1, 1.0]}, "svm+": {"C": [0.1, 1.0], "lam": [1.0]}}
-QUICK = {"methods": ["svm+"], "n_splits": 4, "train_size": 30, "kernel": "linear", "inner_folds": 2, "grids": SMALL}
+QUICK = {"methods": ["svm+"], "baselines": [], "n_splits": 4, "train_size": 30, "inner_folds": 2, "grids": SMALL}
+QUICK |= {"kernel": "linear", "permutations": 0, "columns": False}
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +99,10 @@ def test_words_gaps_groups_and_regression():
     Z.iloc[:5] = None
     y = X["a"].fillna(0) + Z["z"].fillna(0) + 0.1 * rng.standard_normal(80)
     options = {"n_splits": 2, "train_size": 40, "inner_folds": 2, "kernel": "linear", "groups": np.arange(80) // 4}
-    regression = compare(X, y, Z, metric="r2", **options)
+    regression = compare(X, y, Z, metric="r2", **options, permutations=3)
     rows = {row["name"]: row for row in regression.summary["sizes"][0]["methods"]}
-    assert set(rows) == {"svm", "transfer", "distillation", "reference"}
+    assert {"linear", "forest", "boosting", "svm", "surrogate", "reference", "joint"} < set(rows)
+    assert "svm2+" not in rows  # for classes only
     assert not any(row["failed"] for row in rows.values())
     assert rows["svm"]["mean"] > 0.1
     assert regression.summary["data"]["groups"] == 20
@@ -105,6 +112,8 @@ def test_words_gaps_groups_and_regression():
         words,
         Z,
         methods=["svm2+"],
+        baselines=[],
+        permutations=0,
         metric="accuracy",
         **options,
         grids={"l2svm": {"C": [1.0]}, "svm2+": {"C": [1.0]}},
@@ -119,6 +128,12 @@ def test_words_gaps_groups_and_regression():
     [
         ({"y": np.zeros(90)}, "one value only"),
         ({"y": np.linspace(0, 1, 90)}, "use metric='r2'"),
+        ({"y": np.arange(90)}, "90 different numbers: classes, or a quantity"),
+        ({"y": np.full(90, np.nan)}, "no row has a label"),
+        ({"seed": -1}, "seed is -1"),
+        ({"y": None}, "give X, y and privileged, or a data frame"),
+        ({"target": "ill"}, "leave out `y`"),
+        ({"target": "ill", "y": None}, "must be a data frame"),
         ({"y": np.r_[np.zeros(88), 1, 1]}, "has 2 rows only"),
         ({"train_size": 89}, "must leave 8 rows"),
         ({"privileged": np.full((90, 2), np.nan)}, "no value at all"),
@@ -130,7 +145,7 @@ def test_words_gaps_groups_and_regression():
 def test_compare_says_what_is_wrong(change, message, arrays):
     X, y, Z = arrays
     given = {"X": X, "y": y, "privileged": Z, **QUICK} | change
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         compare(**given)
 
 
@@ -165,7 +180,7 @@ def test_infinite_parameters_give_valid_json(arrays, tmp_path):
     again = compare(*arrays, **QUICK | {"grids": SMALL | alone, "n_splits": 2})
     again.to_json(tmp_path / "results.json")
     chosen = strictly((tmp_path / "results.json").read_text())["sizes"][0]["methods"][1]["params"]
-    assert chosen == [{"C": 1.0, "kappa": "inf"}] * 2
+    assert chosen == [{"C": 1.0, "kappa": "inf", "kernel": "linear", "privileged_kernel": "linear"}] * 2
 
 
 def test_json_is_the_summary(arrays, tmp_path):
@@ -175,9 +190,175 @@ def test_json_is_the_summary(arrays, tmp_path):
     hard = result.summary["hard_examples"]
     values = [row["correction"] for row in hard["rows"]]
     assert values == sorted(values, reverse=True)
+    assert set(hard["rows"][0]) == {"row", "correction", "label", "predicted"}
     model = result.fit_model("svm+")
     X, _, Z = arrays
-    assert_allclose(values[0], model.correction(Z).max())
-    assert hard["rows"][0]["row"] == model.correction(Z).argmax()
+    correction = model.estimator_.correcting_function((Z - Z.mean(axis=0)) / Z.std(axis=0))
+    assert_allclose(values[0], correction.max())
+    assert hard["rows"][0]["row"] == correction.argmax()
     assert_array_equal(model.predict(X[:5]), model.estimator_.predict(model.encoder_.transform(X[:5])))
     assert "Comparison(" in repr(result)
+
+
+# ---------------------------------------------------------------- frames, the schema, the model
+
+
+@pytest.fixture(scope="module")
+def frame():
+    pd = pytest.importorskip("pandas")
+    X, y, Z = make_privileged(100, 3, 2, random_state=2, return_X_y_privileged=True)
+    made = pd.DataFrame(X, columns=["a", "b", "c"]).assign(stay=Z[:, 0], cost_1=Z[:, 1], cost_2=Z.sum(axis=1))
+    made["town"] = np.where(X[:, 0] > 0.3, "Ulm", "Bonn")
+    made["id"] = [f"p{k}" for k in range(100)]
+    made["died"] = pd.Series(np.where(y == 1, "yes", "no"), dtype=object)
+    made.loc[80:, "died"] = None
+    return made
+
+
+FRAME = {"target": "died", "privileged": ["stay", "cost_*"], "drop": "id"}
+BRIEF = {
+    "methods": ["surrogate-ridge"],
+    "baselines": ["linear"],
+    "n_splits": 8,
+    "train_size": [20, 40],
+    "permutations": 9,
+}
+
+
+@pytest.fixture(scope="module")
+def compared(frame):
+    return compare(frame, **FRAME, **BRIEF)
+
+
+def test_names_and_arrays_give_the_same_summary(frame, compared):
+    again = compare(
+        frame[["a", "b", "c", "town"]], frame["died"].to_numpy(), frame[["stay", "cost_1", "cost_2"]], **BRIEF
+    )
+    kept = ("sizes", "permutation", "worth", "columns")
+    without = [{k: json.loads(json.dumps(found.summary[k], default=str)) for k in kept} for found in (compared, again)]
+
+    def timeless(value):
+        if isinstance(value, dict):
+            return {k: timeless(v) for k, v in value.items() if "seconds" not in k}
+        return [timeless(v) for v in value] if isinstance(value, list) else value
+
+    assert timeless(without[0]) == timeless(without[1])
+    assert compared.verdict == again.verdict
+
+
+def declared(kind, value, where="summary"):
+    """Check a value against a TypedDict, at any depth."""
+    if isinstance(kind, str):
+        kind = eval(kind, vars(schema) | {"NotRequired": typing.NotRequired})
+    origin = typing.get_origin(kind)
+    if typing.is_typeddict(kind):
+        hints = typing.get_type_hints(kind, include_extras=True)
+        needed = {name for name, hint in hints.items() if typing.get_origin(hint) is not typing.NotRequired}
+        assert needed <= set(value) <= set(hints), (where, set(value) ^ set(hints))
+        for name in value:
+            declared(hints[name], value[name], f"{where}.{name}")
+    elif origin is typing.NotRequired:
+        declared(typing.get_args(kind)[0], value, where)
+    elif origin is list:
+        assert isinstance(value, list), where
+        for part in value:
+            declared(typing.get_args(kind)[0], part, where)
+    elif origin is typing.Literal:
+        assert value in typing.get_args(kind), (where, value)
+    elif origin in (typing.Union, types.UnionType):
+        fits = [option for option in typing.get_args(kind) if _fits(option, value)]
+        assert fits, (where, value)
+        declared(fits[0], value, where)
+    elif origin is dict or kind is dict:
+        assert isinstance(value, dict), where
+    elif kind is float:
+        assert isinstance(value, float | int), (where, value)
+    else:
+        assert isinstance(value, kind), (where, value)
+
+
+def _fits(kind, value):
+    if kind is type(None):
+        return value is None
+    if typing.is_typeddict(kind) or typing.get_origin(kind) is dict or kind is dict:
+        return isinstance(value, dict)
+    if kind is float:
+        return isinstance(value, float | int)
+    return isinstance(value, kind)
+
+
+def test_the_summary_is_what_the_schema_declares(compared, arrays):
+    declared(schema.Summary, compared.summary)
+    declared(schema.Summary, compare(*arrays, **QUICK).summary)
+    assert compared.summary["data"]["labelled"] == 80
+    assert compared.summary["data"]["unlabelled"] == 20
+    assert compared.summary["notes"][0].startswith("20 of 100 rows have no died: they join the training sets")
+    names = [row["name"] for row in compared.summary["sizes"][0]["methods"]]
+    assert names == ["linear", "ridge-plain", "surrogate-ridge", "surrogate-ridge/labelled"]
+    assert compared.summary["sizes"][0]["n_unlabelled"] == 20
+    assert len(compared.summary["worth"]) == 2
+    assert [part["train_size"] for part in compared.summary["verdict"]["sizes"]] == [20, 40]
+
+
+def test_python_warns_of_leaks_like_the_command(frame):
+    leaky = frame.assign(fee=(frame["died"] == "yes") * 2.0)
+    leaky.loc[80:, "fee"] = 1.0
+    found = compare(leaky, target="died", privileged=["fee"], drop="id,stay,cost_*", **BRIEF | {"train_size": 30})
+    assert found.summary["leaks"][0]["columns"] == ["fee"]
+    assert "column 'fee' is the target 'died' under another name" in found.verdict
+    assert not found.summary["verdict"]["helps"]
+
+
+def test_to_frame(compared):
+    table = compared.to_frame()
+    assert list(table["name"]) == 2 * ["linear", "ridge-plain", "surrogate-ridge", "surrogate-ridge/labelled"]
+    assert table["over_best_plain"].notna().sum() == 4
+    assert (table["mean"] > 0.4).all()
+
+
+def test_the_model_is_a_scikit_learn_estimator_on_raw_tables(frame, compared):
+    known = frame[frame["died"].notna()]
+    for name in ("linear", "surrogate-ridge", "surrogate-ridge/labelled"):
+        model = compared.fit_model(name)
+        assert set(model.predict(frame)) == {"yes", "no"}
+        assert model.predict_proba(known).shape == (80, 2)
+        assert model.score(known, known["died"]) > 0.6
+        assert list(model.classes_) == ["no", "yes"]
+        # The whole table goes through scikit-learn's tools: the privileged columns are split off inside.
+        scores = cross_val_score(model, known.drop(columns=["died", "id"]), known["died"], cv=3)
+        assert scores.mean() > 0.6
+    with pytest.raises(ValueError, match=r"lacks the privileged column\(s\) stay"):
+        model.fit(known.drop(columns=["died", "stay"]), known["died"])
+    with pytest.raises(ValueError, match="no method is called 'magic'"):
+        compared.fit_model("magic")
+
+
+def test_own_estimators_are_compared(arrays, tmp_path):
+    own = {"methods": [("mine", SVMPlus(kernel="linear"), {"C": [0.1, 1.0]})], "baselines": [GaussianNB()]}
+    more = {"n_splits": 3, "train_size": 30, "inner_folds": 2, "permutations": 3, "columns": False}
+    found = compare(*arrays, **own, **more, n_jobs=2, store=tmp_path / "units.sqlite")
+    names = [row["name"] for row in found.summary["sizes"][0]["methods"]]
+    assert names == ["GaussianNB", "mine-plain", "mine"]
+    assert not any(row["failed"] for row in found.summary["sizes"][0]["methods"])
+    assert found.summary["permutation"]["method"] == "surrogate-ridge"  # any statistic keeps the level
+    other = own | {"methods": [("mine", SVMPlus(kernel="rbf"), {"C": [0.1, 1.0]})]}
+    again = compare(*arrays, **other, **more, store=tmp_path / "units.sqlite")
+    assert scores(again)[0][2] != scores(found)[0][2]  # the store does not take one for the other
+    assert scores(again)[0][0] == scores(found)[0][0]
+    assert isinstance(found.fit_model("GaussianNB").estimator_, GaussianNB)
+
+
+def test_the_columns_that_matter_are_named():
+    rng = np.random.default_rng(0)
+    n, p = 900, 30
+    X = rng.standard_normal((n, p))
+    mediator = X[:, :10].sum(axis=1) + 2 * rng.standard_normal(n)
+    y = (mediator + 3 * rng.standard_normal(n) > 0).astype(int)
+    Z = np.column_stack([rng.standard_normal(n), mediator])
+    found = compare(X, y, Z, methods=["surrogate-ridge"], baselines=["linear"], n_splits=10, train_size=60)
+    assert found.summary["verdict"]["answer"] == "yes", found.verdict
+    assert found.summary["permutation"]["p"] == 0.01
+    first, second = found.summary["columns"]
+    assert (first["name"], first["columns"]) == ("column 1", ["column 1"])
+    assert first["loss"]["low"] > 0
+    assert abs(second["loss"]["mean"]) < 0.01

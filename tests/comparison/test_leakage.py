@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 
-from lupi.comparison.leakage import leakage
+from lupi.comparison.leakage import examine
 
 pd = pytest.importorskip("pandas")
+
+
+def leakage(*args, **options):
+    return examine(*args, **options)[1]
+
+
 N = 400
 rng = np.random.default_rng(0)
 CLASSES = rng.integers(0, 2, N)
@@ -129,3 +135,110 @@ def test_a_wide_table_is_quick_enough_to_run():
     assert leakage(X, rng.integers(0, 2, 300), Z) == [
         "The privileged column 'z7' repeats the ordinary column 'x3': it tells nothing new."
     ]
+
+
+# ---------------------------------------------------------------- words, two columns together, repeated subjects
+
+
+def test_words_are_scored_by_what_they_predict():
+    """Thirty words whose spelling says nothing; each stands for one class."""
+    words = np.array([f"w{k:02}" for k in np.random.default_rng(3).permutation(60)])
+    column = words[2 * rng.integers(0, 30, N) + CLASSES]
+    assert "alone tells the target 'y' almost exactly (" in notes_on(column)
+    number = pd.Series(NUMBER).rank().to_numpy() // 8
+    assert "alone tells" in notes_on(
+        np.array([f"v{k}" for k in np.random.default_rng(4).permutation(60)])[number.astype(int)], NUMBER
+    )
+
+
+FIRST, SECOND = rng.normal(10, 3, N), rng.normal(5, 2, N)
+DEAD = rng.integers(0, 2, N)
+JOINT = {
+    "difference": (FIRST, FIRST - NUMBER, NUMBER, "difference"),
+    "sum": (SECOND, NUMBER - SECOND, NUMBER, "sum"),
+    "ratio": (np.exp(NUMBER) * (5 + FIRST**2), 5 + FIRST**2, NUMBER, "ratio"),
+    "two dates that are the same day": (
+        FIRST,
+        np.where(CLASSES == 1, FIRST, FIRST + 1 + SECOND**2),
+        CLASSES,
+        "difference",
+    ),
+    "both are true": (DEAD, np.where(CLASSES == 1, 1, 0), DEAD * CLASSES, "sum"),
+}
+
+
+@pytest.mark.parametrize("case", JOINT)
+@pytest.mark.parametrize("where", ["X", "Z", "both"])
+def test_two_columns_together(case, where):
+    a, b, y, how = JOINT[case]
+    X, Z = pd.DataFrame({"age": AGE, "town": TOWN}), pd.DataFrame({"honest": rng.standard_normal(N)})
+    for name, column, table in (("a", a, "X" if where != "Z" else "Z"), ("b", b, "X" if where == "X" else "Z")):
+        (X if table == "X" else Z)[name] = column
+    leaks, notes = examine(X, y, Z, "y")
+    (leak,) = [leak for leak in leaks if len(leak["columns"]) == 2]
+    assert sorted(leak["columns"]) == ["a", "b"]
+    assert leak["kind"] == ("ordinary" if where == "X" else "privileged")
+    assert f"The {how} of the columns" in leak["text"] or "product" in leak["text"]
+    assert leak["text"] in notes
+
+
+def test_two_honest_columns_give_no_alarm():
+    X = pd.DataFrame({f"x{k}": rng.standard_normal(N) for k in range(8)})
+    Z = pd.DataFrame({f"z{k}": rng.standard_normal(N) for k in range(8)})
+    assert examine(X, CLASSES, Z)[0] == []
+    assert examine(X, (X["x0"] + 0.5 * rng.standard_normal(N) > 0).astype(int).to_numpy(), Z)[0] == []
+    rare = (np.arange(N) < 9).astype(int)  # nine rows are told apart by some pair out of many
+    assert examine(X, rare, Z)[0] == []
+    assert examine(X, THREE, Z)[0] == []
+
+
+def test_rows_without_a_label_say_nothing():
+    y = np.where(rng.random(N) < 0.5, np.nan, CLASSES)
+    hidden = np.where(np.isnan(y), rng.integers(0, 2, N), CLASSES)
+    assert "is the target 'y' under another name" in notes_on(hidden, y)
+
+
+def test_arrays_are_examined_too():
+    leaks, _ = examine(np.column_stack([AGE, NUMBER]), CLASSES, np.column_stack([NUMBER, CLASSES]), "y")
+    assert [leak["columns"] for leak in leaks] == [["column 1"]]
+
+
+SUBJECTS = {
+    "a name": ("subject", np.array([f"S{k:02}" for k in np.arange(N) // 5])),
+    "a name and a visit": ("name", np.array([f"phon_S{k // 6:02}_{k % 6}" for k in range(N)])),
+    "a number": ("patient_id", np.arange(N) // 4),
+}
+
+
+@pytest.mark.parametrize("where", ["X", "dropped"])
+@pytest.mark.parametrize("case", SUBJECTS)
+def test_repeated_subjects_are_pointed_out(case, where):
+    name, column = SUBJECTS[case]
+    X, Z = pd.DataFrame({"age": AGE}), pd.DataFrame({"z": rng.standard_normal(N)})
+    others = pd.DataFrame({name: column})
+    if where == "X":
+        X, others = X.assign(**{name: column}), None
+    notes = leakage(X, CLASSES, Z, "y", others=others)
+    assert any(f"The column {name!r} looks like repeated subjects" in note for note in notes)
+    assert not any("repeated subjects" in note for note in leakage(X, CLASSES, Z, "y", others=others, grouped=True))
+
+
+def test_rows_that_are_all_but_equal_are_pointed_out():
+    base = rng.standard_normal((N // 2, 4))
+    X = np.vstack([base, base + 1e-5 * rng.standard_normal(base.shape)])
+    notes = leakage(X, CLASSES, rng.standard_normal((N, 1)), "y")
+    assert any("% of the rows are all but equal to another row" in note for note in notes)
+    few = rng.integers(0, 3, (N, 4))  # equal rows are no surprise here
+    assert not any("all but equal" in note for note in leakage(few, CLASSES, rng.standard_normal((N, 1)), "y"))
+
+
+def test_one_rare_class_is_no_leak():
+    """Without the guard for a class of three rows nearly any column would be a leak in some table."""
+    for seed in range(20):
+        column = np.random.default_rng(seed).standard_normal(N)
+        for size in (1, 2, 3, 4):
+            y = np.zeros(N, dtype=int)
+            y[np.argsort(column)[:size]] = 1  # told apart exactly
+            assert examine(pd.DataFrame({"a": AGE}), y, pd.DataFrame({"odd": column}))[0] == []
+    y[np.argsort(column)[:8]] = 1
+    assert examine(pd.DataFrame({"a": AGE}), y, pd.DataFrame({"odd": column}))[0]

@@ -5,9 +5,10 @@ import pytest
 
 from lupi import RankSVM, SVMPlus
 from lupi.comparison import Protocol, compare
+from lupi.comparison.data import Data
 from lupi.comparison.methods import METHODS, choose_methods
 from lupi.comparison.protocol import inner_folds, split_rows
-from lupi.comparison.units import Data, Unit, fit_best, run_unit
+from lupi.comparison.units import Setup, Unit, fit_best, run_unit
 from lupi.estimators.ranking_metrics import precision_of_ranking
 
 
@@ -21,14 +22,15 @@ def unbalanced(n_rare=20, n_common=70, seed=0, shift=0.8):
 def test_balanced_splits_draw_anew_from_both_classes():
     _, y, _ = unbalanced()
     protocol = Protocol(train_sizes=(20,), balanced=True)
-    splits = [split_rows(protocol, k, y) for k in range(6)]
+    data = Data.of(y[:, None], y, y[:, None])
+    splits = [split_rows(protocol, k, data) for k in range(6)]
     for trains, test in splits:
         assert np.bincount(y[trains[20]]).tolist() == [10, 10]
         assert np.bincount(y[test]).tolist() == [10, 10]
         assert not set(trains[20]) & set(test)
     used = np.unique(np.concatenate([np.concatenate([trains[20], test]) for trains, test in splits]))
     assert np.sum(y[used] == 0) > 40  # one draw has 20 of the common class
-    trains, test = split_rows(Protocol(train_sizes=(20,)), 0, y)
+    trains, test = split_rows(Protocol(train_sizes=(20,)), 0, data)
     assert np.bincount(y[trains[20]]).tolist() == [16, 4]  # otherwise classes keep their shares
 
 
@@ -45,7 +47,7 @@ def test_balanced_needs_classes_and_enough_rows():
 def test_at_most_so_many_test_rows():
     X, y, Z = unbalanced()
     grids = {"l2svm": {"C": [1.0]}, "svm2+": {"C": [1.0]}}
-    result = compare(X, y, Z, methods=["svm2+"], grids=grids, n_splits=2, train_size=20, max_test=12, kernel="linear")
+    result = compare(X, y, Z, methods=["svm2+"], baselines=[], grids=grids, n_splits=2, train_size=20, max_test=12)
     assert result.summary["sizes"][0]["n_test"] == 12
 
 
@@ -55,7 +57,7 @@ def test_parameters_are_chosen_on_the_validation_rows():
     grid = {"C": [0.1, 0.3, 1.0, 3.0, 10.0], "lam": [0.1, 1.0, 10.0]}
     protocol = Protocol(metric="accuracy", train_sizes=(60,), kernel="linear", standardize=False, n_splits=2)
     protocol = Protocol(**vars(protocol) | {"grids": (("svm+", tuple((k, tuple(v)) for k, v in grid.items())),)})
-    data = Data(X, y, Z, None, None, (X_valid, y_valid))
+    data = Data.of(X, y, Z, validation=(X_valid, y_valid))
     model, best, score = fit_best(METHODS["svm+"], protocol, 0, data)
     found = {}
     for C in grid["C"]:
@@ -67,7 +69,7 @@ def test_parameters_are_chosen_on_the_validation_rows():
     # All training rows are used for each candidate, none is set apart.
     np.testing.assert_allclose(
         model.decision_function(X_valid),
-        SVMPlus(**best, kernel="linear", privileged_kernel="linear").fit(X, y, privileged=Z).decision_function(X_valid),
+        SVMPlus(**best).fit(X, y, privileged=Z).decision_function(X_valid),
     )
 
 
@@ -77,16 +79,16 @@ def test_validation_is_checked():
         compare(X, y, Z, validation=(X[:, :2], y))
     with pytest.raises(ValueError, match="labels that `y` does not have: 7"):
         compare(X, y, Z, validation=(X, np.where(y == 1, 7, 0)))
-    data = Data(X, y, Z, None, None, (X, y))
-    result = run_unit(Unit(20, 0, "reference"), Protocol(train_sizes=(20,)), data)
+    given = Setup(Protocol(train_sizes=(20,)), Data.of(X, y, Z, validation=(X, y)), METHODS)
+    result = run_unit(Unit(20, 0, "reference"), given)
     assert "validation rows have no privileged features" in result["error"]
 
 
 def test_a_ranking_svm_searched_at_once_chooses_as_one_by_one():
     X, y, Z = unbalanced(30, 30)
     protocol = Protocol(metric="ap", train_sizes=(60,), kernel="linear", standardize=False)
-    _, best, score = fit_best(METHODS["ranksvm"], protocol, 0, Data(X, y, Z))
-    assert set(best) == {"C"}
+    _, best, score = fit_best(METHODS["ranksvm"], protocol, 0, Data.of(X, y, Z))
+    assert set(best) == {"C", "kernel"}
     folds = inner_folds(protocol, 0, y)
     grid = [0.01 * C for C in METHODS["ranksvm"].grid["C"]]
     scores = [
@@ -103,11 +105,12 @@ def test_a_ranking_svm_searched_at_once_chooses_as_one_by_one():
 
 
 def test_the_rank_reference_takes_part_by_name_only():
-    assert "rankreference" not in choose_methods(None, "ap", 2)
-    assert choose_methods(["rankreference"], "ap", 2) == ("rankreference",)
+    assert "rankreference" not in choose_methods(None, None, "ap", 2)
+    assert list(choose_methods(["rankreference"], [], "ap", 2)) == ["rankreference"]
     X, y, _ = unbalanced(30, 30)
     # Privileged features that tell the class: a ranker that sees them at test time, too, makes no mistake.
     result = run_unit(
-        Unit(30, 0, "rankreference"), Protocol(train_sizes=(30,)), Data(X, y, 3.0 * y[:, None] + X[:, :1] / 9)
+        Unit(30, 0, "rankreference"),
+        Setup(Protocol(train_sizes=(30,)), Data.of(X, y, 3.0 * y[:, None] + X[:, :1] / 9), METHODS),
     )
     assert result["score"] == pytest.approx(1.0)

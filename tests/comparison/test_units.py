@@ -2,20 +2,34 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 
+import lupi
 from lupi import SVMPlus
-from lupi.comparison import METHODS, Protocol, units
-from lupi.comparison.methods import candidates, choose_methods
+from lupi.comparison import METHODS, Protocol, model, units
+from lupi.comparison.data import Data
+from lupi.comparison.forest import TunedForest
+from lupi.comparison.methods import BASELINES, candidates, choose_methods
 from lupi.comparison.metrics import measure
-from lupi.comparison.protocol import derived_seed, inner_folds, others_rows, split_rows
-from lupi.comparison.units import Data, Unit, plan, run_unit
+from lupi.comparison.protocol import (
+    derived_seed,
+    inner_folds,
+    others_rows,
+    permuted_rows,
+    split_rows,
+    unlabelled_rows,
+)
+from lupi.comparison.units import Setup, Unit, plan, run_unit
 from lupi.datasets import make_privileged
 from lupi.engine.units import measured
 from lupi.estimators.ranking_metrics import area_of_ranking, precision_of_ranking
@@ -26,26 +40,36 @@ def arrays():
     return make_privileged(90, 4, 2, random_state=1, return_X_y_privileged=True)
 
 
+def labels(y, groups=None):
+    """Data of which only target and groups matter."""
+    return Data.of(np.zeros((len(y), 1)), y, np.zeros((len(y), 1)), groups)
+
+
+def setup(protocol, X, y, Z, *names, **more):
+    return Setup(protocol, Data.of(X, y, Z, **more), {name: METHODS[name] for name in names or METHODS})
+
+
 # ---------------------------------------------------------------- protocol
 
 
 def test_splits_are_nested_stratified_and_share_their_test_rows():
     y = np.repeat([0, 1], [30, 90])
+    data = labels(y)
     protocol = Protocol(train_sizes=(20, 40))
-    trains, test = split_rows(protocol, 3, y)
+    trains, test = split_rows(protocol, 3, data)
     assert {size: len(rows) for size, rows in trains.items()} == {20: 20, 40: 40}
     assert set(trains[20]) < set(trains[40])
     assert not set(trains[40]) & set(test)
     assert y[trains[40]].sum() == 30
-    assert not np.array_equal(split_rows(protocol, 4, y)[1], test)
-    assert len(split_rows(Protocol(train_sizes=(20,), max_test=10), 0, y)[1]) == 10
+    assert not np.array_equal(split_rows(protocol, 4, data)[1], test)
+    assert len(split_rows(Protocol(train_sizes=(20,), max_test=10), 0, data)[1]) == 10
 
 
 def test_groups_stay_together():
     rng = np.random.default_rng(0)
     groups = rng.integers(0, 20, 100)
     y = rng.integers(0, 2, 100)
-    trains, test = split_rows(Protocol(train_sizes=(50,)), 0, y, groups)
+    trains, test = split_rows(Protocol(train_sizes=(50,)), 0, labels(y, groups))
     assert not set(groups[trains[50]]) & set(groups[test])
     train = trains[50]
     for inner, outer in inner_folds(Protocol(), 0, y[train], groups[train]):
@@ -54,7 +78,7 @@ def test_groups_stay_together():
 
 def test_groups_that_cannot_be_split_are_named():
     with pytest.raises(ValueError, match="no split of the 2 groups"):
-        split_rows(Protocol(train_sizes=(5,)), 0, np.repeat([0, 1], 10), np.repeat([0, 1], 10))
+        split_rows(Protocol(train_sizes=(5,)), 0, labels(np.repeat([0, 1], 10), np.repeat([0, 1], 10)))
 
 
 def test_every_example_gets_another_ones_row():
@@ -95,34 +119,104 @@ def test_seeds_depend_on_every_part():
 # ---------------------------------------------------------------- methods and metrics
 
 
-def test_grids_have_the_same_number_of_candidates():
-    assert {np.prod([len(v) for v in candidates(m).values()]) for m in METHODS.values()} == {12}
+def n_candidates(method, **options):
+    return len(ParameterGrid(candidates(method, **options)))
+
+
+def test_a_method_and_its_counterpart_have_the_same_number_of_candidates():
     for method in METHODS.values():
         if method.privileged:
-            assert not METHODS[method.plain].privileged
-            key = "estimator__C" if "estimator__C" in method.grid else "C"
-            plain = METHODS[method.plain].grid["C"]
-            assert (min(method.grid[key]), max(method.grid[key])) == pytest.approx((min(plain), max(plain)))
+            plain = METHODS[method.plain]
+            assert plain.role == "plain"
+            assert n_candidates(method) == n_candidates(plain)
+            assert n_candidates(method, kernel="rbf") == n_candidates(plain, kernel="rbf")
+            if method.grid:
+                price = method.kernels[-1]
+                assert (min(method.grid[price]), max(method.grid[price])) == pytest.approx(
+                    (min(plain.grid["C"]), max(plain.grid["C"]))
+                )
 
 
-def test_linear_kernels_get_smaller_constants():
-    rbf, linear = (candidates(METHODS["svm+"], kernel=kernel) for kernel in ("rbf", "linear"))
+def test_both_kernels_are_candidates_and_linear_ones_get_smaller_constants():
+    rbf, linear = candidates(METHODS["svm+"])
+    assert rbf["kernel"] == rbf["privileged_kernel"] == ("rbf",)
+    assert linear["kernel"] == linear["privileged_kernel"] == ("linear",)
+    assert candidates(METHODS["svm+"], kernel="linear") == [linear]
     assert linear["C"] == pytest.approx([0.01 * c for c in rbf["C"]])
     assert linear["lam"] == rbf["lam"]
-    ranker = candidates(METHODS["ranktransfer"], kernel="linear")
+    (ranker,) = candidates(METHODS["ranktransfer"], kernel="linear")
     assert ranker["C"] == pytest.approx([1e-6, 1e-5, 1e-4, 1e-3])
     assert ranker["C_privileged"] == METHODS["ranktransfer"].grid["C_privileged"]
-    assert candidates(METHODS["svm+"], {"svm+": {"C": (7.0,)}}, "linear") == {"C": (7.0,)}
+    (own,) = candidates(METHODS["svm+"], {"svm+": {"C": (7.0,)}}, "linear")
+    assert own["C"] == (7.0,)
 
 
 def test_choice_of_methods():
-    assert "ranktransfer" in choose_methods(None, "ap", 2)
-    assert "ranktransfer" not in choose_methods(None, "ap", 3)
-    assert "ranktransfer" not in choose_methods(None, "accuracy", 2)
+    chosen = choose_methods(None, None, "auc", 2)
+    assert [name for name in chosen if name in BASELINES] == list(BASELINES)
+    assert next(name for name in chosen if chosen[name].privileged) == "surrogate"
+    assert {"reference", "joint"} <= set(chosen)
+    assert not {"svm2k", "rankreference"} & set(chosen)
+    assert "svm2k" in choose_methods(["svm2k"], None, "auc", 2)
+    assert list(choose_methods(["ranktransfer"], [], "ap", 2)) == ["ranksvm", "ranktransfer"]
+    assert choose_methods(None, None, "r2", 0)["linear"].title == "ridge regression"
+    with pytest.raises(ValueError, match="'ranktransfer' cannot be measured by 'ap' with 3 classes"):
+        choose_methods(["ranktransfer"], None, "ap", 3)
     with pytest.raises(ValueError, match="no method is called 'svm3'"):
-        choose_methods(["svm3"], "ap", 2)
+        choose_methods(["svm3"], None, "ap", 2)
     with pytest.raises(ValueError, match="'ranksvm' cannot be measured by 'accuracy'"):
-        choose_methods(["ranksvm"], "accuracy", 2)
+        choose_methods(["ranksvm"], None, "accuracy", 2)
+
+
+def test_any_estimator_is_a_method_or_a_baseline():
+    chosen = choose_methods(
+        [SVMPlus(C=3.0), GaussianNB()], [("tree", DecisionTreeClassifier(), {"max_depth": [2, 4]})], "auc", 2
+    )
+    assert list(chosen) == ["tree", "SVMPlus-plain", "GaussianNB", "SVMPlus"]
+    assert chosen["SVMPlus"].plain == "SVMPlus-plain"
+    assert chosen["SVMPlus"].role == "privileged"
+    assert chosen["GaussianNB"].role == "plain"
+    assert candidates(chosen["tree"]) == [{"max_depth": (2, 4)}]
+    assert chosen["SVMPlus"].key != choose_methods([SVMPlus(C=4.0)], [], "auc", 2)["SVMPlus"].key
+    (by_path,) = choose_methods([], ["sklearn.naive_bayes:GaussianNB"], "auc", 2).values()
+    assert by_path.build(False, 0).__class__ is GaussianNB
+    assert choose_methods([lupi.SurrogateClassifier()], [], "auc", 2)["SurrogateClassifier"].unlabelled
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ([SVMPlus], "is no estimator"),
+        ([3], "3 is no estimator"),
+        ([LinearRegression()], "LinearRegression is no classifier"),
+        ([SVMPlus(), SVMPlus(C=2.0)], "two methods are called 'SVMPlus"),
+        (["no.such.module:Class"], "package.module:Class, and installed"),
+        (["sklearn.svm:Nothing"], "has no class Nothing"),
+        (["sklearn.pipeline:Pipeline"], "cannot be made without arguments"),
+    ],
+)
+def test_what_is_no_method_is_named(wanted, message):
+    with pytest.raises(ValueError, match=message):
+        choose_methods(wanted, [], "auc", 2)
+
+
+def test_estimators_that_allow_gaps_see_them(arrays):
+    X, y, Z = arrays
+    X = X.copy()
+    X[::5, 0] = np.nan
+    seen = {}
+
+    class Sees(DecisionTreeClassifier):
+        def fit(self, X, y):
+            seen["gaps"] = np.isnan(X).any()
+            return super().fit(X, y)
+
+    protocol = Protocol(train_sizes=(30,))
+    methods = choose_methods([], [("tree", Sees(), {}), ("bayes", GaussianNB(), {})], "auc", 2)
+    gaps = Setup(protocol, Data.of(X, y, Z), methods)
+    assert run_unit(Unit(30, 0, "tree"), gaps)["error"] is None
+    assert seen["gaps"]
+    assert run_unit(Unit(30, 0, "bayes"), gaps)["error"] is None  # filled: it would refuse them
 
 
 class Fixed:
@@ -149,8 +243,8 @@ def test_unit_equals_scikit_learns_grid_search(arrays):
     """An independent way to the same number: pipeline, grid search and test score of scikit-learn."""
     X, y, Z = arrays
     protocol = Protocol(metric="auc", train_sizes=(40,), kernel="rbf")
-    result = run_unit(Unit(40, 2, "svm"), protocol, Data(X, y, Z))
-    trains, test = split_rows(protocol, 2, y)
+    result = run_unit(Unit(40, 2, "svm"), setup(protocol, X, y, Z, "svm"))
+    trains, test = split_rows(protocol, 2, labels(y))
     train = trains[40]
     folds = StratifiedKFold(5, shuffle=True, random_state=derived_seed(0, 2, "folds"))
     pipe = make_pipeline(StandardScaler(), SVC(tol=1e-6))
@@ -164,44 +258,55 @@ def test_shuffled_control_sees_another_examples_row(arrays, monkeypatch):
     X, y, Z = arrays
     protocol = Protocol(train_sizes=(30,), kernel="linear", grids=(("svm+", (("C", (1.0,)),)),))
     seen = []
-    fit = SVMPlus.fit
-    monkeypatch.setattr(
-        SVMPlus, "fit", lambda s, X, y, privileged=None: (seen.append(privileged), fit(s, X, y, privileged))[1]
-    )
+    encode = model.encode_privileged
+    monkeypatch.setattr(model, "encode_privileged", lambda table, how: seen.append(encode(table, how)) or seen[-1])
     for control in ("", "shuffled"):
-        run_unit(Unit(30, 0, "svm+", control), protocol, Data(X, y, Z))
+        run_unit(Unit(30, 0, "svm+", control), setup(protocol, X, y, Z))
     real, shuffled = seen
     assert_allclose(np.sort(real, axis=0), np.sort(shuffled, axis=0), atol=1e-12)
     assert not np.isclose(real, shuffled).all(axis=1).any()
 
 
-def one_by_one(metric, estimator, grid, train, test):
-    """Scores of a grid by one ordinary fit for each candidate."""
-    X, y, privileged = train
-    extra = {} if privileged is None else {"privileged": privileged}
-    models = [clone(estimator).set_params(**params).fit(X, y, **extra) for params in grid]
-    return [measure(metric, model, *test, np.array([0, 1])) for model in models]
+def one_by_one(estimator, candidates, X, y, **extra):
+    """One ordinary fit for each candidate."""
+    return [clone(estimator).set_params(**params).fit(X, y, **extra) for params in candidates]
 
 
 @pytest.mark.parametrize("metric", ["ap", "auc"])
 @pytest.mark.parametrize("standardize", [False, True])
 def test_short_cuts_change_nothing(monkeypatch, metric, standardize):
-    """Shared teachers, warm-started paths and the rotation of wide data, against one ordinary fit for each candidate."""
+    """Warm-started paths and the rotation of wide data, against one ordinary fit for each candidate."""
     rng = np.random.default_rng(0)
     y = np.arange(80) % 2
     X, Z = rng.standard_normal((80, 100)) + 0.15 * y[:, None], rng.standard_normal((80, 3)) + y[:, None]
     Z[::9] = np.nan
     protocol = Protocol(metric=metric, train_sizes=(40,), kernel="linear", standardize=standardize)
     methods = ("ranksvm", "ranktransfer", "svm+", "transfer", "distillation")
-    quick = [run_unit(Unit(40, 0, name), protocol, Data(X, y, Z)) for name in methods]
-    monkeypatch.setattr(units, "_rotated", lambda protocol, train, test: (train, test))
-    monkeypatch.setattr(units, "grid_scores", one_by_one)
-    slow = [run_unit(Unit(40, 0, name), protocol, Data(X, y, Z)) for name in methods]
+    given = setup(protocol, X, y, Z, *methods)
+    quick = [run_unit(Unit(40, 0, name), given) for name in methods]
+    fit = units.fit_candidates
+    monkeypatch.setattr(units, "fit_candidates", lambda *args: fit(*args[:6]))  # without the rotation
+    monkeypatch.setattr(model, "fit_path", one_by_one)
+    slow = [run_unit(Unit(40, 0, name), given) for name in methods]
     for a, b in zip(quick, slow):
         assert a["error"] is b["error"] is None
         assert a["params"] == b["params"]
         assert a["score"] == pytest.approx(b["score"], abs=1e-9)
         assert a["inner_score"] == pytest.approx(b["inner_score"], abs=1e-6)
+
+
+def test_a_forest_is_not_rotated(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    X = rng.standard_normal((60, 50))
+    rotated = []
+    fit = units.fit_candidates
+    monkeypatch.setattr(units, "fit_candidates", lambda *args: rotated.append(args[6:]) or fit(*args))
+    given = setup(Protocol(train_sizes=(30,), kernel="linear", inner_folds=2), X, y, X[:, :2], "forest", "svm")
+    run_unit(Unit(30, 0, "forest"), given)
+    assert set(rotated) <= {(), (False,)}
+    run_unit(Unit(30, 0, "svm"), given)
+    assert (True,) in rotated
 
 
 def test_candidates_without_a_solution_do_not_stop_the_others(arrays):
@@ -213,9 +318,9 @@ def test_candidates_without_a_solution_do_not_stop_the_others(arrays):
     }
     for name, grid in grids.items():
         protocol = Protocol(train_sizes=(30,), kernel="linear", grids=((name, grid),))
-        result = measured(run_unit, Unit(30, 0, name), protocol, Data(X, y, Z))
+        result = measured(run_unit, Unit(30, 0, name), setup(protocol, X, y, Z))
         assert result["error"] is None
-        assert all(value > 0 for value in result["params"].values())
+        assert all(value > 0 for value in result["params"].values() if not isinstance(value, str))
 
 
 def test_a_fold_of_one_class_chooses_nothing():
@@ -224,7 +329,7 @@ def test_a_fold_of_one_class_chooses_nothing():
     X = rng.standard_normal((80, 2)) + y[:, None]
     folds = [(np.arange(40), np.arange(40, 60)), (np.arange(20, 80), np.flatnonzero(y[:20] == 0))]
     protocol = Protocol(metric="auc", train_sizes=(40,), kernel="linear")
-    train = Data(X, y, X)
+    train = Data.of(X, y, X)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(units, "inner_folds", lambda *a: folds)
         _, _, both = units.fit_best(METHODS["svm"], protocol, 0, train)
@@ -249,18 +354,164 @@ def test_quick_ranking_metrics_are_those_of_scikit_learn(ties):
 def test_reference_is_tested_on_privileged_columns(arrays):
     X, y, Z = arrays
     Z = np.column_stack([Z, y + 0.01 * np.arange(len(y)) / len(y)])
-    result = run_unit(Unit(30, 0, "reference"), Protocol(train_sizes=(30,), kernel="linear"), Data(X, y, Z))
+    result = run_unit(Unit(30, 0, "reference"), setup(Protocol(train_sizes=(30,), kernel="linear"), X, y, Z))
     assert result["score"] == pytest.approx(1.0)
 
 
 def test_failure_of_one_method_is_recorded(arrays):
     X, y, Z = arrays
     grids = (("svm+", (("C", (-1.0, -2.0)),)),)
-    result = run_unit(Unit(30, 0, "svm+"), Protocol(train_sizes=(30,), grids=grids), Data(X, y, Z))
+    result = run_unit(Unit(30, 0, "svm+"), setup(Protocol(train_sizes=(30,), grids=grids), X, y, Z))
     assert result["score"] is None
     assert "no candidate of the grid" in result["error"]
 
 
-def test_plan_has_both_controls():
-    keys = [unit.key for unit in plan(Protocol(n_splits=2, train_sizes=(10, 20)), ["svm", "svm+"])]
+def test_joint_reference_sees_both_tables():
+    rng = np.random.default_rng(0)
+    X, Z = rng.standard_normal((120, 1)), rng.standard_normal((120, 1))
+    y = (X[:, 0] + Z[:, 0] > 0).astype(int)
+    given = setup(Protocol(metric="auc", train_sizes=(60,), kernel="linear"), X, y, Z)
+    alone, joint = (run_unit(Unit(60, 0, name), given)["score"] for name in ("reference", "joint"))
+    assert joint > 0.98
+    assert alone < 0.95
+
+
+def test_plan_has_both_controls(arrays):
+    X, y, Z = arrays
+    given = setup(Protocol(n_splits=2, train_sizes=(10, 20)), X, y, Z)
+    keys = [given.key(unit) for unit in plan(given, ["svm", "svm+"])]
+    assert keys[:3] == ["10/0/svm/real", "10/0/svm+/real", "10/0/svm+/shuffled"]
     assert len(keys) == len(set(keys)) == 2 * 2 * 3
+
+
+# ---------------------------------------------------------------- rows without a label, groups
+
+
+def visits(seed, n=40, most=6):
+    """Patients with one to six visits each, as in an ordinary table."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(n), rng.integers(1, most + 1, n))
+    y = (rng.random(n) < 0.4)[groups].astype(float)
+    X = rng.standard_normal((len(groups), 3)) + y[:, None]
+    return X, y, X[:, :2] + rng.standard_normal((len(groups), 2)), groups
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_uneven_groups_can_be_split(seed):
+    X, y, Z, groups = visits(seed)
+    size = len(y) // 2
+    for train_sizes in ((size,), (size // 2, size), (size - 1, size)):
+        protocol = Protocol(metric="auc", train_sizes=train_sizes, n_splits=5)
+        for split in range(5):
+            trains, test = split_rows(protocol, split, Data.of(X, y, Z, groups))
+            for wanted in train_sizes:
+                train = trains[wanted]
+                assert len(train) == wanted
+                assert not set(groups[train]) & set(groups[test])
+                assert len(np.unique(y[train])) == 2
+            assert len(np.unique(y[test])) == 2
+            for inner, outer in inner_folds(protocol, split, y[train], groups[train]):
+                assert len(np.unique(y[train][inner])) == len(np.unique(y[train][outer])) == 2
+
+
+def test_units_run_on_uneven_groups():
+    X, y, Z, groups = visits(3)
+    protocol = Protocol(metric="auc", train_sizes=(len(y) // 2,), kernel="linear")
+    given = setup(protocol, X, y, Z, groups=groups)
+    for name in ("svm", "linear", "surrogate-ridge"):
+        for split in range(3):
+            assert run_unit(Unit(len(y) // 2, split, name), given)["error"] is None
+
+
+def test_rows_without_a_label_are_trained_on_and_never_tested(monkeypatch):
+    X, y, Z, groups = visits(1)
+    y = y.copy()
+    y[np.arange(len(y)) % 3 == 0] = np.nan
+    data = Data.of(X, y, Z, groups)
+    protocol = Protocol(metric="auc", train_sizes=(20,))
+    for split in range(5):
+        trains, test = split_rows(protocol, split, data)
+        assert not np.isnan(y[np.concatenate([trains[20], test])]).any()
+        more = unlabelled_rows(protocol, split, data, test)
+        assert np.isnan(y[more]).all()
+        assert not set(groups[more]) & set(groups[test])
+        assert len(more) > 0
+    assert len(unlabelled_rows(Protocol(max_unlabelled=3), 0, data, test)) == 3
+    given = setup(protocol, X, y, Z, groups=groups)
+    plain, alone, every = (
+        run_unit(Unit(20, 0, name, "", rows), given)
+        for name, rows in (("svm", "labelled"), ("surrogate-ridge", "labelled"), ("surrogate-ridge", "all"))
+    )
+    assert plain["n_unlabelled"] == alone["n_unlabelled"] == 0
+    assert every["n_unlabelled"] > 10
+    assert every["score"] != alone["score"]
+    keys = {given.key(unit) for unit in plan(given, ["svm", "surrogate-ridge"])}
+    assert {key.split("/", 2)[2] for key in keys} == {
+        "svm/real",
+        "surrogate-ridge/real",
+        "surrogate-ridge/shuffled",
+        "surrogate-ridge/real/all",
+        "surrogate-ridge/shuffled/all",
+    }
+
+
+# ---------------------------------------------------------------- the exact test
+
+
+def test_permutations_move_whole_groups():
+    groups = np.repeat(np.arange(6), [1, 2, 3, 1, 2, 3])
+    data = labels(np.arange(12) % 2, groups)
+    assert_array_equal(permuted_rows(data, 0, 0), np.arange(12))
+    order = permuted_rows(data, 1, 0)
+    assert sorted(order) == list(range(12))
+    moved = groups[order]
+    assert (np.diff(moved) != 0).sum() == 5  # every group's rows are still together
+    assert not np.array_equal(order, permuted_rows(data, 2, 0))
+
+
+def test_permutations_leave_rows_without_privileged_values_alone():
+    Z = np.arange(20.0)[:, None].copy()
+    Z[[3, 7, 19]] = np.nan
+    for groups in (None, np.arange(20) // 3):
+        data = Data.of(np.zeros((20, 1)), np.arange(20) % 2, Z, groups)
+        order = permuted_rows(data, 4, 0)
+        assert_array_equal(order[[3, 7, 19]], [3, 7, 19])
+        assert sorted(order) == list(range(20))
+        assert (order != np.arange(20)).sum() > 8
+
+
+def test_permuted_scores_are_those_of_fits_by_hand(arrays):
+    X, y, Z = arrays
+    protocol = Protocol(metric="auc", train_sizes=(40,))
+    given = setup(protocol, X, y, Z)
+    scores = run_unit(Unit(40, 1, "surrogate-ridge", "permuted 3"), given)["score"]
+    trains, test = split_rows(protocol, 1, given.data)
+    train = trains[40]
+    scale = StandardScaler().fit(X[train])
+    assert len(scores) == 4
+    for number, score in enumerate(scores):
+        order = permuted_rows(given.data, number, 0)
+        by_hand = lupi.SurrogateClassifier("ridge").fit(scale.transform(X[train]), y[train], privileged=Z[order][train])
+        assert score == pytest.approx(
+            roc_auc_score(y[test], by_hand.decision_function(scale.transform(X[test]))), abs=1e-9
+        )
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_the_tuned_forest_keeps_the_better_leaf_size(regression):
+    """Against the choice by hand, from scikit-learn's own out-of-bag values."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 4))
+    noisy = X[:, 0] + 2 * rng.standard_normal(80)
+    y = noisy if regression else (noisy > 0).astype(int)
+    kept = TunedForest(regression, random_state=3).fit(X, y).forest_
+    kind = RandomForestRegressor if regression else RandomForestClassifier
+    losses = {}
+    for leaf in (1, 5):
+        alone = kind(100, min_samples_leaf=leaf, oob_score=True, random_state=3).fit(X, y)
+        if regression:
+            losses[leaf] = np.mean((alone.oob_prediction_ - y) ** 2)
+        else:
+            losses[leaf] = -np.log(np.maximum(alone.oob_decision_function_[np.arange(80), y], 0.005)).mean()
+    assert kept.min_samples_leaf == min(losses, key=losses.get)
+    assert losses[1] != losses[5]

@@ -1,30 +1,47 @@
 """lupi.comparison: statistics and what the verdict makes of them."""
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from lupi.comparison import Protocol
-from lupi.comparison.statistics import corrected_t_p, holm, paired, wilcoxon_p
-from lupi.comparison.summary import summarize
-from lupi.comparison.units import Unit, plan
+from lupi.comparison import METHODS, Protocol
+from lupi.comparison.data import Data
+from lupi.comparison.statistics import holm, interval, paired, permutation_p, splits_needed, wilcoxon_p
+from lupi.comparison.summary import summarize, summarize_permutations, worth
+from lupi.comparison.units import Setup, Unit, plan
 from lupi.comparison.verdict import verdict
 
-# ---------------------------------------------------------------- statistics and verdict
+# ---------------------------------------------------------------- statistics
 
 
 def test_tests_against_scipy():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal(20) + 0.4, rng.standard_normal(20)
-    row = paired(a, b, 100, 25)
+    row = paired(a, b)
     assert row["wilcoxon_p"] == stats.wilcoxon(a, b).pvalue
-    # Without the correction (an infinite training set) it is the ordinary paired t-test.
-    assert_allclose(corrected_t_p(a - b, 1e12, 1), stats.ttest_rel(a, b).pvalue, rtol=1e-6)
-    t = (a - b).mean() / np.sqrt((1 / 20 + 0.25) * (a - b).var(ddof=1))
-    assert_allclose(row["corrected_t_p"], 2 * stats.t.sf(abs(t), 19))
+    expected = stats.ttest_rel(a, b).confidence_interval(0.95)
+    assert_allclose([row["low"], row["high"]], [expected.low, expected.high])
     assert row["wins"] + row["losses"] + row["ties"] == 20
     assert wilcoxon_p(np.zeros(5)) == 1.0
-    assert corrected_t_p([0.0, 0.0], 10, 10) == 1.0
+    assert interval([0.5]) == (-np.inf, np.inf)
+
+
+def test_splits_needed_by_simulation():
+    """So many splits find a gain of this size in about 80% of the cases."""
+    rng = np.random.default_rng(0)
+    sample = rng.standard_normal(40)
+    sample = 0.01 + 0.02 * (sample - sample.mean()) / sample.std(ddof=1)
+    n = splits_needed(sample)
+    assert 30 <= n <= 34  # (1.96 + 0.84)^2 * 4 = 31.4
+    found = [stats.ttest_1samp(0.01 + 0.02 * rng.standard_normal(n), 0).pvalue < 0.05 for _ in range(2000)]
+    assert 0.72 < np.mean(found) < 0.86
+    assert splits_needed([0.0, -1.0]) is None
+
+
+def test_permutation_p_by_hand():
+    assert permutation_p(1.0, [0.0] * 99) == 0.01
+    assert permutation_p(1.0, [1.0, 2.0, 0.0]) == 0.75
 
 
 def test_holm_by_hand():
@@ -32,33 +49,53 @@ def test_holm_by_hand():
     assert holm([0.9, 0.8]) == [1.0, 1.0]
 
 
-REST = {"params": {}, "warnings": {}, "seconds": 1.0, "error": None, "n_train": 100, "n_test": 100}
+# ---------------------------------------------------------------- verdicts on made-up scores
+
+REST = {"params": {}, "warnings": {}, "seconds": 1.0, "error": None, "n_train": 100, "n_unlabelled": 0, "n_test": 100}
 NOTHING = 0.0
 
 
-def judged(real=NOTHING, shuffled=NOTHING, *, n=12, failed=(), **others):
-    """Verdict on made-up scores. `real` and `shuffled` are SVM+'s gains over SVM, a number or one for each split.
+def sizes_of(real=NOTHING, shuffled=NOTHING, *, n=12, failed=(), unlabelled=None, **others):
+    """Summaries of made-up scores. `real` and `shuffled` are SVM+'s gains over SVM, a number or one for each split.
 
     A plain SVM scores 0.8 with some noise that all methods share; a number gets a little noise of its own.
-    `others` are gains of further methods, `failed` names methods without scores.
+    `others` are gains of further methods (a pair: also with shuffled rows), `failed` names methods without scores.
     """
     rng = np.random.default_rng(0)
     base = 0.8 + 0.02 * rng.standard_normal(n)
     gains = {("svm", ""): np.zeros(n)}
-    given = {("svm+", ""): real, ("svm+", "shuffled"): shuffled} | {(name, ""): gain for name, gain in others.items()}
+    given = {("svm+", ""): real, ("svm+", "shuffled"): shuffled}
+    for name, gain in others.items():
+        gain, control = gain if isinstance(gain, tuple) else (gain, NOTHING)
+        given |= {(name, ""): gain, (name, "shuffled"): control}
     for key, gain in given.items():
         noise = 0.002 * rng.standard_normal(n)
         gains[key] = np.asarray(gain) if np.ndim(gain) else gain + noise - noise.mean()
     protocol = Protocol(n_splits=n, metric="ap")
+    y = np.zeros(4) if unlabelled is None else np.array([0, 0, np.nan, np.nan])
+    setup = Setup(protocol, Data.of(np.zeros((4, 1)), y, np.zeros((4, 1))), METHODS)
     methods = ["svm", *others, "svm+"]
     results = {
-        unit.key: REST | {"score": float(base[unit.split] + gains[unit.method, unit.control][unit.split])}
-        for unit in plan(protocol, methods)
+        unit: REST
+        | {"score": float(base[unit.split] + gains[unit.method, unit.control][unit.split])}
+        | {"n_unlabelled": 50 if unit.rows == "all" else 0}
+        for unit in plan(setup, methods)
     }
-    for key in results:
-        if key.split("/")[2] in failed:
-            results[key] |= {"score": None, "error": "ValueError: no solution"}
-    return verdict(summarize(results, protocol, methods)[0], protocol)
+    for unit in results:
+        if unlabelled is not None and unit.rows == "all" and unit.control == "":
+            results[unit]["score"] += unlabelled
+        if unit.method in failed:
+            results[unit] |= {"score": None, "error": "ValueError: no solution"}
+    return summarize(results, setup, methods), protocol
+
+
+def judged(*args, permutation=None, skipped=None, leaks=(), **options):
+    sizes, protocol = sizes_of(*args, **options)
+    return verdict(sizes, protocol, permutation=permutation, skipped=skipped, leaks=leaks)
+
+
+def rows_of(*args, **options):
+    return {row["name"]: row for row in sizes_of(*args, **options)[0][0]["methods"]}
 
 
 def alternating(mean, swing, n=12):
@@ -66,83 +103,105 @@ def alternating(mean, swing, n=12):
     return mean + swing * (-1.0) ** np.arange(n) * (1 + 0.01 * np.arange(n))
 
 
+EXACT = {
+    "method": "svm+",
+    "title": "SVM+",
+    "train_size": 100,
+    "rows": "labelled",
+    "n": 99,
+    "score": 0.8,
+    "permuted": [0.79] * 99,
+}
+
+
 def test_yes():
     found = judged(0.02, 0.0)
-    assert found["helps"]
-    assert found["method"] == "svm+"
+    assert (found["answer"], found["helps"], found["method"]) == ("yes", True, "svm+")
     assert found["text"] == (
-        "SVM+ beats SVM by 2.0 points of average precision (p < 0.001), and the shuffled control does not: the columns help."
+        "With 100 labelled rows: SVM+ gains 2.0 points over the best plain method (SVM) and 2.0 points over its shuffled "
+        "control, in average precision (p < 0.001): the columns help."
     )
     assert found["notes"] == []
+    assert "Use SVM+" in found["actions"][0]
 
 
-def test_yes_names_what_the_shuffled_control_gains():
-    assert "and the shuffled control gains only 1.0 points: the columns help." in judged(0.02, 0.01)["text"]
-
-
-def test_yes_with_a_caution_from_the_strict_test():
-    found = judged(0.003, 0.0)
-    assert found["helps"]
-    assert len(found["notes"]) == 1
-    assert "take it as likely, not as certain" in found["notes"][0]
-
-
-def test_yes_compares_with_the_best_plain_method():
-    close = judged(0.02, 0.0, l2svm=0.02 - alternating(0.0005, 0.01))
-    assert close["helps"]
-    assert "Over the best plain method, L2-SVM, it gains" in close["notes"][-1]
-    assert close["notes"][-1].endswith("which may be luck.")
-    far = judged(0.02, 0.0, l2svm=0.01)
-    assert far["notes"] == ["Over the best plain method, L2-SVM, it gains 1.0 points (p < 0.001)."]
-
-
-def test_no_if_another_plain_method_is_better():
-    found = judged(0.02, 0.0, l2svm=0.05)
-    assert not found["helps"]
-    assert found["method"] == "l2svm"
-    assert found["text"].startswith(
-        "SVM+ gains 2.0 points of average precision from the columns (p < 0.001), but the plain L2-SVM"
+def test_the_exact_test_confirms_or_does_not():
+    sure = judged(0.02, permutation=EXACT | {"p": 0.01})
+    assert sure["answer"] == "yes"
+    assert "; exact test p = 0.01): the columns help." in sure["text"]
+    assert "permuted 99 times, SVM+ (fixed parameters) does 1.0 points worse on average" in sure["notes"][0]
+    doubtful = judged(0.02, permutation=EXACT | {"p": 0.3})
+    assert (doubtful["answer"], doubtful["method"]) == ("unclear", "svm")
+    assert "the exact test does not confirm that it is the columns (p = 0.3)" in doubtful["text"]
+    assert (
+        "does as well as with the real ones" in judged(0.02, permutation=EXACT | {"p": 0.3, "score": 0.79})["notes"][0]
     )
-    assert found["text"].endswith("with them: keep the plain L2-SVM.")
+    assert "was not run: no time." in judged(0.02, skipped="no time.")["notes"][0]
+
+
+def test_every_plain_method_must_be_beaten():
+    close = judged(0.02, 0.0, linear=0.02 - alternating(0.0005, 0.01))
+    assert close["answer"] == "unclear"
+    assert (
+        "the columns help SVM+ (2.0 points over its plain counterpart, p < 0.001), but the plain logistic"
+        in close["text"]
+    )
+    assert close["text"].endswith("keep the plain SVM.") or close["text"].endswith(
+        "keep the plain logistic regression."
+    )
+    far = judged(0.02, 0.0, linear=0.01)
+    assert far["answer"] == "yes"
+    assert (
+        "1.0 points over the best plain method (logistic regression), 2.0 points over its plain counterpart and"
+        in far["text"]
+    )
+    better = judged(0.02, 0.0, linear=0.05)
+    assert (better["answer"], better["method"]) == ("no", "linear")
+
+
+def test_a_plain_method_that_is_not_the_best_counts_as_well():
+    """The best mean is not enough: a lead over another plain method that may be luck is none."""
+    real = np.full(12, 0.02)
+    close = real - 0.001 - 0.0001 * np.arange(12)
+    row = rows_of(real, 0.0, linear=real - alternating(0.002, 0.02), forest=close)["svm+"]
+    assert row["over_best_plain"]["wilcoxon_p"] < 0.05  # over the forest
+    assert row["outcome"] == "helps, but a plain method is as good"
 
 
 def test_no_if_shuffled_columns_gain_as_much():
     found = judged(0.02, 0.021)
-    assert not found["helps"]
-    assert found["method"] == "svm"
-    assert "SVM+ beats SVM by 2.0 points of average precision (p < 0.001)" in found["text"]
-    assert "with shuffled columns it gains as much (2.1 points)" in found["text"]
-    assert "not shown to be the columns. Keep the plain SVM." in found["text"]
-
-
-def test_no_if_the_lead_over_shuffled_columns_may_be_luck():
-    real = 0.02 + 0.001 * np.arange(12)
-    found = judged(real, real - alternating(0.001, 0.01))
-    assert not found["helps"]
-    assert "with shuffled columns it gains 2.5 points as well, and the rest may be luck (p = 0." in found["text"]
-    real = alternating(0.008, 0.006)
+    assert (found["answer"], found["method"]) == ("unclear", "svm")
     assert (
-        "its lead of 0.9 points over shuffled columns may be luck"
-        in judged(real, real - alternating(0.009, 0.03))["text"]
+        "SVM+ beats its plain counterpart by 2.0 points (p < 0.001), but that is not shown to be the columns"
+        in found["text"]
     )
+    assert "its lead over shuffled columns is -0.1 points (95% interval" in found["text"]
 
 
-def test_no_if_the_gain_may_be_luck():
-    found = judged(alternating(0.003, 0.02), 0.001)
-    assert not found["helps"]
+def test_not_shown_comes_with_an_interval_and_what_would_settle_it():
+    found = judged(alternating(0.006, 0.01), 0.001)
+    assert found["answer"] == "unclear"
     assert found["text"].startswith(
-        "No method is shown to use these columns; keep the plain SVM. The largest gain, of SVM+ over SVM, "
+        "With 100 labelled rows: no method is shown to gain from these columns; keep the plain SVM."
     )
-    assert "is 0.3 points of average precision and may be luck (p = 0." in found["text"]
-    assert found["text"].endswith("with shuffled columns it is 0.1 points.")
+    assert "The largest gain, of SVM+ over the best plain method (SVM), is +0.6 points (95% interval " in found["text"]
+    assert "and may be luck (p = " in found["text"]
+    assert " splits would settle a gain of this size" in found["text"]
+    assert found["text"].count("About") == 1
+    tiny = judged(alternating(0.002, 0.02), -0.01)
+    assert "Not even 500 splits" in tiny["text"]
+    assert "Collect more labelled rows" in tiny["actions"][-1]
 
 
 def test_no_if_there_is_no_gain():
     found = judged(-np.full(12, 0.001), 0.0)
-    assert found["text"] == "No method uses these columns; keep the plain SVM."
-    assert judged(np.zeros(12), np.zeros(12))["text"] == found["text"]
+    assert found["answer"] == "no"
+    assert (
+        "no method gains from these columns; keep the plain SVM. The best of them, SVM+, is at -0.1 points"
+        in found["text"]
+    )
     worse = judged(-0.03, -0.05)
-    assert worse["text"] == found["text"]
+    assert worse["answer"] == "no"
     assert worse["notes"] == ["Clearly worse with the columns than without: SVM+."]
 
 
@@ -151,11 +210,12 @@ def test_failed_methods_are_left_out_and_named():
     assert found["text"] == "No method that uses the columns was fitted on every split; the best plain method is SVM."
     assert found["notes"] == ["Left out, because some fits failed: SVM+."]
     nothing = judged(0.02, failed=["svm", "svm+"])
-    assert (nothing["helps"], nothing["method"]) == (False, None)
+    assert (nothing["answer"], nothing["method"]) == ("unclear", None)
     assert nothing["text"] == "No plain method could be fitted: nothing to compare with."
     protocol = Protocol(n_splits=2)
-    alone = {Unit(100, split, "svm").key: REST | {"score": 0.5} for split in range(2)}
-    assert "was among those compared" in verdict(summarize(alone, protocol, ["svm"])[0], protocol)["text"]
+    setup = Setup(protocol, Data.of(np.zeros((4, 1)), np.zeros(4), np.zeros((4, 1))), METHODS)
+    alone = {Unit(100, split, "svm"): REST | {"score": 0.5} for split in range(2)}
+    assert "was among those compared" in verdict(summarize(alone, setup, ["svm"]), protocol)["text"]
 
 
 def test_too_few_splits_are_mentioned():
@@ -164,7 +224,124 @@ def test_too_few_splits_are_mentioned():
     assert any("use more splits" in note for note in found["notes"])
 
 
-def test_reference_is_put_into_words():
-    above, below = judged(0.02, reference=0.1), judged(0.02, reference=-0.1)
-    assert "10.0 points above SVM. That is what they know" in above["notes"][-1]
-    assert "predict no better than the ordinary ones" in below["notes"][-1]
+def test_references_are_put_into_words_without_a_conclusion():
+    (note,) = judged(0.02, reference=-0.3, joint=0.1)["notes"]
+    assert note.startswith("If the columns were known at prediction: privileged only 50.")
+    assert "and X with privileged 90." in note
+    assert "little" not in note
+
+
+def test_a_leak_is_in_the_sentence():
+    leak = {"kind": "privileged", "columns": ["cost"], "text": "Leakage? The privileged column 'cost' is the target."}
+    found = judged(0.1, leaks=[leak])
+    assert (found["answer"], found["helps"]) == ("unclear", False)
+    assert "the columns help. But the privileged column 'cost' is the target. Check this before" in found["text"]
+    assert "'cost'" in found["actions"][0]
+    assert judged(0.1, leaks=[leak | {"kind": "ordinary"}])["answer"] == "yes"
+
+
+# ---------------------------------------------------------------- several methods: Holm
+
+
+def test_p_is_multiplied_by_the_number_of_methods():
+    """With ten splits the smallest p is 0.002: times one it is printed as such, times two methods it doubles."""
+    n, up = 10, np.linspace(0.01, 0.02, 10)
+    smallest = 2 * 0.5**n
+    alone = rows_of(up, -up, n=n)["svm+"]
+    assert alone["p"] == alone["p_helps"] == pytest.approx(smallest)
+    two = rows_of(up, -up, n=n, transfer=(-up, -2 * up))
+    assert two["svm+"]["p_helps"] == pytest.approx(2 * smallest)
+    assert two["transfer"]["p_helps"] == 1.0
+    four = rows_of(up, -up, n=n, transfer=(up, -up), distillation=(-up, -up), svm2k=(-up, -up))
+    assert four["svm+"]["p_helps"] == four["transfer"]["p_helps"] == pytest.approx(4 * smallest)
+
+
+def test_holm_decides_between_yes_and_no():
+    """A gain with p = 0.03 alone is a yes; beside a second method that finds nothing it is none."""
+    n = 10
+    gain = np.linspace(0.01, 0.02, n)
+    gain[[1, 4]] *= -1  # ranks 2 and 5, of 55 in all
+    p = stats.wilcoxon(gain).pvalue
+    assert 0.025 < p < 0.05
+    assert rows_of(gain, -gain - 0.1, n=n)["svm+"]["outcome"] == "helps"
+    beside = rows_of(gain, -gain - 0.1, n=n, transfer=(-np.abs(gain), -np.abs(gain)))["svm+"]
+    assert beside["p_helps"] == pytest.approx(2 * p)
+    assert beside["outcome"] == "no clear difference"
+
+
+def test_the_p_beside_a_mark_is_the_p_behind_it():
+    up = np.linspace(0.01, 0.02, 12)
+    rows = {
+        "helps": rows_of(up, -up)["svm+"],
+        "hurts": rows_of(-up, 0.0)["svm+"],
+        "gains, but not clearly more than with shuffled rows": rows_of(up, up + alternating(0.0, 0.01))["svm+"],
+        "helps, but a plain method is as good": rows_of(up, -up, linear=2 * up)["svm+"],
+    }
+    for outcome, row in rows.items():
+        assert row["outcome"] == outcome
+        assert row["p"] < 0.05
+    assert rows["hurts"]["p"] == rows["hurts"]["p_plain"]
+    assert rows["helps, but a plain method is as good"]["p_helps"] == 1.0
+    nothing = rows_of(alternating(0.001, 0.02), 0.0)["svm+"]
+    assert nothing["p"] >= 0.05
+
+
+# ---------------------------------------------------------------- unlabelled rows, sizes, the exact test
+
+
+def test_rows_without_a_label_give_rows_of_their_own():
+    found, protocol = sizes_of(0.0, surrogate=(0.01, -0.01), unlabelled=0.03, **{"surrogate-plain": 0.0})
+    rows = {row["name"]: row for row in found[0]["methods"]}
+    assert rows["surrogate"]["rows"] == "all"
+    assert rows["surrogate/labelled"]["rows"] == "labelled"
+    assert rows["surrogate/labelled"]["title"] == "surrogate, labelled rows only"
+    assert rows["surrogate"]["mean"] - rows["surrogate/labelled"]["mean"] == pytest.approx(0.03)
+    assert found[0]["n_unlabelled"] == 50
+    told = verdict(found, protocol)
+    assert told["method"] == "surrogate"
+    assert "surrogate and 50 unlabelled ones gains 4.0 points over the best plain" in told["text"]
+
+
+def sizes_with(*pairs):
+    found = []
+    for n, gain in pairs:
+        (size,), protocol = sizes_of(gain, -0.01)
+        found.append(size | {"train_size": n})
+    return found, protocol
+
+
+def test_every_size_gets_an_answer():
+    sizes, protocol = sizes_with((50, 0.02), (100, alternating(0.001, 0.02)))
+    found = verdict(sizes, protocol)
+    assert [part["answer"] for part in found["sizes"]] == ["yes", "unclear"]
+    assert found["notes"][0] == "By training size: 50 rows: yes, 100 rows: unclear."
+    assert found["sizes"][0]["text"].startswith("With 50 labelled rows: SVM+ gains")
+
+
+def test_the_learning_curve_is_translated():
+    sizes, protocol = sizes_with((50, 0.02), (200, 0.02))
+    for size, level in zip(sizes, (0.7, 0.8)):
+        for row in size["methods"]:
+            row["mean"] = level + (0.05 if row["role"] == "privileged" else 0.0)
+    first, last = worth(sizes)
+    assert first["plain_rows"] == 100.0  # half of the way, on a logarithmic scale
+    assert last["plain_rows"] is None
+    notes = verdict(sizes, protocol, worth=[first, last])["notes"]
+    assert "50 labelled rows with the columns are worth about 100 without them." in notes
+    assert "200 labelled rows with the columns are worth more than 200 without them." in notes
+    assert worth(sizes[:1]) == []
+
+
+def test_permutations_are_averaged_over_the_splits():
+    setup = Setup(Protocol(n_splits=2), Data.of(np.zeros((4, 1)), np.zeros(4), np.zeros((4, 1))), METHODS)
+
+    def unit(split):
+        return Unit(100, split, "surrogate-ridge", "permuted 2")
+
+    results = {unit(0): REST | {"score": [0.9, 0.8, 0.95]}, unit(1): REST | {"score": [0.7, 0.6, 0.7]}}
+    found = summarize_permutations(results, setup, unit)
+    assert found["score"] == pytest.approx(0.8)
+    assert found["permuted"] == pytest.approx([0.7, 0.825])
+    assert found["p"] == pytest.approx(2 / 3)
+    results[unit(1)] = REST | {"score": None, "error": "ValueError: no"}
+    assert summarize_permutations(results, setup, unit) is None

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from lupi.cli import app
 from lupi.comparison import compare
+from lupi.comparison.data import Data
 from lupi.comparison.protocol import Protocol, split_rows
 from lupi.datasets import load_awa, load_mnist_plus, load_research_table, mnist_plus
 from lupi.datasets.files import checked_file, data_folder
@@ -83,14 +84,15 @@ def test_awa_layout(tmp_path):
 
 def test_an_official_test_set_is_never_trained_on():
     y, test_only = np.arange(60) % 2, np.arange(60) >= 40
+    data = Data.of(y[:, None], y, y[:, None], test_only=test_only)
     seen = set()
     for split in range(5):
-        trains, test = split_rows(Protocol(train_sizes=(10, 30)), split, y, test_only=test_only)
+        trains, test = split_rows(Protocol(train_sizes=(10, 30)), split, data)
         assert test.tolist() == list(range(40, 60))
         assert max(trains[30]) < 40
         seen |= set(trains[30].tolist())
     assert len(seen) > 35
-    trains, _ = split_rows(Protocol(train_sizes=(40,)), 0, y, test_only=test_only)
+    trains, _ = split_rows(Protocol(train_sizes=(40,)), 0, data)
     assert trains[40].tolist() == list(range(40))
 
 
@@ -100,9 +102,9 @@ def test_compare_with_a_test_set_without_privileged_rows():
     X, Z = rng.standard_normal((80, 2)) + y[:, None], rng.standard_normal((80, 2))
     Z[40:] = np.nan
     grids = {"l2svm": {"C": [1.0]}, "svm2+": {"C": [1.0]}}
-    result = compare(
-        X, y, Z, test_only=np.arange(80) >= 40, methods=["svm2+"], n_splits=2, train_size=[20, 40], grids=grids
-    )
+    options = {"methods": ["svm2+"], "baselines": [], "grids": grids, "permutations": 3, "kernel": "rbf"}
+    result = compare(X, y, Z, test_only=np.arange(80) >= 40, n_splits=2, train_size=[20, 40], **options)
+    assert result.summary["permutation"]["n"] == 3  # the rows without privileged values stay where they are
     last = result.summary["sizes"][-1]
     assert last["n_test"] == 40
     assert last["methods"][0]["scores"][0] == last["methods"][0]["scores"][1]  # all 40 rows, both times

@@ -20,6 +20,7 @@ from lupi.engine.workers import cluster
 
 GRIDS = {"svm": {"C": [0.1, 1.0]}, "svm+": {"C": [0.1, 1.0], "lam": [1.0]}, "transfer": {"estimator__C": [1.0]}}
 OPTIONS = {"n_splits": 3, "train_size": 30, "kernel": "linear", "inner_folds": 2, "grids": GRIDS}
+OPTIONS |= {"baselines": [], "permutations": 2, "columns": False}
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 
 from lupi.problems.surrogate import (
+    blend,
     calibrate,
     calibrate_values,
     delta_bias,
@@ -15,7 +16,6 @@ from lupi.problems.surrogate import (
     label_noise,
     likelihood_weights,
     log_loss,
-    mean_calibration,
     one_hot,
     overlap,
     plain_risk,
@@ -90,12 +90,12 @@ def test_soft_labels_with_certain_shares_are_hard_labels():
     np.testing.assert_allclose([doubled.slope, *doubled.intercept], [weighted.slope, *weighted.intercept], atol=1e-9)
 
 
-def test_mean_of_two_calibrations():
+def test_blend_of_two_calibrations():
     rng = np.random.default_rng(3)
     scores = rng.normal(size=(40, 3))
     one, other = (calibrate(scores * s, one_hot(rng.integers(0, 3, 40), 3), np.ones(40)) for s in (1.0, 2.0))
     np.testing.assert_allclose(
-        mean_calibration(one, other).logits(scores), (one.logits(scores) + other.logits(scores)) / 2, atol=1e-12
+        blend(one, other, 0.3).logits(scores), 0.3 * one.logits(scores) + 0.7 * other.logits(scores), atol=1e-12
     )
 
 

@@ -2,10 +2,10 @@
 
 from lupi.problems.surrogate.calibration import (
     Calibration,
+    blend,
     calibrate,
     calibrate_values,
     log_loss,
-    mean_calibration,
     one_hot,
 )
 from lupi.problems.surrogate.evidence import gaussian_weights, likelihood_weights
@@ -25,6 +25,7 @@ __all__ = [
     "KernelPath",
     "RidgeFit",
     "RidgePath",
+    "blend",
     "calibrate",
     "calibrate_values",
     "choose_penalty",
@@ -36,7 +37,6 @@ __all__ = [
     "label_noise",
     "likelihood_weights",
     "log_loss",
-    "mean_calibration",
     "one_hot",
     "overlap",
     "plain_risk",

@@ -47,13 +47,12 @@ class Calibration:
         return self.intercept + self.slope * (scores - self.centre) / self.scale
 
 
-def mean_calibration(one: Calibration, other: Calibration) -> Calibration:
-    """The calibration whose logits are the mean of two."""
-    slopes = np.array([one.slope / one.scale, other.slope / other.scale]) / 2
-    shift = [c.intercept - c.slope * c.centre / c.scale for c in (one, other)]
-    slope = float(slopes.sum()) * one.scale
-    intercept = (shift[0] + shift[1]) / 2 + slope * one.centre / one.scale
-    return Calibration(one.centre, one.scale, intercept, slope)
+def blend(one: Calibration, other: Calibration, share: float) -> Calibration:
+    """The calibration whose logits are `share` times those of the first plus the rest of the second."""
+    parts = ((one, share), (other, 1.0 - share))
+    slope = sum(w * c.slope / c.scale for c, w in parts) * one.scale
+    shift = sum(w * (c.intercept - c.slope * c.centre / c.scale) for c, w in parts)
+    return Calibration(one.centre, one.scale, shift + slope * one.centre / one.scale, float(slope))
 
 
 def one_hot(labels: np.ndarray, n_classes: int) -> np.ndarray:
