@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-FIGURES = ("gains", "splits", "times")
+FIGURES = ("answer", "gains", "splits")
 OPTIONS = (
     "--headless",
     "--no-sandbox",
@@ -76,12 +76,12 @@ def find_browser():
     return next((b for b in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if b), None)
 
 
-def visit(browser, page, folder, width=400, height=2000):
+def visit(browser, page, folder, width=400, height=2000, options=()):
     """Open a page file."""
     log = folder / "net.json"
     done = subprocess.run(
         [
-            *(browser, *OPTIONS, f"--user-data-dir={folder / 'profile'}"),
+            *(browser, *OPTIONS, *options, f"--user-data-dir={folder / 'profile'}"),
             *(f"--log-net-log={log}", f"--window-size={width},{height}", "--virtual-time-budget=2000", "--dump-dom"),
             page.as_uri(),
         ],
@@ -101,7 +101,7 @@ def _addresses(log):
     return sorted(url for url in asked if urlsplit(url).scheme not in ("file", "data"))
 
 
-def look_at(page, width, folder, probe="return null;"):
+def look_at(page, width, folder, probe="return null;", options=()):
     """Open the text of a page in a window of any width; `probe` is the body of a JavaScript function of (doc, win).
 
     The page stands in a frame of that width, because a window of the browser cannot be narrower than 500 pixels.
@@ -112,7 +112,7 @@ def look_at(page, width, folder, probe="return null;"):
     folder.mkdir(parents=True, exist_ok=True)
     frame, height = folder / "frame.html", 900
     frame.write_text(_FRAME.format(width=width, height=height, page=html.escape(page), probe=probe), encoding="utf-8")
-    visited = visit(browser, frame, folder, max(width, 500), height + 200)
+    visited = visit(browser, frame, folder, max(width, 500), height + 200, options)
     found = json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', visited.dom, flags=re.DOTALL).group(1)))
     return Seen(
         found["width"],

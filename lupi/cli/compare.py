@@ -1,5 +1,6 @@
 """`lupi compare`: parse, validate, run, export."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -79,8 +80,10 @@ def compare(
     command is given again.
     """
     with user_errors():
-        need("jinja2", "the report")
         need("pandas", "reading tables")
+        paged = find_spec("jinja2") is not None
+        if not paged:
+            note('jinja2 is not installed, so there will be no report.html: pip install "lupi[report]".')
         frame, columns, sizes = _data(table, target, privileged, drop, groups, _numbers(train_size))
         from lupi.comparison.comparison import compare as run
         from lupi.engine.progress import progress
@@ -106,7 +109,7 @@ def compare(
                 command=given(context),
             )
         _show(result)
-        _export(result, out)
+        _export(result, out, paged)
 
 
 def _data(table, target, privileged, drop, groups, sizes):
@@ -156,18 +159,15 @@ def _numbers(sizes):
 
 def _show(result):
     from rich.console import Console
-    from rich.text import Text
 
-    console = Console()
+    from lupi.comparison.render.terminal import TerminalTable
+
     for text in result.summary["notes"]:
         note(text)
-    console.print(result.table())
-    console.print(Text(result.verdict, style="bold green" if result.summary["verdict"]["helps"] else "bold"))
-    for text in result.summary["verdict"]["notes"]:
-        console.print(Text(f"- {text}"))
+    Console().print(TerminalTable(result.summary, verdict=True))
 
 
-def _export(result, out):
+def _export(result, out, paged):
     """Results and model first: a page that fails must not cost them."""
     from lupi.persistence import save
 
@@ -180,5 +180,7 @@ def _export(result, out):
         "privileged": data["privileged_names"] or [],
     }
     save(model, out / "model.lupi")
-    result.to_html(out / "report.html")
-    typer.echo(f"\nreport  {out / 'report.html'}\nresults {out / 'results.json'}\nmodel   {out / 'model.lupi'}")
+    if paged:
+        result.to_html(out / "report.html")
+        typer.echo(f"\nreport  {out / 'report.html'}")
+    typer.echo(f"results {out / 'results.json'}\nmodel   {out / 'model.lupi'}")

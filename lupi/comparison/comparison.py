@@ -58,16 +58,23 @@ class Comparison:
     def __repr__(self):
         return f"Comparison({self.verdict!r})"
 
+    def _repr_html_(self):
+        """Card for a notebook: badge, sentence, small table."""
+        from lupi.comparison.render.notebook import card
+
+        return card(self.summary)
+
     def table(self):
-        """Table for the terminal.
+        """What the terminal shows, without the verdict: every method, one table for each training size.
 
         Returns
         -------
-        rich.table.Table
+        object
+            Something that `rich` prints, for any width.
         """
-        from lupi.comparison.render.terminal import terminal_table
+        from lupi.comparison.render.terminal import TerminalTable
 
-        return terminal_table(self.summary)
+        return TerminalTable(self.summary)
 
     def to_frame(self):
         """One row for each method and training size: scores, gains, p-values.
@@ -76,24 +83,45 @@ class Comparison:
         -------
         pandas.DataFrame
         """
-        import pandas as pd
+        from lupi.comparison.render.words import method_lines
 
-        lines = []
-        for size in self.summary["sizes"]:
-            for row in size["methods"]:
-                line = {
-                    "train_size": size["train_size"],
-                    **{k: row[k] for k in ("name", "title", "role", "mean", "error")},
-                }
-                for part in ("gain", "over_shuffled", "over_best_plain"):
-                    found = row.get(part) or {}
-                    line |= {
-                        part: found.get("mean"),
-                        f"{part}_low": found.get("low"),
-                        f"{part}_high": found.get("high"),
-                    }
-                lines.append(line | {"p": row.get("p"), "outcome": row.get("outcome"), "seconds": row["seconds"]})
-        return pd.DataFrame(lines)
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError('`to_frame` needs pandas: pip install "lupi[report]".') from None
+        return pd.DataFrame(method_lines(self.summary))
+
+    def plot_gains(self, ax=None):
+        """Each method that uses the columns: its lead over the best plain method and over both of its controls.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            A new one if not given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from lupi.comparison.render.plots import plot_gains
+
+        return plot_gains(self.summary, ax)
+
+    def plot_curve(self, ax=None):
+        """Learning curves of the best plain method and of the best method with the columns; needs several sizes.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            A new one if not given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from lupi.comparison.render.plots import plot_curve
+
+        return plot_curve(self.summary, ax)
 
     def to_json(self, path):
         """Write the summary as JSON; infinite parameters (``kappa=inf``) as the word "inf".

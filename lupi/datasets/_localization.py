@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from lupi.boxes.geometry import Box
+
+# No image has a side of more pixels; beyond it numbers are damage, and whole numbers no longer fit into arrays.
+LARGEST_EDGE = 2**31 - 1
 
 
 class DataFormatError(ValueError):
@@ -21,16 +25,22 @@ def malformed(path, line, expected, got, part=None):
     return DataFormatError(f"{where}: expected {expected}, got {shown!r}.")
 
 
-def text_lines(path):
-    """Pairs (line number, stripped line) of the lines that are not empty."""
-    path = Path(path)
+def file_text(path, kind="text", encoding="utf-8-sig"):
+    """Content of a file in UTF-8."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return Path(path).read_text(encoding=encoding)
     except FileNotFoundError:
         raise DataFormatError(f"{path}: no such file.") from None
     except UnicodeDecodeError:
-        raise DataFormatError(f"{path}: expected a text file in UTF-8.") from None
-    return [(k, line.strip()) for k, line in enumerate(text.splitlines(), 1) if line.strip()]
+        raise DataFormatError(f"{path}: expected a {kind} file in UTF-8.") from None
+    except (OSError, ValueError) as error:
+        raise DataFormatError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}).") from None
+
+
+def text_lines(path):
+    """Pairs (line number, stripped line) of the lines that are not empty."""
+    # Not `splitlines`, which also ends lines at letters such as U+2028 that no editor counts.
+    return [(k, line.strip()) for k, line in enumerate(file_text(path).split("\n"), 1) if line.strip()]
 
 
 def id_table(path, expected, convert, n_values, *, exact=True):
@@ -41,18 +51,81 @@ def id_table(path, expected, convert, n_values, *, exact=True):
         try:
             if len(parts) < n_values + 1 or (exact and len(parts) > n_values + 1):
                 raise ValueError
-            table[int(parts[0])] = convert(parts[1 : n_values + 1])
+            key, value = whole_number(parts[0]), convert(parts[1 : n_values + 1])
         except ValueError:
             raise malformed(path, k, expected, line) from None
+        if key in table:
+            raise malformed(path, k, "an id that no other line has", line)
+        table[key] = value
     return table
 
 
-def checked_box(top, left, bottom, right):
-    """A Box with positive size; integers where the numbers are whole."""
-    values = [float(v) for v in (top, left, bottom, right)]
-    if not np.isfinite(values).all() or not (values[0] < values[2] and values[1] < values[3]):
-        raise ValueError
-    return Box(*(int(v) if v == int(v) else v for v in values))
+def whole_number(text):
+    """An integer from text that fits into an array."""
+    value = int(_plain(text))
+    if abs(value) > LARGEST_EDGE:
+        raise ValueError(f"{value} is too large")
+    return value
+
+
+def number(text):
+    """A number from text."""
+    return float(_plain(text))
+
+
+def _plain(text):
+    """Text without what only Python takes for a part of a number: 1_0 is no ten in anybody's table."""
+    if "_" in text:
+        raise ValueError(f"{text!r} is no number")
+    return text
+
+
+def checked_box(top, left, bottom, right, shape=None):
+    """A Box with positive size, cut to its image where that is known; integers where the numbers are whole."""
+    top, left, bottom, right = (float(v) for v in (top, left, bottom, right))
+    # NaN fails every comparison.
+    if not (-LARGEST_EDGE <= top < bottom <= LARGEST_EDGE and -LARGEST_EDGE <= left < right <= LARGEST_EDGE):
+        raise ValueError("a box must have finite edges with top < bottom and left < right")
+    top, left = max(top, 0.0), max(left, 0.0)
+    if shape is not None:
+        bottom, right = min(bottom, shape[0]), min(right, shape[1])
+    if not (top < bottom and left < right):
+        raise ValueError("the box lies outside of its image")
+    return Box(*(int(v) if v == int(v) else v for v in (top, left, bottom, right)))
+
+
+class FilesInside:
+    """Paths of files that an annotation names; those outside of the data set's folder are refused.
+
+    A data set that somebody else made could otherwise name any file of this machine, by ``..``, by an absolute path or by a
+    symbolic link.
+
+    Parameters
+    ----------
+    root : path
+        The data set's folder.
+    follow_links : bool
+        Whether files outside of it are welcome.
+    """
+
+    def __init__(self, root, follow_links):
+        self.root, self.follow_links = Path(root), follow_links
+        self.real = os.path.realpath(root)
+
+    def __call__(self, *parts, at):
+        """The path ``root/parts``; `at` is where the name stands: file, line and part, as for :func:`malformed`."""
+        annotation, line, part = at
+        path = self.root.joinpath(*parts)
+        try:
+            real = os.path.realpath(path)
+            # Names that are too long are noticed only by a look at the disk.
+            path.is_file()
+        except (OSError, ValueError):
+            raise malformed(annotation, line, "the name of a file", parts[-1], part=part) from None
+        if not self.follow_links and not Path(real).is_relative_to(self.real):
+            expected = f"a file inside the folder {self.root} (follow_links=True reads files elsewhere)"
+            raise malformed(annotation, line, expected, parts[-1], part=part)
+        return path
 
 
 def localization_bunch(images, boxes, *, masks=None, attributes=None, labels=None, label_names=(), descr="", **extra):

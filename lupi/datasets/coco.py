@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
-from math import isfinite
 from pathlib import Path
 
-from lupi.datasets._localization import DataFormatError, checked_box, localization_bunch, malformed
+from lupi.datasets._localization import (
+    LARGEST_EDGE,
+    DataFormatError,
+    FilesInside,
+    checked_box,
+    file_text,
+    localization_bunch,
+    malformed,
+)
+from lupi.images.images import ImageReadError, check_pixels
 from lupi.images.masks import PolygonMask, RunLengthMask
 
 _PARTS = ("images", "annotations", "categories")
 _TABLES = {"image_id": "images", "category_id": "categories"}
 
 
-def load_coco(path, images=None, label=None):
+def load_coco(path, images=None, label=None, *, follow_links=False):
     """Read a COCO file of instances: boxes, and masks as polygons or run lengths.
 
     Parameters
@@ -23,27 +31,29 @@ def load_coco(path, images=None, label=None):
     images : path or None, default=None
         Folder of the images; None means the folder of the JSON file.
     label : str or None, default=None
-        Only objects of this category. An image's box is its largest such object; crowds do not count.
+        Only objects of this category. An image's box is its largest such object, cut to the image; crowds do not count.
+    follow_links : bool, default=False
+        Whether names may lead out of the folder of the images, by ``..``, as absolute paths or by symbolic links.
 
     Returns
     -------
     Bunch
         images, boxes, masks (or None), labels, label_names. Images without a wanted object are left out.
+
+    Raises
+    ------
+    DataFormatError
+        With the file, the line or the place (such as ``annotations[17].bbox``) and what was expected.
     """
     path = Path(path)
     folder = path.parent if images is None else Path(images)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataFormatError(f"{path}: no such file.") from None
-    except UnicodeDecodeError:
-        raise DataFormatError(f"{path}: expected a JSON file in UTF-8.") from None
-    except json.JSONDecodeError as error:
-        raise DataFormatError(f"{path}, line {error.lineno}: expected JSON ({error.msg}).") from None
+    content = _json(path)
     if not isinstance(content, dict) or not all(isinstance(content.get(key), list) for key in _PARTS):
         raise DataFormatError(f"{path}: expected an object with the lists {', '.join(_PARTS)}.")
     records = {key: [_Record(path, f"{key}[{k}]", item) for k, item in enumerate(content[key])] for key in _PARTS}
-    pictures, names = _by_id(records["images"], _picture), _by_id(records["categories"], _category)
+    inside = FilesInside(folder, follow_links)
+    pictures = _by_id(records["images"], lambda record: _picture(record, inside))
+    names = _by_id(records["categories"], _category)
     largest: dict = {}
     for item in records["annotations"]:
         if item.fields.get("iscrowd"):
@@ -52,7 +62,7 @@ def load_coco(path, images=None, label=None):
         if label is not None and name != label:
             continue
         _, shape = item.known("image_id", pictures)
-        box = _box(item)
+        box = _box(item, shape)
         entry = (box.area, box, name, _mask(item, shape))
         image = item.fields["image_id"]
         if image not in largest or largest[image][0] < box.area:
@@ -61,7 +71,7 @@ def load_coco(path, images=None, label=None):
     labels = sorted({largest[i][2] for i in ids})
     masks = [largest[i][3] for i in ids]
     return localization_bunch(
-        [str(folder / pictures[i][0]) for i in ids],
+        [pictures[i][0] for i in ids],
         [largest[i][1] for i in ids],
         masks=masks if any(m is not None for m in masks) else None,
         labels=[labels.index(largest[i][2]) for i in ids],
@@ -70,16 +80,39 @@ def load_coco(path, images=None, label=None):
     )
 
 
+def _json(path):
+    """Content of a JSON file."""
+    text = file_text(path, "JSON", encoding="utf-8")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataFormatError(f"{path}, line {error.lineno}: expected JSON ({error.msg}).") from None
+    except RecursionError:
+        raise DataFormatError(
+            f"{path}: expected JSON of COCO, got lists within lists that are nested too deeply."
+        ) from None
+    except ValueError as error:  # Python refuses whole numbers of thousands of digits.
+        raise DataFormatError(f"{path}: expected JSON with numbers of ordinary size ({error}).") from None
+
+
+def _shown(value):
+    """A JSON value in a message."""
+    try:
+        return json.dumps(value)
+    except RecursionError:
+        return f"a deeply nested {type(value).__name__}"
+
+
 class _Record:
     """One entry of a list of the file; its errors name the file and the place, as in ``annotations[3].bbox``."""
 
     def __init__(self, path, place, fields):
         self.path, self.place, self.fields = path, place, fields
         if not isinstance(fields, dict):
-            raise malformed(path, None, "an object", json.dumps(fields), part=place)
+            raise malformed(path, None, "an object", _shown(fields), part=place)
 
     def wrong(self, name, expected):
-        got = json.dumps(self.fields[name]) if name in self.fields else "nothing"
+        got = _shown(self.fields[name]) if name in self.fields else "nothing"
         return malformed(self.path, None, expected, got, part=f"{self.place}.{name}")
 
     def get(self, name, expected, right):
@@ -101,11 +134,11 @@ def _is_id(value):
 
 
 def _is_number(value):
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_EDGE
 
 
 def _is_count(value):
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_EDGE
 
 
 def _by_id(records, make):
@@ -118,23 +151,30 @@ def _by_id(records, make):
     return table
 
 
-def _picture(record):
+def _picture(record, inside):
     name = record.get("file_name", "the name of a file", lambda value: isinstance(value, str) and value)
+    path = inside(name, at=(record.path, None, f"{record.place}.file_name"))
     size = [record.get(side, "a positive whole number", lambda v: _is_count(v) and v) for side in ("height", "width")]
-    return name, tuple(size)
+    try:
+        check_pixels(*size, "the image")
+    except ImageReadError as error:
+        raise record.wrong("height", f"a size that can be read ({error})") from None
+    return str(path), tuple(size)
 
 
 def _category(record):
     return record.get("name", "a name", lambda value: isinstance(value, str) and value)
 
 
-def _box(record):
-    expected = "[x, y, width, height], numbers, width and height positive"
+def _box(record, shape):
+    expected = (
+        f"[x, y, width, height], numbers, width and height positive, in the image of {shape[0]} x {shape[1]} pixels"
+    )
     x, y, width, height = record.get(
         "bbox", expected, lambda value: isinstance(value, list) and len(value) == 4 and all(map(_is_number, value))
     )
     try:
-        return checked_box(y, x, y + height, x + width)
+        return checked_box(y, x, y + height, x + width, shape)
     except ValueError:
         raise record.wrong("bbox", expected) from None
 
@@ -152,10 +192,21 @@ def _mask(record, shape):
             "a list of run lengths, or COCO's string of them",
             lambda value: isinstance(value, str) or (isinstance(value, list) and all(map(_is_count, value))),
         )
-        return RunLengthMask(counts if isinstance(counts, str) else tuple(counts), shape)
+        mask = RunLengthMask(counts if isinstance(counts, str) else tuple(counts), shape)
+        return _checked(mask.runs, mask, inner, "counts")
     expected = "polygons [x0, y0, x1, y1, ...] of at least three corners, or an object with size and counts"
     record.get("segmentation", expected, lambda value: isinstance(value, list) and all(map(_is_polygon, value)))
-    return PolygonMask(tuple(tuple(map(float, polygon)) for polygon in segmentation), shape)
+    mask = PolygonMask(tuple(tuple(map(float, polygon)) for polygon in segmentation), shape)
+    return _checked(mask.check, mask, record, "segmentation")
+
+
+def _checked(check, mask, record, name):
+    """The mask, if it can be read; otherwise an error that names its place in the file."""
+    try:
+        check()
+    except ImageReadError as error:
+        raise record.wrong(name, f"a mask that fits its image ({str(error).rstrip('.')})") from None
+    return mask
 
 
 def _is_polygon(value):

@@ -2,7 +2,11 @@
 
 import hashlib
 import os
+import zipfile
+from math import prod
 from pathlib import Path
+
+import numpy as np
 
 
 def data_folder(root, name):
@@ -98,3 +102,43 @@ def checked_files(paths, sha256, verify=True):
                 "(verify=False reads them all the same)."
             )
     return paths
+
+
+def bounded_arrays(path, names, max_bytes=2**28):
+    """Arrays of an npz file, after a look at how large they say they are.
+
+    Parameters
+    ----------
+    path : Path
+    names : sequence of str
+        The arrays that are wanted.
+    max_bytes : int, default=2**28
+        What one of them may take: a few bytes of an archive can unpack to more than any memory holds.
+
+    Returns
+    -------
+    list of ndarray
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or has no such array, or a larger one.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [_bounded_array(archive, name, max_bytes) for name in names]
+    # Damaged archives raise nearly anything: zlib.error, NotImplementedError, struct.error, SyntaxError and more.
+    except Exception as error:
+        raise ValueError(f"the archive cannot be read ({type(error).__name__}: {error})") from None
+
+
+def _bounded_array(archive, name, max_bytes):
+    entry = archive.getinfo(f"{name}.npy")
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(file)
+    if max(entry.file_size, prod(shape) * dtype.itemsize) > max_bytes or dtype.hasobject:
+        raise ValueError(f"{name} says it has the shape {shape} of {dtype}; at most {max_bytes} bytes are read")
+    with archive.open(entry) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)

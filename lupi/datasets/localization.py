@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from lupi.datasets._localization import DataFormatError, localization_bunch
@@ -13,7 +14,7 @@ from lupi.datasets.voc import load_oxford_pets, load_voc
 FORMATS = {"csv": load_boxes_csv, "coco": load_coco, "cub": load_cub, "voc": load_voc, "pets": load_oxford_pets}
 
 
-def load_localization(path, format="auto"):
+def load_localization(path, format="auto", *, follow_links=False):
     """Read images with boxes; the layout is found out from the path.
 
     Parameters
@@ -22,20 +23,27 @@ def load_localization(path, format="auto"):
         A CSV file, a JSON file of COCO, or the folder of CUB-200-2011, Pascal VOC or Oxford pets.
     format : {"auto", "csv", "coco", "cub", "voc", "pets"}, default="auto"
         The layout.
+    follow_links : bool, default=False
+        Whether the annotations may name files outside of the data set's folder, by ``..``, by absolute paths or by symbolic links.
 
     Returns
     -------
     Bunch
         As of the reader of that layout.
+
+    Raises
+    ------
+    DataFormatError
+        With the file, the line (in JSON: the place, such as ``annotations[17].bbox``) and what was expected.
     """
     path = Path(path)
     if format not in ("auto", *FORMATS):
         raise ValueError(f"format must be auto or one of {sorted(FORMATS)}, got {format!r}.")
-    return FORMATS[_layout(path) if format == "auto" else format](path)
+    return FORMATS[_layout(path) if format == "auto" else format](path, follow_links=follow_links)
 
 
 def _layout(path):
-    if not path.exists():
+    if not os.path.exists(path):
         raise DataFormatError(f"{path}: no such file or folder.")
     signs = {
         "csv": path.suffix.lower() == ".csv",

@@ -5,6 +5,7 @@ import json
 import numpy as np
 from sklearn.utils import Bunch
 
+from lupi.datasets._localization import FilesInside
 from lupi.datasets.files import checked_file, checked_files, data_folder
 
 _FILES = {
@@ -23,7 +24,7 @@ reviews were annotated in another way, with one long passage each.
 """
 
 
-def load_movie_rationales(root=None, *, verify=True):
+def load_movie_rationales(root=None, *, verify=True, follow_links=False):
     """Load film reviews with annotator rationales as texts.
 
     Parameters
@@ -32,6 +33,8 @@ def load_movie_rationales(root=None, *, verify=True):
         Folder with `docs`, `train.jsonl` and `test.jsonl`; by default `movie_rationales` in the folder that LUPI_DATA names.
     verify : bool, default=True
         Whether the files are compared with their known SHA-256.
+    follow_links : bool, default=False
+        Whether names may lead out of the folder, by ``..``, as absolute paths or by symbolic links.
 
     Returns
     -------
@@ -46,7 +49,8 @@ def load_movie_rationales(root=None, *, verify=True):
     FileNotFoundError: there is no folder /no/such/folder, where the data 'movie_rationales' were looked for.
     """
     folder = data_folder(root, "movie_rationales")
-    texts, rationales, target, part, names = [], [], [], [], []
+    texts, rationales, target, part, names, documents = [], [], [], [], [], []
+    inside = FilesInside(folder, follow_links)
     for name, digest in _FILES.items():
         path = checked_file(folder, name, digest, verify)
         for k, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -60,8 +64,9 @@ def load_movie_rationales(root=None, *, verify=True):
                     f"{path}, line {k}: expected a JSON object with annotation_id, classification (NEG or POS) and "
                     f"evidences ({type(problem).__name__}: {problem})."
                 ) from None
+            documents.append(inside("docs", str(names[-1]), at=(path, k, "annotation_id")))
             part.append(name.removesuffix(".jsonl"))
-    for path in checked_files([folder / "docs" / name for name in names], _DOCUMENTS, verify):
+    for path in checked_files(documents, _DOCUMENTS, verify):
         texts.append(path.read_text(encoding="utf-8"))
     return Bunch(
         data=texts,

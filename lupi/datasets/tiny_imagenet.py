@@ -1,6 +1,13 @@
 """Tiny ImageNet: pictures of 64 x 64 pixels in class folders, each with one box."""
 
-from lupi.datasets._localization import checked_box, localization_bunch, malformed, text_lines
+from lupi.datasets._localization import (
+    FilesInside,
+    checked_box,
+    localization_bunch,
+    malformed,
+    text_lines,
+    whole_number,
+)
 from lupi.datasets.files import checked_files, data_folder
 
 # Of the subset of eight classes, in the order of this reader.
@@ -8,7 +15,7 @@ _BOXES = "a00d279d992515bfa10099988cbeea4a1416b8f665764a2fbc1f83d1262eee64"
 _IMAGES = "e0a67edfea58afc83b494613d1f01fee05a7f947e24ec672b3ce2ffe4a04f7e2"
 
 
-def load_tiny_imagenet_boxes(root=None, *, verify=True):
+def load_tiny_imagenet_boxes(root=None, *, verify=True, follow_links=False):
     """Load the classes of Tiny ImageNet that a folder holds, with their boxes.
 
     Parameters
@@ -18,6 +25,8 @@ def load_tiny_imagenet_boxes(root=None, *, verify=True):
         folder that LUPI_DATA names.
     verify : bool, default=True
         Whether box files and images are compared with the SHA-256 of the known subset of eight classes.
+    follow_links : bool, default=False
+        Whether names may lead out of the folder, by ``..``, as absolute paths or by symbolic links.
 
     Returns
     -------
@@ -33,24 +42,24 @@ def load_tiny_imagenet_boxes(root=None, *, verify=True):
     """
     folder = data_folder(root, "tiny_imagenet_boxes")
     words = folder / "words_subset.txt"
-    classes = []
+    classes, tables, inside = [], [], FilesInside(folder, follow_links)
     for k, line in text_lines(words):
         identity, _, name = line.partition("\t")
         if not name:
             raise malformed(words, k, "class id, tabulator, name", line)
         classes.append((identity, name.split(",")[0].strip()))
-    tables = [folder / "train" / identity / f"{identity}_boxes.txt" for identity, _ in classes]
+        tables.append(inside("train", identity, f"{identity}_boxes.txt", at=(words, k, None)))
     images, boxes, labels = [], [], []
     for label, table in enumerate(checked_files(tables, _BOXES, verify)):
         for k, line in text_lines(table):
             name, *edges = line.split()
             try:
                 # Two corners, both inside the box.
-                x0, y0, x1, y1 = (int(edge) for edge in edges)
+                x0, y0, x1, y1 = (whole_number(edge) for edge in edges)
                 boxes.append(checked_box(y0, x0, y1 + 1, x1 + 1))
             except ValueError:
                 raise malformed(table, k, "image and two corners x0 y0 x1 y1", line) from None
-            images.append(table.parent / "images" / name)
+            images.append(inside(table.parent.relative_to(folder), "images", name, at=(table, k, None)))
             labels.append(label)
     images = checked_files(images, _IMAGES, verify)
     return localization_bunch(

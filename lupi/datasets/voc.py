@@ -8,7 +8,17 @@ from xml.parsers import expat
 
 import numpy as np
 
-from lupi.datasets._localization import DataFormatError, checked_box, localization_bunch, malformed, text_lines
+from lupi.datasets._localization import (
+    DataFormatError,
+    FilesInside,
+    checked_box,
+    localization_bunch,
+    malformed,
+    number,
+    text_lines,
+    whole_number,
+)
+from lupi.images.images import read_mask
 from lupi.images.masks import LabelMask
 
 EDGES = ("xmin", "ymin", "xmax", "ymax")
@@ -21,7 +31,14 @@ def _parsed(path):
     def start(tag, attributes):
         lines[builder.start(tag, attributes)] = parser.CurrentLineNumber
 
+    def refuse(name, *_):
+        raise DataFormatError(
+            f"{path}, line {parser.CurrentLineNumber}: expected XML of Pascal VOC, which declares no entities, got {name!r}."
+        )
+
     parser.StartElementHandler = start
+    # A few entities that contain each other can stand for terabytes of text.
+    parser.EntityDeclHandler = refuse
     parser.EndElementHandler = builder.end
     parser.CharacterDataHandler = builder.data
     try:
@@ -29,11 +46,32 @@ def _parsed(path):
             parser.ParseFile(file)
     except expat.ExpatError as error:
         raise DataFormatError(f"{path}, line {error.lineno}: expected XML of Pascal VOC ({error}).") from None
+    except DataFormatError:
+        raise
+    except (OSError, LookupError, ValueError) as error:  # Encodings that Python does not know, or expat cannot read.
+        raise DataFormatError(f"{path}: cannot be read as XML ({error}).") from None
     return builder.close(), lines
 
 
-def _edges(path, item, k, lines):
-    """The four numbers of an object's box, by name."""
+def _image_shape(path, root, lines):
+    """Height and width that the file gives for its image; None where there are none, or zeros."""
+    size = root.find("size")
+    parts = [None if size is None else size.find(name) for name in ("height", "width")]
+    if None in parts:
+        return None
+    shape = []
+    for part in parts:
+        try:
+            shape.append(whole_number(part.text or ""))
+            if shape[-1] < 0:
+                raise ValueError
+        except ValueError:
+            raise malformed(path, lines[part], "a whole number", part.text or "", part=f"size/{part.tag}") from None
+    return tuple(shape) if all(shape) else None
+
+
+def _object_box(path, item, k, lines, shape):
+    """The box of an object."""
     frame = item.find("bndbox")
     if frame is None:
         found = ", ".join(part.tag for part in item) or "nothing"
@@ -45,14 +83,16 @@ def _edges(path, item, k, lines):
             found = ", ".join(other.tag for other in frame) or "nothing"
             raise malformed(path, lines[frame], f"an element {name}", found, part=f"object[{k}]/bndbox")
         try:
-            edges[name] = float(part.text)
-        except (TypeError, ValueError):
+            edges[name] = number(part.text or "")
+        except ValueError:
             raise malformed(path, lines[part], "a number", part.text or "", part=f"object[{k}]/bndbox/{name}") from None
     try:
-        return checked_box(edges["ymin"] - 1, edges["xmin"] - 1, edges["ymax"], edges["xmax"])
+        return checked_box(edges["ymin"] - 1, edges["xmin"] - 1, edges["ymax"], edges["xmax"], shape)
     except ValueError:
         found = ", ".join(f"{name} {value:g}" for name, value in edges.items())
-        expected = "finite numbers with xmin <= xmax and ymin <= ymax"
+        expected = "finite numbers with xmin <= xmax and ymin <= ymax" + (
+            "" if shape is None else f" in the image of {shape[0]} x {shape[1]} pixels"
+        )
         raise malformed(path, lines[frame], expected, found, part=f"object[{k}]/bndbox") from None
 
 
@@ -60,14 +100,15 @@ def read_voc_objects(path):
     """The file name and the objects of one XML file as (label, Box); VOC counts pixels from 1 and includes the last one."""
     path = Path(path)
     root, lines = _parsed(path)
+    shape = _image_shape(path, root, lines)
     found = [
-        (item.findtext("name", "object").strip(), _edges(path, item, k, lines))
+        (item.findtext("name", "object").strip(), _object_box(path, item, k, lines, shape))
         for k, item in enumerate(root.iter("object"), 1)
     ]
-    return root.findtext("filename"), found
+    return root.findtext("filename", "").strip(), found
 
 
-def load_voc(root, label=None):
+def load_voc(root, label=None, *, follow_links=False):
     """Read a folder with ``Annotations/*.xml`` and ``JPEGImages/``.
 
     Parameters
@@ -75,24 +116,33 @@ def load_voc(root, label=None):
     root : path
         The folder.
     label : str or None, default=None
-        Only objects with this name. An image's box is its largest such object.
+        Only objects with this name. An image's box is its largest such object, cut to the size that the file gives.
+    follow_links : bool, default=False
+        Whether names may lead out of the folder, by ``..``, as absolute paths or by symbolic links.
 
     Returns
     -------
     Bunch
         images, boxes, labels, label_names. Images without a wanted object are left out.
+
+    Raises
+    ------
+    DataFormatError
+        With the file, the line, the element and what was expected.
     """
     root = Path(root)
     files = sorted((root / "Annotations").glob("*.xml"))
     if not files:
         raise DataFormatError(f"{root / 'Annotations'}: expected XML files of Pascal VOC, found none.")
     images, boxes, labels = [], [], []
+    inside = FilesInside(root, follow_links)
     for file in files:
         name, objects = read_voc_objects(file)
+        image = inside("JPEGImages", name or f"{file.stem}.jpg", at=(file, None, "filename"))
         wanted = [pair for pair in objects if label is None or pair[0] == label]
         if wanted:
             found_label, box = max(wanted, key=lambda pair: pair[1].area)
-            images.append(str(root / "JPEGImages" / (name or f"{file.stem}.jpg")))
+            images.append(str(image))
             boxes.append(box)
             labels.append(found_label)
     names = sorted(set(labels))
@@ -105,7 +155,7 @@ def load_voc(root, label=None):
     )
 
 
-def load_oxford_pets(root):
+def load_oxford_pets(root, *, follow_links=False):
     """Read Oxford-IIIT pets: ``images/`` and ``annotations/`` with ``list.txt`` and ``trimaps/``.
 
     The mask is pet and border of the trimap (1 and 3); the box is the smallest around it. (The XML files of the set give boxes
@@ -115,32 +165,48 @@ def load_oxford_pets(root):
     ----------
     root : path
         Folder that contains ``images`` and ``annotations``.
+    follow_links : bool, default=False
+        Whether names may lead out of the folder, by ``..``, as absolute paths or by symbolic links.
 
     Returns
     -------
     Bunch
         images, boxes, masks, labels (breeds), label_names, species (1 cat, 2 dog).
+
+    Raises
+    ------
+    DataFormatError
+        With the file, the line and what was expected.
+    ImageReadError
+        If a trimap cannot be read.
+
+    Warns
+    -----
+    UserWarning
+        If a trimap has no pet; the box is None.
     """
     from lupi.images.privileged_words import mask_box
 
     root = Path(root)
-    path = root / "annotations" / "list.txt"
+    path, inside = root / "annotations" / "list.txt", FilesInside(root, follow_links)
     images, boxes, masks, breeds, species = [], [], [], [], []
     for k, line in text_lines(path):
         if line.startswith("#"):
             continue
         parts = line.split()
         try:
-            name, breed, kind, _ = parts[0], *map(int, parts[1:])
+            name, breed, kind, _ = parts[0], *map(whole_number, parts[1:])
+            if kind not in (1, 2):
+                raise ValueError
         except ValueError:
             raise malformed(path, k, "<image> <class id> <species 1 or 2> <breed id>", line) from None
-        image = root / "images" / f"{name}.jpg"
-        trimap = root / "annotations" / "trimaps" / f"{name}.png"
+        image = inside("images", f"{name}.jpg", at=(path, k, None))
+        trimap = inside("annotations", "trimaps", f"{name}.png", at=(path, k, None))
         if not (image.is_file() and trimap.is_file()):
             continue
         mask = LabelMask(str(trimap), (1, 3))
         images.append(str(image))
-        boxes.append(mask_box(mask.read()))
+        boxes.append(mask_box(read_mask(mask)))
         masks.append(mask)
         breeds.append((breed, name.rpartition("_")[0]))
         species.append(kind)

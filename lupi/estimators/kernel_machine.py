@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral, Real
 
 import numpy as np
@@ -14,12 +15,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lupi.estimators.convergence import unfinished
 from lupi.estimators.paths import WarmStartedPath
 from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
+from lupi.problems import over_weights
 from lupi.solvers import SOLVERS
 from lupi.validation import check_classes, check_privileged, effective_class_weight
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
 
+# What linear functions can be trained in; kernel matrices are always in the first.
+PRECISIONS = [np.float64, np.float32]
 # What scikit-learn's check of X leaves behind.
 COLUMNS = ("n_features_in_", "feature_names_in_")
 # What a fit leaves behind only with certain kernels, or only with privileged features.
@@ -48,7 +52,8 @@ class TrainingData:
     weight : ndarray of shape (n,)
         Their weights; of a classifier with the weights of the classes.
     kernel : Kernel
-    decision : Space
+    cache_size : float
+        Megabytes for a kernel matrix.
     Z : array, sparse matrix or None
         Privileged features, and None where no example has any.
     available : ndarray of bool, shape (n,)
@@ -72,7 +77,7 @@ class TrainingData:
     kept: np.ndarray
     weight: np.ndarray
     kernel: Kernel
-    decision: Space
+    cache_size: float
     Z: object
     available: np.ndarray
     privileged_kernel: Kernel | None
@@ -93,7 +98,12 @@ class TrainingData:
             )
         given = estimator.privileged_kernel == "precomputed"
         checked = check_privileged(
-            privileged, X.shape[0], estimator_name=type(estimator).__name__, precomputed=given, index_of=index_of
+            privileged,
+            X.shape[0],
+            estimator_name=type(estimator).__name__,
+            precomputed=given,
+            index_of=index_of,
+            dtypes=PRECISIONS if _linear(estimator) else PRECISIONS[:1],
         )
         # An example of weight 0 is one that is not there.
         kept = np.flatnonzero(weight > 0)
@@ -102,15 +112,34 @@ class TrainingData:
         Z, available, privileged_kernel = None, np.zeros(len(kept), dtype=bool), None
         if checked is not None and checked.available[kept].any():
             Z, available = _rows(checked.data, kept, estimator.privileged_kernel), checked.available[kept]
-            privileged_kernel = Kernel.of(estimator, Z if given else Z[available], "privileged_", weight[available])
+            known = Z if given or available.all() else Z[available]
+            privileged_kernel = Kernel.of(estimator, known, "privileged_", weight[available])
         n_privileged = 0 if checked is None else checked.data.shape[1]
-        decision = make_space(kernel, X, cache_size)
-        return cls(X, kept, weight, kernel, decision, Z, available, privileged_kernel, n_privileged)
+        return cls(X, kept, weight, kernel, cache_size, Z, available, privileged_kernel, n_privileged)
+
+    @cached_property
+    def decision(self) -> Space:
+        """Space of the decision features."""
+        return make_space(self.kernel, self.X.astype(np.float64, copy=False), self.cache_size)
+
+    def over_weights(self, solver, smooth) -> bool:
+        """Whether to solve over the weights of linear functions, which needs no kernel matrix."""
+        linear = all(kernel is None or kernel.name == "linear" for kernel in (self.kernel, self.privileged_kernel))
+        if solver == "newton" and not linear:
+            raise ValueError(
+                "solver='newton' works on the weights of linear functions: use kernel='linear' and "
+                "privileged_kernel='linear', or solver='auto'."
+            )
+        if not linear or solver not in SOLVERS["linear"]:
+            return False
+        n_weights = self.X.shape[1] + 1 + (0 if self.Z is None else self.Z.shape[1] + 1)
+        return solver == "newton" or over_weights(self.X.shape[0], n_weights, smooth)
 
     def privileged_space(self, cache_size=np.inf) -> Space:
         """Space of the privileged features, formed once for all prices that are tried on the data."""
         if self.privileged is None:
-            self.privileged = make_space(self.privileged_kernel, self.Z, cache_size, available=self.available)
+            Z = self.Z.astype(np.float64, copy=False)
+            self.privileged = make_space(self.privileged_kernel, Z, cache_size, available=self.available)
         return self.privileged
 
     @property
@@ -118,6 +147,11 @@ class TrainingData:
         """Labels -1 and +1 of the one-vs-rest problems; of the second class alone when there are two."""
         signs = [np.where(self.labels == k, 1.0, -1.0) for k in range(len(self.classes))]
         return signs[1:] if len(signs) == 2 else signs
+
+
+def _linear(estimator):
+    """Whether both functions are linear: these are kept in single precision where the user gave that."""
+    return estimator.kernel == estimator.privileged_kernel == "linear"
 
 
 def _rows(data, kept, kernel):
@@ -161,9 +195,11 @@ class KernelMachine(BaseEstimator):
         self.support_ = data.kept[support]
         self.dual_coef_ = coefficients[:, support]
         self.intercept_ = np.array([function.intercept for function in decisions])
-        if data.kernel.name != "precomputed":
+        if decisions[0].weights is not None:
+            self.coef_ = np.vstack([function.weights for function in decisions])
+        elif data.kernel.name != "precomputed":
             self.support_vectors_ = data.X[support]
-        if data.kernel.name == "linear":
+        if data.kernel.name == "linear" and decisions[0].weights is None:
             self.coef_ = np.asarray(self.dual_coef_ @ self.support_vectors_)
         if data.Z is not None:
             self._store_privileged(data, [problem.privileged(s) for problem, s in zip(problems, solutions)])
@@ -178,7 +214,9 @@ class KernelMachine(BaseEstimator):
         self.privileged_dual_coef_ = coefficients
         self.privileged_intercept_ = np.array([function.intercept for function in functions])
         self._privileged_rows = data.kept[data.available]
-        if kernel.name == "linear":
+        if functions[0].weights is not None:
+            self.privileged_coef_ = np.vstack([function.weights for function in functions])
+        elif kernel.name == "linear":
             self.privileged_coef_ = np.asarray(coefficients @ data.Z[data.available])
         elif data.approximation is not None:
             features = data.approximation
@@ -256,7 +294,8 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         """Checked input with the decision space; sets the attributes of scikit-learn's checks."""
         if self.kernel == "precomputed" and sparse.issparse(X):
             raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
-        valid_X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+        dtypes = PRECISIONS if _linear(self) else PRECISIONS[:1]
+        valid_X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtypes, order="C")
         checked = check_classes(valid_X, y, sample_weight, estimator_name=type(self).__name__)
         data = TrainingData.of(self, valid_X, privileged, checked.sample_weight, self.cache_size, index_of=X)
         data.classes, data.labels = checked.classes, checked.y[data.kept]

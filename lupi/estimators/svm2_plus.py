@@ -13,8 +13,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lupi.engine.model_parts import model_part
 from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.kernels import FeatureSpace, Space
-from lupi.problems import deformation_space, svm2_plus_dual
-from lupi.solvers import solve
+from lupi.problems import deformation_space, linear_problems, svm2_plus_dual
+from lupi.solvers import SOLVERS, solve
 
 # Q is worth this many megabytes before it is replaced by an approximation.
 LARGEST_MATRIX = 1100
@@ -59,12 +59,13 @@ class SVM2Plus(KernelClassifier):
         The same for the privileged space.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights.
-    solver : {"auto", "smo", "decomposition", "interior_point", "reference"}, default="auto"
-        As in :class:`SVMPlus`. Q is formed by one Cholesky factorization, or through the features where the privileged
-        kernel is linear with fewer features than examples. Beyond about 11,000 examples Q would not fit: a non-linear
-        privileged kernel is then replaced by its Nystroem approximation with 1500 components, and a warning says so.
+    solver : {"auto", "newton", "interior_point", "smo", "decomposition", "reference"}, default="auto"
+        As in :class:`SVMPlus`; over weights a finite kappa allows Newton's method, which "auto" then uses and "newton" asks
+        for: a few passes over the data, dense or sparse. With other kernels Q is formed by one Cholesky factorization.
+        Beyond about 11,000 examples it would not fit: a non-linear privileged kernel is then replaced by its Nystroem
+        approximation with 1500 components, and a warning says so.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions.
+        Largest violation of the optimality conditions; relative duality gap of the solvers over weights.
     max_iter : int, default=-1
         Limit on the iterations of the solver; -1 for none.
     cache_size : float, default=200
@@ -104,6 +105,7 @@ class SVM2Plus(KernelClassifier):
         "lam": POSITIVE,
         "kappa": [Interval(Real, 0, np.inf, closed="right")],
         "correction": [StrOptions({"slack", "labelled"})],
+        "solver": [StrOptions(set(SOLVERS["kernel"]) | set(SOLVERS["linear"]))],
     }
 
     _prices = ("C", "lam", "kappa")
@@ -181,10 +183,12 @@ class SVM2Plus(KernelClassifier):
     def _problems(self, data):
         """One problem a class, over the same kernel matrix and the same Q."""
         C, deformation = self.C * data.weight, None
+        prices = C, self.lam, self.kappa, self.correction == "labelled", data.available
+        if data.over_weights(self.solver, smooth=np.isfinite(self.kappa) or data.Z is None):
+            return linear_problems(data.X, data.Z, data.signs, *prices, squared=True)
         if data.Z is not None:
             deformation = deformation_space(self._privileged_space(data), C, self.lam, data.available)
-        shared = C, self.lam, self.kappa, self.correction == "labelled", data.available
-        return [svm2_plus_dual(data.decision, deformation, y, *shared) for y in data.signs]
+        return [svm2_plus_dual(data.decision, deformation, y, *prices) for y in data.signs]
 
     def _privileged_space(self, data):
         """Kernel matrix or features of the privileged space; features in its place where Q would not fit into memory."""

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
-from lupi.problems import svm_dual, svm_plus_dual
+from lupi.problems import linear_problems, svm_dual, svm_plus_dual
 from lupi.solvers import solve
 
 
@@ -62,13 +62,15 @@ class SVMPlus(KernelClassifier):
         The same for the privileged space.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights.
-    solver : {"auto", "smo", "decomposition", "interior_point", "reference"}, default="auto"
-        "auto": interior point on the features where both kernels are linear with few features; SMO on working sets with
-        kernel rows on demand where a kernel matrix does not fit into ``cache_size``; otherwise SMO, finished by active-set
-        steps when ``tol`` is below 1e-3, SMO is slow, or they cost nothing (few free variables), with the interior point
-        as the last resort. "reference" is CVXOPT, slow, for checking.
+    solver : {"auto", "interior_point", "smo", "decomposition", "reference"}, default="auto"
+        "auto", with linear kernels in both spaces and more examples than features: the interior point over the weights,
+        without any kernel matrix; many examples after a sample of them, on the rows near a kink; few examples by SMO on
+        kernel matrices that all classes share, as long as that is the quicker way. Otherwise SMO, on working sets with
+        kernel rows on demand where a kernel matrix does not fit into ``cache_size``, finished by active-set steps when
+        ``tol`` is below 1e-3, SMO is slow, or they cost nothing (few free variables), with the interior point as the last
+        resort. "reference" is CVXOPT, slow, for checking.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions.
+        Largest violation of the optimality conditions; relative duality gap of the solvers over weights.
     max_iter : int, default=-1
         Limit on the iterations of the solver; -1 for none.
     cache_size : float, default=200
@@ -83,6 +85,7 @@ class SVMPlus(KernelClassifier):
     support_ : ndarray
         Indices of the training examples with a non-zero coefficient.
     support_vectors_ : ndarray or sparse matrix
+        Their features; not kept by the solvers over weights.
     dual_coef_ : ndarray of shape (1 or n_classes, n_support)
         Coefficients :math:`y_i a_i`.
     intercept_ : ndarray of shape (1 or n_classes,)
@@ -201,9 +204,12 @@ class SVMPlus(KernelClassifier):
 
     def _problems(self, data):
         """One problem a class, over the same spaces."""
-        C = self.C * data.weight
+        C, labelled = self.C * data.weight, self.correction == "labelled"
+        if data.over_weights(self.solver, smooth=False):
+            prices = C, self.lam, self.kappa, labelled, data.available
+            return linear_problems(data.X, data.Z, data.signs, *prices, squared=False)
         if data.Z is None:
             return [svm_dual(data.decision, y, C) for y in data.signs]
         privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / self.lam)
-        shared = C, self.kappa, self.correction == "labelled", data.available
+        shared = C, self.kappa, labelled, data.available
         return [svm_plus_dual(data.decision, privileged, y, *shared) for y in data.signs]

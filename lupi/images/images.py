@@ -6,6 +6,7 @@ A *source* is whatever an image can be read from: a path, an array, or an object
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from hashlib import sha256
 from os import PathLike, fspath
@@ -16,6 +17,27 @@ import numpy as np
 
 class ImageReadError(ValueError):
     """An image that cannot be read; the message names it and says why."""
+
+
+def check_pixels(height, width, name):
+    """Refuse a picture or mask that says it is larger than Pillow allows, before memory is asked for.
+
+    The limit is Pillow's, ``PIL.Image.MAX_IMAGE_PIXELS``, which a program may set; None means no limit.
+    """
+    limit = _pixel_limit()
+    if limit is not None and height * width > limit:
+        raise ImageReadError(
+            f"{name} says it has {height} x {width} pixels, more than the {limit} that are allowed; set "
+            "PIL.Image.MAX_IMAGE_PIXELS if it is meant to be so large."
+        )
+
+
+def _pixel_limit():
+    try:
+        from PIL import Image
+    except ImportError:  # Annotations are read without it; the value is Pillow's default.
+        return 89_478_485
+    return Image.MAX_IMAGE_PIXELS
 
 
 def source_name(source) -> str:
@@ -75,26 +97,33 @@ def read_image(source) -> np.ndarray:
         raise ImageReadError(
             f"An image must be a path, an array or have read() and digest(), got {type(source).__name__}."
         ) from None
-    return _from_file(path)
+    return _from_array(_from_file(path))
 
 
 def _from_file(path) -> np.ndarray:
-    import warnings
-
+    """Pixels as they are stored, except that palettes and rare modes become RGB or RGBA."""
     from PIL import Image
 
     try:
-        # Pillow warns of damaged metadata and of very many pixels; neither keeps the pixels from being read.
+        # Pillow warns of damaged metadata and of very many pixels; the former does not keep the pixels from being read.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(path) as image:
+                check_pixels(image.height, image.width, path)
                 if image.mode.startswith(("I", "F")):
-                    return _from_array(np.asarray(image))
+                    return np.asarray(image)
                 if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
-                    return _from_array(np.asarray(image.convert("RGBA")))
+                    return np.asarray(image.convert("RGBA"))
                 return np.array(image if image.mode in ("L", "RGB") else image.convert("RGB"))
+    except ImageReadError:
+        raise
     except FileNotFoundError:
         raise ImageReadError(f"{path}: no such file.") from None
+    except Image.DecompressionBombError:
+        raise ImageReadError(
+            f"{path} says it has more than twice the {Image.MAX_IMAGE_PIXELS} pixels that are allowed; set "
+            "PIL.Image.MAX_IMAGE_PIXELS if it is meant to be so large."
+        ) from None
     # Damaged files raise nearly anything from Pillow's decoders, SyntaxError and struct.error included.
     except Exception as error:
         raise ImageReadError(f"{path}: cannot be read as an image ({type(error).__name__}: {error}).") from None
@@ -143,7 +172,15 @@ def to_grey(image) -> np.ndarray:
 
 
 def read_mask(source, shape=None) -> np.ndarray:
-    """Read a mask as a boolean array; a picture's pixels of at least 128 belong to the object.
+    """Read a mask as a boolean array; its coding is found out from its values.
+
+    ===================  ==================================================
+    values               pixels of the object
+    ===================  ==================================================
+    0 and 1              1
+    1, 2 and 3           1 (object) and 3 (border); the trimap of Oxford pets
+    anything larger      at least half of the range: 128 of 255
+    ===================  ==================================================
 
     Parameters
     ----------
@@ -155,15 +192,51 @@ def read_mask(source, shape=None) -> np.ndarray:
     Returns
     -------
     ndarray of bool of shape (h, w)
+
+    Warns
+    -----
+    UserWarning
+        If no pixel belongs to the object.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lupi.vision import read_mask
+    >>> read_mask(np.array([[2, 3, 1], [2, 2, 3]], dtype=np.uint8))
+    array([[False,  True,  True],
+           [False, False,  True]])
     """
-    if isinstance(source, np.ndarray) and source.dtype == bool and source.ndim == 2:
-        mask = source
+    if isinstance(source, np.ndarray) or not isinstance(source, (str, PathLike)):
+        pixels = source if isinstance(source, np.ndarray) else read_image(source)
     else:
-        mask = read_image(source)
-        mask = mask if mask.dtype == bool else to_grey(mask) >= 128
+        pixels = _from_file(fspath(source))
+    mask, values = _object_pixels(pixels)
+    name = source_name(source)
     if shape is not None and mask.shape != tuple(shape[:2]):
-        raise ImageReadError(f"mask {source_name(source)} has shape {mask.shape}, its image has {tuple(shape[:2])}.")
+        raise ImageReadError(f"mask {name} has shape {mask.shape}, its image has {tuple(shape[:2])}.")
+    if not mask.any():
+        warnings.warn(
+            f"mask {name} is empty: no pixel belongs to the object ({values}). Masks are 0 and 1, 0 and 255, or trimaps of 1 "
+            "(object), 2 (background) and 3 (border).",
+            stacklevel=2,
+        )
     return mask
+
+
+def _object_pixels(pixels):
+    """The mask in stored pixels, and in words what values they have."""
+    if pixels.dtype == bool and pixels.ndim == 2:
+        return pixels, "all are False"
+    whole = pixels.dtype.kind in "iu" and pixels.ndim == 2 and pixels.size > 0
+    # Whole numbers are looked at as they are: scaled to 8 bits, 0 and 1 of 16 bits would both be 0.
+    grey = pixels if whole else to_grey(_from_array(pixels))
+    low, high = int(grey.min()), int(grey.max())
+    values = f"its values are from {low} to {high}"
+    if low >= 0 and high <= 1:
+        return grey == 1, values
+    if low >= 1 and high <= 3:
+        return grey != 2, values
+    return (to_grey(_from_array(pixels)) if whole else grey) >= 128, values
 
 
 def inpaint(image, mask, value=255) -> np.ndarray:
@@ -176,7 +249,7 @@ def inpaint(image, mask, value=255) -> np.ndarray:
     image : path, ndarray or object with ``read()``
         An image.
     mask : path, ndarray or object with ``read()``
-        True (or >= 128) on the object.
+        In a coding that :func:`read_mask` knows.
     value : int, default=255
         Grey value of the object.
 

@@ -16,7 +16,7 @@ def attribute_words(attributes, box, shape) -> WordImage:
     Parameters
     ----------
     attributes : array-like of shape (n_attributes,)
-        Binary; attribute k is word k.
+        Binary; attribute k is word k. NaN: not known, which gives no point.
     box : Box
         The object's box.
     shape : tuple
@@ -34,10 +34,11 @@ def attribute_words(attributes, box, shape) -> WordImage:
     array([1., 0., 1., 1.])
     """
     values = np.asarray(attributes)
-    if values.ndim != 1 or not np.isin(values, (0, 1)).all():
-        raise ValueError("attributes must be a one-dimensional array of 0 and 1.")
+    # NaN is the one value that differs from itself.
+    if values.ndim != 1 or not (np.isin(values, (0, 1)) | (values != values)).all():
+        raise ValueError("attributes must be a one-dimensional array of 0, 1 and, where not known, NaN.")
     box = check_box(box, "box")
-    present = np.flatnonzero(values)
+    present = np.flatnonzero(values == 1)
     first, second = _spread(len(present))
     rows = np.floor(box.top + first * (box.bottom - box.top))
     cols = np.floor(box.left + second * (box.right - box.left))

@@ -1,6 +1,7 @@
 """Kernels of either space: functions with their parameters fixed, matrices, rows on demand, explicit features."""
 
 from lupi.kernels.features import FeatureSpace
+from lupi.kernels.memory import available_memory, require_memory
 from lupi.kernels.products import scale_and_mirror
 from lupi.kernels.rows import KernelRows
 from lupi.kernels.space import (
@@ -12,6 +13,7 @@ from lupi.kernels.space import (
     check_definite,
     fits,
     make_space,
+    require_matrix,
     resolve_gamma,
 )
 
@@ -23,9 +25,12 @@ __all__ = [
     "Kernel",
     "KernelRows",
     "Space",
+    "available_memory",
     "check_definite",
     "fits",
     "make_space",
+    "require_matrix",
+    "require_memory",
     "resolve_gamma",
     "scale_and_mirror",
 ]

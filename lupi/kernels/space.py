@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
+from lupi.kernels.memory import USABLE, available_memory, require_memory
 from lupi.kernels.products import self_products, sparse_product
 from lupi.kernels.rows import KernelRows
 
@@ -40,6 +41,8 @@ PRIVILEGED_KERNEL_CONSTRAINTS = {f"privileged_{name}": constraint for name, cons
 PROBE = 1500
 # Kernel values that a prediction holds at a time.
 LARGEST_BLOCK = 2**24
+# Bytes of a matrix for which nobody is asked.
+ALWAYS_FREE = 2**24
 
 
 @model_part
@@ -260,6 +263,7 @@ class Space:
         """The kernel matrix (before ``weight``), formed where it was not given."""
         if self.matrix is not None:
             return self.matrix
+        require_matrix(self.n_examples, "a kernel matrix")
         if self.factor is not None:
             return self.factor @ self.factor.T
         assert self.source is not None
@@ -325,6 +329,8 @@ def make_space(kernel: Kernel, data, cache_size: float, *, available: np.ndarray
         return Space(source=KernelRows(kernel, data, cache_size, available))
     # A kernel function never sees the placeholder rows of examples that are not available.
     part = available is not None and not available.all() and kernel.name != "precomputed"
+    if kernel.name != "precomputed":
+        require_matrix(n, f"the kernel matrix of `{kernel.argument}`", copies=2 if part else 1)
     matrix = kernel(data[available] if part else data)
     if kernel.unsafe:
         check_definite(kernel, matrix)
@@ -335,5 +341,21 @@ def make_space(kernel: Kernel, data, cache_size: float, *, available: np.ndarray
 
 
 def fits(n: int, cache_size: float) -> bool:
-    """Whether a full n x n matrix stays within cache_size megabytes."""
-    return 8 * n * n <= cache_size * 2**20
+    """Whether a full n x n matrix stays within cache_size megabytes, and within the memory that there is."""
+    size = 8 * n * n
+    # A caller without a limit cannot do without the matrix: it is told why there is none.
+    if size > cache_size * 2**20 or np.isinf(cache_size):
+        return size <= cache_size * 2**20
+    return size <= ALWAYS_FREE or size <= USABLE * available_memory()
+
+
+def require_matrix(n: int, what: str, copies: int = 1) -> None:
+    """Refuse a square matrix over n examples or variables that does not fit, with what would."""
+    size = 8.0 * n * n * copies
+    if size > ALWAYS_FREE:
+        require_memory(
+            size,
+            f"{what} ({n} x {n})",
+            "take fewer examples, or use SVMPlus or SVM2Plus: with linear kernels they need no such matrix, with others "
+            "they compute its rows on demand",
+        )

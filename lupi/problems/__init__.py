@@ -3,6 +3,8 @@
 from lupi.kernels import Space
 from lupi.problems.kernel.duals import svm_2k_dual, svm_dual, svm_plus_dual
 from lupi.problems.kernel.kernel_qp import Certificate, Expansion, KernelQP
+from lupi.problems.kernel.linear import LinearPrimal
+from lupi.problems.kernel.linear_machines import linear_problems, linear_svm2_plus, linear_svm_plus, over_weights
 from lupi.problems.kernel.one_class import check_nu, one_class_dual, one_class_plus_dual
 from lupi.problems.kernel.svm2_plus import deformation_features, deformation_matrix, deformation_space, svm2_plus_dual
 
@@ -10,13 +12,18 @@ __all__ = [
     "Certificate",
     "Expansion",
     "KernelQP",
+    "LinearPrimal",
     "Space",
     "check_nu",
     "deformation_features",
     "deformation_matrix",
     "deformation_space",
+    "linear_problems",
+    "linear_svm2_plus",
+    "linear_svm_plus",
     "one_class_dual",
     "one_class_plus_dual",
+    "over_weights",
     "svm2_plus_dual",
     "svm_2k_dual",
     "svm_dual",

@@ -129,7 +129,8 @@ def tally(scores, setting, *, student=""):
     Returns
     -------
     dict
-        `tasks`, `wins`, `harms`, `gain`, `shuffled`, and against the best plain learner `best_wins`, `best_losses`, `best_gain`.
+        `tasks`, `splits`, `wins`, `harms`, `gain`, `shuffled`, and against the best plain learner `best_wins`, `best_losses`,
+        `best_gain`.
     """
     plain, name, shuffled = (f"{student}{arm}" for arm in ("plain", "surrogate", "shuffled"))
     tables = [settings[setting] for settings in scores.values()]
@@ -137,6 +138,7 @@ def tally(scores, setting, *, student=""):
     over_best = [difference(arms[name], arms[best_plain(arms)]) for arms in tables]
     return {
         "tasks": len(tables),
+        "splits": min(len(arms[name]) for arms in tables),
         "wins": outcomes.count("win"),
         "harms": outcomes.count("harm"),
         "gain": float(np.mean([difference(arms[name], arms[plain]).mean for arms in tables])),
@@ -151,9 +153,9 @@ def tally_line(scores, setting, *, student=""):
     """One sentence with the counts of :func:`tally`."""
     t = tally(scores, setting, student=student)
     return (
-        f"{setting}: {t['wins']} wins, {t['harms']} harms of {t['tasks']}; mean gain {t['gain']:+.2f} (shuffled "
-        f"{t['shuffled']:+.2f}); over the best plain learner {t['best_gain']:+.2f}, above on {t['best_wins']}, below on "
-        f"{t['best_losses']}."
+        f"{setting}, {t['splits']} splits: {t['wins']} wins, {t['harms']} harms of {t['tasks']}; mean gain {t['gain']:+.2f} "
+        f"(shuffled {t['shuffled']:+.2f}); over the best plain learner {t['best_gain']:+.2f}, above on {t['best_wins']}, below "
+        f"on {t['best_losses']}."
     )
 
 

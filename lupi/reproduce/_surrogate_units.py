@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
-from sklearn.ensemble import RandomForestClassifier
 
 from lupi.estimators.surrogate import SurrogateClassifier
 from lupi.reproduce._surrogate_plain import GRIDS, N_FOLDS, PLAIN, fit_plain, held_out_score
@@ -15,7 +14,7 @@ from lupi.reproduce._surrogate_tasks import DIGITS, MOST_TEST_ROWS, draw, load_t
 # Columns of noise in place of the privileged ones.
 N_NOISE = 40
 # Arms -> student. The averaged default is "surrogate"; "plain" is the same student on the labels.
-STUDENTS = {"": None, "ridge": "ridge", "forest student": RandomForestClassifier(200, min_samples_leaf=2)}
+STUDENTS = {"": None, "ridge": "ridge"}
 
 
 @dataclass(frozen=True)

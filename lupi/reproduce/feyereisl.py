@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lupi.comparison.protocol import derived_seed
-from lupi.comparison.render.figures import difference_bars, standalone
+from lupi.comparison.render.figures import difference_bars
+from lupi.comparison.render.svg import standalone
 from lupi.engine.identity import fingerprint
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_parameters
@@ -296,7 +297,7 @@ def _feyereisl_table1(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progres
         page = out / f"figure2-n{size['n']}-{part}.svg"
         bars = difference_bars(
             [row[part] for row in size["classes"]],
-            caption=f"SSVM+ minus SSVM, points of {words}; one bar a class, n = {size['n']}",
+            below=f"SSVM+ minus SSVM, points of {words}; one bar a class, n = {size['n']}",
             title=f"SSVM+ against SSVM, class by class, points of {words}, n = {size['n']}",
         )
         page.write_text(standalone(bars))

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from lupi.comparison.comparison import compare
-from lupi.comparison.render.figures import difference_bars, standalone
+from lupi.comparison.render.figures import difference_bars
+from lupi.comparison.render.svg import standalone
 from lupi.comparison.statistics import holm, mean_and_error
 from lupi.comparison.summary import LEVEL
 from lupi.datasets import load_awa
@@ -194,7 +195,7 @@ def _bars(name, results):
     figure = difference_bars(
         gains,
         controls=controls,
-        caption=f"{words}: {wins} of {len(gains)} pairs; shuffled attributes (dots): {lucky}",
+        below=f"{words}: {wins} of {len(gains)} pairs; shuffled attributes (dots): {lucky}",
         title=f"{words}: points of average precision for each pair of classes",
         counts=f"{wins} of {len(gains)} pairs are won; ",
     )

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lupi.solvers.kernel.auto import solve_auto, solve_interior_point
+from lupi.solvers.kernel.auto import solve_auto, solve_interior_point, solve_kernel_near
 from lupi.solvers.kernel.decomposition import solve_decomposition
+from lupi.solvers.kernel.linear_auto import solve_linear, solve_linear_near
+from lupi.solvers.kernel.linear_interior import solve_weights
+from lupi.solvers.kernel.linear_newton import solve_newton
 from lupi.solvers.kernel.reference import solve_reference
 from lupi.solvers.kernel.smo import solve_smo
 from lupi.solvers.ranking.bundle import solve_ranking_bundle
@@ -24,9 +27,12 @@ SOLVERS: dict[str, dict[str, Callable[..., Solution]]] = {
         "interior_point": solve_interior_point,
         "reference": solve_reference,
     },
+    "linear": {"auto": solve_linear, "newton": solve_newton, "interior_point": solve_weights},
     "ranking": {"newton": solve_ranking_newton, "bundle": solve_ranking_bundle},
     "structural": {"bcfw": solve_frank_wolfe, "cutting_plane": solve_one_slack, "n_slack": solve_n_slack},
 }
+# Family of problems -> function (problem, neighbour, solved, *, tol) that starts from the solution of a neighbour.
+NEAR: dict[str, Callable[..., Solution | None]] = {"kernel": solve_kernel_near, "linear": solve_linear_near}
 
 
 def solve(problem: Any, solver: str, *, tol: float, max_iter: int, **options: Any) -> Solution:
@@ -34,7 +40,7 @@ def solve(problem: Any, solver: str, *, tol: float, max_iter: int, **options: An
 
     Parameters
     ----------
-    problem : KernelQP, RankingProblem or StructuralProblem
+    problem : KernelQP, LinearPrimal, RankingProblem or StructuralProblem
         Its ``family`` says which solvers there are.
     solver : str
         One of ``SOLVERS[problem.family]``.
@@ -50,3 +56,23 @@ def solve(problem: Any, solver: str, *, tol: float, max_iter: int, **options: An
     Solution
     """
     return SOLVERS[problem.family][solver](problem, tol=tol, max_iter=max_iter, **options)
+
+
+def solve_near(problem: Any, neighbour: Any, solved: Solution, *, tol: float) -> Solution | None:
+    """Solve from the solution of a problem with the same examples and other prices, as in a grid search.
+
+    Parameters
+    ----------
+    problem, neighbour : KernelQP or LinearPrimal
+        The problem, and the one that was solved.
+    solved : Solution
+        Its solution.
+    tol : float
+        Tolerance of the solver.
+
+    Returns
+    -------
+    Solution or None
+        None where the neighbour is of no use: solve from scratch then.
+    """
+    return NEAR[problem.family](problem, neighbour, solved, tol=tol) if problem.family == neighbour.family else None

@@ -68,6 +68,7 @@ def check_privileged(
     precomputed=False,
     index_of=None,
     argument="privileged",
+    dtypes=(np.float64,),
 ):
     """Check privileged features and find the examples that have none.
 
@@ -89,6 +90,8 @@ def check_privileged(
         `X` as the user gave it. If both are pandas frames with the same index labels, these must be in the same order.
     argument : str, default="privileged"
         What the messages call `privileged`.
+    dtypes : sequence of dtype
+        What an array may stay as; others become the first.
 
     Returns
     -------
@@ -115,7 +118,8 @@ def check_privileged(
         return privileged
     prefix = f"{estimator_name}: `{argument}`"
     if isinstance(privileged, np.ndarray) and privileged.dtype.kind in "biuf" and privileged.ndim == 2:
-        values, names = np.ascontiguousarray(privileged, dtype=np.float64), None
+        dtype = privileged.dtype if privileged.dtype in dtypes else dtypes[0]
+        values, names = np.ascontiguousarray(privileged, dtype=dtype), None
     else:
         values, names = values_of_table(privileged, prefix)
         check_row_order(privileged, index_of, prefix)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attack.run_lengths import pack_counts, runs_of
 from PIL import Image
 from vision_data import pictures
 
@@ -59,13 +60,20 @@ def test_cub(cub):
     assert [Path(p).name for p in data.images] == ["a.jpg", "b.jpg", "c.jpg"]
     assert data.labels.tolist() == [0, 0, 1]
     assert data.train.tolist() == [True, False, True]
-    assert np.argwhere(data.attributes).tolist() == [[0, 1], [0, 311], [2, 0]]
+    assert np.argwhere(data.attributes == 1).tolist() == [[0, 1], [0, 311], [2, 0]]
+    assert np.argwhere(data.attributes == 0).tolist() == [[2, 1]]
+    # What the file does not mention is not known; of the second image it says nothing.
+    assert np.isnan(data.attributes[1]).all()
+    assert np.isnan(data.attributes).sum() == 3 * 312 - 4
     assert mask_box(read_mask(data.masks[1])) == BOXES[1]
     assert data.privileged["attributes"] is data.attributes
     # The same from arrays.
     (cub / "attributes" / "image_attribute_labels.txt").unlink()
-    np.savez(cub / "attributes" / "table.npz", image_id=[3, 1], is_present=data.attributes[[2, 0]])
-    np.testing.assert_array_equal(load_cub(cub).attributes, data.attributes)
+    known = np.eye(2, 312, dtype=np.uint8)
+    np.savez(cub / "attributes" / "table.npz", image_id=[3, 1], is_present=known)
+    np.testing.assert_array_equal(load_cub(cub).attributes, [known[1], np.full(312, np.nan), known[0]])
+    np.savez(cub / "attributes" / "table.npz", image_id=[3, 1, 2], is_present=known[[0, 1, 1]])
+    assert load_cub(cub).attributes.dtype == np.uint8
 
 
 @pytest.mark.parametrize(
@@ -168,26 +176,11 @@ def test_malformed_voc(tmp_path, old, new, message):
     assert f"x.xml, {message}" in str(error.value)
 
 
-def pack_counts(counts):
-    """COCO's compression, written from its description, to test the other direction."""
-    text = ""
-    for k, count in enumerate(counts):
-        x = count - counts[k - 2] if k > 2 else count
-        while True:
-            bits, x = x & 0x1F, x >> 5
-            more = x != -1 if bits & 0x10 else x != 0
-            text += chr(bits + (0x20 if more else 0) + 48)
-            if not more:
-                break
-    return text
-
-
 def test_run_lengths():
     rng = np.random.RandomState(0)
     for _ in range(20):
         mask = np.kron(rng.rand(5, 7) < 0.5, np.ones((rng.randint(1, 40), 9))).astype(bool)
-        flat = np.concatenate([[False], mask.T.ravel(), [not mask.T.ravel()[-1]]])
-        counts = np.diff(np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1])])).tolist()
+        counts = runs_of(mask)
         np.testing.assert_array_equal(RunLengthMask(tuple(counts), mask.shape).read(), mask)
         np.testing.assert_array_equal(RunLengthMask(pack_counts(counts), mask.shape).read(), mask)
     with pytest.raises(ImageReadError, match="add up to 3"):

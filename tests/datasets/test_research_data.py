@@ -152,7 +152,19 @@ class TestData:
 
     @pytest.mark.parametrize(
         ("name", "rows", "privileged"),
-        [("support2", 9105, 11), ("parkinsons", 195, 6), ("bank_marketing", 4119, 1), ("student_performance", 649, 2)],
+        [
+            ("support2", 9105, 11),
+            ("parkinsons", 195, 6),
+            ("bank_marketing", 4119, 1),
+            ("student_performance", 649, 2),
+            ("wagepan", 545, 10),
+            ("card", 3010, 7),
+            ("star", 2621, 4),
+            ("econmath", 856, 5),
+            ("rotterdam", 1876, 2),
+            ("storms", 603, 12),
+            ("opt", 809, 33),
+        ],
     )
     def test_tables(self, name, rows, privileged):
         bunch = load_research_table(name)

@@ -1,13 +1,17 @@
 """docs/compare.md: its options exist, its example runs, its table of methods is that of the code."""
 
+import io
 import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from summaries import summary
 from typer.testing import CliRunner
 
 from lupi.cli import app
 from lupi.comparison.methods import BASELINES, METHODS
+from lupi.comparison.render.terminal import TerminalTable
 
 PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
 
@@ -45,9 +49,24 @@ def test_methods_of_the_page_are_those_of_the_code():
 
 
 def test_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("jinja2")
+    for package in ("jinja2", "matplotlib", "pandas"):
+        pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    exec(code, {})
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    assert len(blocks) == 2
+    exec("\n".join(blocks), {})
     assert "columns" in capsys.readouterr().out
-    assert (tmp_path / "report.html").exists()
+    for name in ("report.html", "model.lupi", "gains.png"):
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_terminal_of_the_page_is_what_the_code_prints():
+    (block,) = re.findall(r"```text\n(.*?)```", PAGE.read_text(), re.S)
+    file = io.StringIO()
+    Console(file=file, width=80).print(TerminalTable(summary("men"), verdict=True))
+    assert [line.rstrip() for line in file.getvalue().splitlines()] == block.splitlines()
+
+
+def test_pictures_of_the_page_are_there_and_small():
+    for name in re.findall(r"!\[[^]]+\]\(([^)]+)\)", PAGE.read_text()):
+        assert 10_000 < (PAGE.parent / name).stat().st_size < 300_000

@@ -24,7 +24,21 @@ def table(tmp_path_factory):
 def command(table, out, splits):
     plain = ["--baselines", "none", "--permutations", 0]
     columns, size = ["--target", "target", "--privileged", "z*"], ["--train-size", 40, "--splits", splits]
-    return ["compare", table, *columns, *size, "--methods", "transfer", "--kernel", "linear", "--jobs", 2, *plain, "--out", out]
+    return [
+        "compare",
+        table,
+        *columns,
+        *size,
+        "--methods",
+        "transfer",
+        "--kernel",
+        "linear",
+        "--jobs",
+        2,
+        *plain,
+        "--out",
+        out,
+    ]
 
 
 def stored(out):

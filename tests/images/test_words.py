@@ -206,5 +206,5 @@ def test_attributes_lie_in_the_box_and_join_with_words():
         join_words([image, WordImage([0], [0], [0], (4, 4))], [312, 5])
     with pytest.raises(ValueError, match="uses word 4, but its size is 3"):
         join_words([image, words], [312, 3])
-    with pytest.raises(ValueError, match="0 and 1"):
+    with pytest.raises(ValueError, match="0, 1 and, where not known, NaN"):
         attribute_words([2], box, (96, 128))

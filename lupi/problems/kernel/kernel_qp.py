@@ -45,10 +45,11 @@ class Certificate:
 
 
 class Expansion(NamedTuple):
-    """A function of one space: coefficients over the training examples, and the intercept."""
+    """A function of one space: coefficients over the training examples, the intercept, and weights if they are known."""
 
     coefficients: np.ndarray
     intercept: float
+    weights: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

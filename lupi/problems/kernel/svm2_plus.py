@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, lapack, solve_triangular
 
-from lupi.kernels import Space, scale_and_mirror
+from lupi.kernels import Space, require_matrix, scale_and_mirror
 from lupi.problems.kernel.duals import OneSpaceDual
 from lupi.problems.kernel.kernel_qp import Expansion
 
@@ -39,6 +39,7 @@ def deformation_matrix(K_star: np.ndarray, C: np.ndarray, lam: float, available:
     """
     rows = np.flatnonzero(available)
     everything = len(rows) == len(available)
+    require_matrix(len(available), "the matrix Q of SVM2+", copies=1 if everything else 2)
     A = np.array(K_star if everything else K_star[np.ix_(rows, rows)], order="C")
     A += 1.0
     price = 1.0 / C[rows]

@@ -76,7 +76,9 @@ FEW_VARIABLES = 600
 ROUNDS_FROM_NEIGHBOUR = 8
 
 
-def solve_near(problem: KernelQP, neighbour: KernelQP, solved: Solution, *, tol: float = 1e-3) -> Solution | None:
+def solve_kernel_near(
+    problem: KernelQP, neighbour: KernelQP, solved: Solution, *, tol: float = 1e-3
+) -> Solution | None:
     """Solve from the solution of a problem with the same examples and other prices, as in a grid search.
 
     The neighbour's active bounds are the first guess of active-set steps. Nothing is taken on trust: the certificate is

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import blas, cho_factor, cho_solve
 
+from lupi.kernels import require_matrix
 from lupi.problems import KernelQP
 
 # An intercept is a feature without a norm; this much of one keeps the matrix positive definite.
@@ -105,6 +106,8 @@ class DenseSystem:
         self.problem = problem
         self.features = {}
         index = problem.example
+        # The matrix, and the copy that is factorized.
+        require_matrix(problem.n_variables, "the interior point's matrix over all dual variables", copies=2)
         self.H = np.zeros((problem.n_variables, problem.n_variables), order="F")
         for space, coef in zip(problem.spaces, problem.coef):
             used = np.flatnonzero(coef)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from lupi.solvers.solution import Solution
 UNLIMITED = 10_000_000
 
 
-def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, x0: np.ndarray | None = None) -> Solution:
+def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
     """Sequential minimal optimization on the full kernel matrices.
 
     Parameters
@@ -26,17 +27,13 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, x0: n
         Stop when the largest KKT violation is below it.
     max_iter : int
         Largest number of pair steps; -1 for none.
-    x0 : ndarray, optional
-        Feasible start; by default 0 (or the equal distribution where the sums are not 0).
     """
-    state = state_of(problem, problem.start() if x0 is None else x0, solver="smo")
+    state = state_of(problem, problem.start(), solver="smo")
     n_iter, violation = state.run(*state.matrices(problem), tol, UNLIMITED if max_iter < 0 else max_iter)
     return Solution.certify(problem, state.variables(problem), n_iter, violation < tol, "smo")
 
 
-def state_of(
-    problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None, *, solver: str
-) -> OneSpaceState | TwoSpaceState:
+def state_of(problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None, *, solver: str) -> Any:
     """The arrays that the problem's SMO works on, at the point x, whose fields may be known."""
     if problem.layout is None:
         raise ValueError(f"solver={solver!r} needs a one-space or two-space dual; got {type(problem).__name__}")
@@ -168,4 +165,4 @@ class TwoSpaceState:
 
 
 # By the layout of the problems that they solve.
-STATES: dict[str, type[OneSpaceState] | type[TwoSpaceState]] = {"one_space": OneSpaceState, "two_space": TwoSpaceState}
+STATES: dict[str, Any] = {"one_space": OneSpaceState, "two_space": TwoSpaceState}

@@ -1,0 +1,210 @@
+"""SVM+ and SVM2+ with linear kernels in both spaces, beside LinearSVC on the decision features alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lupi.bench._registry import Row, case, cpu_time
+
+LINEAR = {"kernel": "linear", "privileged_kernel": "linear"}
+
+
+def _data(n, d=50, s=20):
+    from lupi.datasets import make_privileged
+
+    data = make_privileged(n_samples=n, n_features=d, n_privileged=s, random_state=0)
+    return data.data, data.target, data.privileged
+
+
+def _linear_svc(X, y, quick):
+    from sklearn.svm import LinearSVC
+
+    return cpu_time(lambda: LinearSVC(dual=False).fit(X, y), repeats=1, warmup=quick).seconds
+
+
+def _fit(model, X, y, Z, repeats=1):
+    """CPU time of a fit, after one on a few rows that compiles what is to be compiled."""
+    few = slice(0, 300)
+    type(model)(**model.get_params()).fit(X[few], y[few], privileged=Z[few])
+    return cpu_time(lambda: model.fit(X, y, privileged=Z), repeats=repeats, warmup=False)
+
+
+def _models():
+    import numpy as np
+
+    from lupi.estimators.svm2_plus import SVM2Plus
+    from lupi.estimators.svm_plus import SVMPlus
+
+    return {
+        "SVM2+": (SVM2Plus(**LINEAR), "<= 1.0x its time, goal 0.2x"),
+        "SVM2+ kappa=inf": (SVM2Plus(**LINEAR, kappa=np.inf), "<= 1.0x its time"),
+        "SVM+ slack": (SVMPlus(**LINEAR), "<= 1.0x its time"),
+        "SVM+ slack kappa=inf": (SVMPlus(**LINEAR, kappa=np.inf), "<= 1.0x its time"),
+        "SVM+ labelled": (SVMPlus(**LINEAR, correction="labelled"), "<= 2.5x its time"),
+    }
+
+
+@case("linear-million", "SVM+ and SVM2+ linear, n = 10^6, d = 50, s = 20, gap 1e-3, vs LinearSVC(dual=False) on X")
+def linear_million(quick):
+    """SVM2+ <= 1.0x, SVM+ slack <= 1.0x, labelled <= 2.5x the time of LinearSVC."""
+    n = 3000 if quick else 1_000_000
+    X, y, Z = _data(n)
+    peer = _linear_svc(X, y, quick)
+    rows = []
+    for name, (model, target) in _models().items():
+        ours = _fit(model, X, y, Z)
+        rows.append(
+            Row(f"{name} n={n}", ours.seconds, "LinearSVC(dual=False)", peer, gap=ours.value.dual_gap_, target=target)
+        )
+    return rows
+
+
+@case("linear-growth", "SVM2+ linear, d = 50, s = 20: n = 20,000, 10^5, 10^6, time and peak memory")
+def linear_growth(quick):
+    """<= 12x the time from 10^5 to 10^6; peak memory <= 2.5x the data."""
+    from lupi.estimators.svm2_plus import SVM2Plus
+
+    rows, before = [], None
+    for n in (1000, 2000, 4000) if quick else (20_000, 100_000, 1_000_000):
+        X, y, Z = _data(n)
+        _forget_peak()
+        ours = _fit(SVM2Plus(**LINEAR), X, y, Z)
+        peak, size = _peak_bytes(), X.nbytes + Z.nbytes
+        growth = "" if before is None else f"{ours.seconds / before:.1f}x the time of the row above; "
+        memory = "unknown" if peak is None else f"{peak / size:.2f}x the data ({size / 2**20:.0f} MB)"
+        rows.append(
+            Row(
+                f"n={n}",
+                ours.seconds,
+                "LinearSVC(dual=False)",
+                _linear_svc(X, y, quick),
+                gap=ours.value.dual_gap_,
+                target="<= 12x the time, <= 2.5x the data",
+                note=f"{growth}peak memory of the process {memory}",
+            )
+        )
+        before = ours.seconds
+    return rows
+
+
+def _forget_peak():
+    """Let the peak of the process start again from what it uses now (Linux)."""
+    path = Path("/proc/self/clear_refs")
+    if path.exists():
+        path.write_text("5")
+
+
+def _peak_bytes():
+    path = Path("/proc/self/status")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), None)
+
+
+def sparse_data(n, d, s, entries, seed=0):
+    """Rows like those of documents: few entries, frequent and rare columns, length 1; dense privileged features.
+
+    Parameters
+    ----------
+    n, d, s, entries : int
+        Rows, decision features, privileged features, entries of a row (fewer where a column is drawn twice).
+    seed : int
+        Of the random numbers.
+
+    Returns
+    -------
+    X : csr_array
+    y, Z : ndarray
+    """
+    import numpy as np
+    from scipy import sparse
+
+    rng = np.random.default_rng(seed)
+    columns = np.minimum((d * rng.random((n, entries)) ** 3).astype(np.int32), d - 1)
+    values = np.abs(rng.normal(size=(n, entries))) + 0.1
+    starts = np.arange(0, n * entries + 1, entries, dtype=np.int32)
+    X = sparse.csr_array((values.ravel(), columns.ravel(), starts), shape=(n, d))
+    X.sum_duplicates()
+    X = sparse.csr_array(sparse.diags_array(1.0 / np.sqrt(X.multiply(X).sum(axis=1))) @ X)
+    margin = X @ rng.normal(size=d)
+    margin /= margin.std()
+    y = np.where(margin + 0.5 * rng.normal(size=n) > 0, 1, -1)
+    Z = rng.normal(size=(n, s))
+    Z[:, 0] += margin
+    Z[:, 1] = np.maximum(0.0, 1.0 - y * margin)
+    return X, y, Z
+
+
+@case("linear-sparse", "SVM2+ linear, CSR, n = 200,000, d = 100,000, s = 200, 50 entries a row, vs LinearSVC on X")
+def linear_sparse(quick):
+    """<= 3x the time of LinearSVC with either of its solvers."""
+    from sklearn.svm import LinearSVC
+
+    from lupi.estimators.svm2_plus import SVM2Plus
+
+    n, d, s = (600, 400, 5) if quick else (200_000, 100_000, 200)
+    X, y, Z = sparse_data(n, d, s, 20 if quick else 50)
+    ours = _fit(SVM2Plus(**LINEAR), X, y, Z)
+    return [
+        Row(
+            f"CSR n={n} d={d} s={s}",
+            ours.seconds,
+            f"LinearSVC(dual={dual})",
+            cpu_time(lambda: LinearSVC(dual=dual).fit(X, y), repeats=1, warmup=False).seconds,
+            gap=ours.value.dual_gap_,
+            target="<= 3x its time",
+        )
+        for dual in (False, True)
+    ]
+
+
+@case("linear-shapes", "Linear kernels over shapes, prices and classes: time of auto beside each solver's")
+def linear_shapes(quick):
+    """Time of "auto" <= 2x that of the best solver in every cell."""
+    import numpy as np
+
+    from lupi.bench.classifiers import wide_classes
+    from lupi.estimators.svm2_plus import SVM2Plus
+    from lupi.estimators.svm_plus import SVMPlus
+
+    cells = [(2, 150, 20, 10)] if quick else [
+        (2, 1000, 20, 20), (2, 1000, 300, 20), (2, 400, 512, 300), (5, 100, 20, 20), (20, 50, 512, 300),
+        (76, 10, 512, 300), (100, 30, 100, 50), (20, 25, 4096, 300),
+    ]  # fmt: skip
+    rows = []
+    for n_classes, per_class, d, s in cells:
+        X, y, Z = wide_classes(n_classes, per_class, d, s)
+        for cls in (SVMPlus, SVM2Plus):
+            for C in (1.0, 10.0):
+                others = ("interior_point", "smo") if cls is SVMPlus else ("newton", "interior_point", "smo")
+                auto = _fit(cls(**LINEAR, C=C), X, y, Z, repeats=1 if quick else 2)
+                times = {name: _limited(cls(**LINEAR, C=C, solver=name), X, y, Z, auto.seconds) for name in others}
+                best = min(times, key=lambda name: times[name])
+                rows.append(
+                    Row(
+                        f"{cls.__name__} {n_classes} classes n={len(y)} d={d} s={s} C={C:g}",
+                        auto.seconds,
+                        f"best of the solvers: {best}",
+                        times[best] if np.isfinite(times[best]) else None,
+                        gap=auto.value.dual_gap_,
+                        target="<= 2x its time",
+                    )
+                )
+    return rows
+
+
+def _limited(model, X, y, Z, seconds):
+    """CPU time of a fit on the first classes, times their share, where all of them would take much longer than ours."""
+    import warnings
+
+    import numpy as np
+    from sklearn.exceptions import ConvergenceWarning
+
+    classes = np.unique(y)
+    some = y if len(classes) <= 5 else np.where(y < 4, y, 4)
+    share = len(classes) / len(np.unique(some)) if len(classes) > 2 else 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        taken = cpu_time(lambda: model.fit(X, some, privileged=Z), repeats=1, warmup=False).seconds * share
+    if taken > 4 * seconds or share == 1.0:
+        return taken
+    return cpu_time(lambda: model.fit(X, y, privileged=Z), repeats=1, warmup=False).seconds

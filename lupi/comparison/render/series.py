@@ -1,0 +1,133 @@
+"""What the figures show, as plain data: the page draws it as SVG, notebooks with matplotlib."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lupi.comparison.render.words import find_row
+
+# Colour, words for one method alone, part of its row.
+AGAINST = (
+    ("real", "best plain method", "over_best_plain"),
+    ("s4", "plain counterpart", "gain"),
+    ("shuffled", "shuffled control", "over_shuffled"),
+)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A gain in points with its 95% interval."""
+
+    label: str
+    mean: float
+    low: float
+    high: float
+    colour: str
+
+    @classmethod
+    def of(cls, label, paired, colour):
+        """From a `Paired` of the summary."""
+        return cls(label, *(100 * paired[key] for key in ("mean", "low", "high")), colour)
+
+    def __str__(self):
+        return f"{self.label} {self.mean:+.2f} ({self.low:+.2f} to {self.high:+.2f})"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A learning curve in points, with twice its standard errors."""
+
+    label: str
+    sizes: list
+    means: list
+    margins: list
+    colour: str
+
+    @property
+    def low(self):
+        """Lower edge of the band."""
+        return [mean - margin for mean, margin in zip(self.means, self.margins)]
+
+    @property
+    def high(self):
+        """Upper edge of the band."""
+        return [mean + margin for mean, margin in zip(self.means, self.margins)]
+
+
+def gain_intervals(row, size):
+    """A privileged method against the best plain one and both of its controls; once where two of these are the same."""
+    same = row["plain"] == size["best_plain"]
+    return [
+        Interval.of(label, row[part], colour)
+        for colour, label, part in AGAINST
+        if row.get(part) and not (same and part == "gain")
+    ]
+
+
+def gain_groups(size):
+    """Title of a method -> its intervals; the method that does best first."""
+    tested = [row for row in size["methods"] if "outcome" in row]
+    return {
+        row["title"]: gain_intervals(row, size)
+        for row in sorted(tested, key=lambda row: -row["over_best_plain"]["mean"])
+    }
+
+
+def column_intervals(summary):
+    """What is lost without each group of privileged columns."""
+    return [Interval.of(effect["name"], effect["loss"], "real") for effect in summary["columns"]]
+
+
+def main_lines(summary):
+    """The curves that the answer is about: best plain, the method that did best, its counterpart, its shuffled control."""
+    sizes, name = summary["sizes"], summary["verdict"]["candidate"]
+    wanted = [("best plain method", "s1", lambda size: find_row(size, size["best_plain"]))]
+    row = name and find_row(sizes[-1], name)
+    if row:
+        wanted.append((row["title"], "s2", lambda size: find_row(size, name)))
+        plain = find_row(sizes[-1], row["plain"])
+        if plain and plain["name"] != sizes[-1]["best_plain"]:
+            wanted.append((f"{plain['title']} (counterpart)", "s4", lambda size: find_row(size, row["plain"])))
+        wanted.append((f"{row['title']}, shuffled", "s8", lambda size: find_row(size, name)["shuffled"]))
+    return [found for found in (_line(label, sizes, colour, get) for label, colour, get in wanted) if found]
+
+
+def all_lines(sizes, colours):
+    """One curve for each method that was fitted everywhere; references only where they do not flatten the others."""
+    names = [row["name"] for row in sizes[-1]["methods"]]
+    rows = {name: [find_row(size, name) for size in sizes] for name in names}
+    lines = {
+        name: _line(found[-1]["title"], sizes, colours[k % len(colours)], lambda size, name=name: find_row(size, name))
+        for k, (name, found) in enumerate(rows.items())
+    }
+    usable = [
+        mean for name in names if lines[name] and rows[name][-1]["role"] != "reference" for mean in lines[name].means
+    ]
+    low, high = min(usable, default=0.0), max(usable, default=0.0)
+    return [
+        lines[name]
+        for name in names
+        if lines[name] and (rows[name][-1]["role"] != "reference" or max(lines[name].means) - high < high - low)
+    ]
+
+
+def _line(label, sizes, colour, get):
+    rows = [get(size) for size in sizes]
+    if any(row is None or row["failed"] for row in rows):
+        return None
+    means, margins = [100 * row["mean"] for row in rows], [200 * row["error"] for row in rows]
+    return Line(label, [size["train_size"] for size in sizes], means, margins, colour)
+
+
+def savings(summary):
+    """The points of the learning curve where the columns save labelled rows; none if they are not shown to help."""
+    if summary["verdict"]["answer"] != "yes":
+        return []
+    return [part for part in summary["worth"] if not part["plain_rows"] or part["plain_rows"] > part["train_size"]]
+
+
+def reading(summary):
+    """The saving to read off the learning curve, or None: the last one that the plain curve reaches."""
+    name = summary["verdict"]["candidate"]
+    found = [part for part in savings(summary) if part["method"] == name and part["plain_rows"]]
+    return found[-1] if found else None

@@ -1,0 +1,180 @@
+"""Newton directions over the weights: a factorized Hessian where it is small, conjugate gradients where it is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from lupi.problems import LinearPrimal
+from lupi.problems.kernel.feature_products import BLOCK, second_moment, squares_times, stored_entries
+
+# Conjugate gradients where forming the Hessian costs more than this many products with the stored entries of the rows.
+PRODUCTS = 2000
+MOST_ITERATIONS = 500
+# Sums are updated where fewer than one in so many of their terms have changed.
+FEW_CHANGES = 4
+# The direction is as exact as the gradient has fallen: early steps need not be.
+FIRST_ACCURACY = 0.1
+
+
+def wide(problem: LinearPrimal) -> bool:
+    """Whether the weights are too many for a matrix over them to pay."""
+    entries = (stored_entries(problem.X) + stored_entries(problem.Z)) / problem.n_examples
+    return problem.n_weights**2 > PRODUCTS * entries
+
+
+class System(Protocol):
+    """What the solvers need of the Hessian."""
+
+    def factorize(self, slopes: np.ndarray) -> None:
+        """Prepare for the dual variables' derivatives, of shape (n_kinds, n)."""
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """Solve with the Hessian of the last call."""
+
+
+def linear_system(problem: LinearPrimal) -> System:
+    """The system for a problem's number of weights."""
+    return IterativeSystem(problem) if wide(problem) else FactorizedSystem(problem)
+
+
+class FactorizedSystem:
+    """The Hessian over the weights, factorized.
+
+    With ``updates`` the sums over the examples are kept, and only examples whose derivatives change are visited again.
+    """
+
+    def __init__(self, problem: LinearPrimal, *, updates: bool = True):
+        self.problem = problem
+        self.updates = updates
+        self.sums = np.zeros((problem.n_weights, problem.n_weights))
+        # All zero, as the sums: every derivative has changed when the first ones come.
+        self.slopes = np.zeros((problem.n_kinds, problem.n_examples if updates else 0))
+
+    def factorize(self, slopes: np.ndarray) -> None:
+        """Form and factorize the Hessian for the variables' derivatives, of shape (n_kinds, n)."""
+        p = self.problem
+        self._update(slopes)
+        H = self.sums.copy()
+        d = p.n_features
+        H[np.arange(d), np.arange(d)] += 1.0
+        if p.Z is not None:
+            H[d + 1 :, d + 1 :] += p.privileged_metric
+        self.factor = _cholesky(H)
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """Solve with the factorized Hessian."""
+        return cho_solve(self.factor, rhs, check_finite=False)
+
+    def _update(self, slopes: np.ndarray) -> None:
+        """Sums over the examples; where few derivatives have changed, only those examples are visited."""
+        inside = np.any(slopes > 0, axis=0)
+        if self.updates:
+            changed = np.any(slopes != self.slopes, axis=0)
+            change, self.slopes = slopes - self.slopes, slopes
+            if FEW_CHANGES * np.count_nonzero(changed) < np.count_nonzero(inside):
+                self._add(change, np.flatnonzero(changed), signed=True)
+                return
+        self.sums[:] = 0.0
+        self._add(slopes, None if inside.all() else np.flatnonzero(inside), signed=False)
+
+    def _add(self, weights: np.ndarray, index: np.ndarray | None, signed: bool) -> None:
+        """Add the rows of some examples, or of all; weights without a sign take half the work."""
+        p, d = self.problem, self.problem.n_features
+        size = p.n_examples if index is None else len(index)
+        buffer = np.empty((min(BLOCK, size), p.n_weights))
+        for i in range(0, size, BLOCK):
+            rows = slice(i, i + BLOCK) if index is None else index[i : i + BLOCK]
+            y, s = p.y[rows], p.s[rows]
+            w = weights[0, rows]
+            left = buffer[: len(y)]
+            root = np.ones(len(y)) if signed else np.sqrt(w)
+            _scaled(p.X[rows], y * root, left[:, : d + 1])
+            if p.Z is not None:
+                _scaled(p.Z[rows], s * root, left[:, d + 1 :])
+            self.sums += left.T @ (left * w[:, None] if signed else left)
+            if len(weights) == 2:
+                w = weights[1, rows]
+                part = left[:, d + 1 :]
+                _scaled(p.Z[rows], s if signed else s * np.sqrt(w), part)
+                self.sums[d + 1 :, d + 1 :] += part.T @ (part * w[:, None] if signed else part)
+
+
+def _scaled(rows: Any, factor: np.ndarray, out: np.ndarray) -> None:
+    """[rows, 1], each row times its factor."""
+    np.multiply(rows.toarray() if sparse.issparse(rows) else rows, factor[:, None], out=out[:, :-1])
+    out[:, -1] = factor
+
+
+def _cholesky(H: np.ndarray) -> tuple:
+    """Factor of a positive semi-definite matrix; intercepts without a norm may lack curvature."""
+    diagonal = np.diagonal(H).copy()
+    ridge = 1e-14 * float(diagonal.max())
+    for _ in range(8):
+        H[np.diag_indices(len(H))] = diagonal + ridge
+        try:
+            return cho_factor(H, lower=True, check_finite=False)
+        except LinAlgError:
+            ridge *= 100.0
+    raise LinAlgError("the Hessian over the weights is not positive definite")
+
+
+class IterativeSystem:
+    """Preconditioned conjugate gradients: the Hessian is known by its products only."""
+
+    def __init__(self, problem: LinearPrimal):
+        self.problem = problem
+        self.first_size: float | None = None
+
+    def factorize(self, slopes: np.ndarray) -> None:
+        """Prepare for the variables' derivatives, of shape (1, n)."""
+        p = self.problem
+        index = np.flatnonzero(slopes[0] > 0)
+        # Leaving rows out takes a copy, which pays unless it would hold most of them.
+        fewer = len(index) < 0.7 * p.n_examples
+        self.part = p.rows(index) if fewer else replace(p, outside=None, gained=0.0)
+        self.weights = slopes[0][index] if fewer else slopes[0]
+        columns = 1.0 + squares_times(self.part.X, self.weights)
+        self.diagonal = np.append(columns, max(float(self.weights.sum()), 1e-300))
+        if p.Z is not None:
+            # The privileged features are few: their block of the Hessian is taken whole.
+            self.block = _cholesky(p.privileged_metric + second_moment(self.part.Z, self.weights * self.part.s**2))
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """Solve to an accuracy that follows the size of the right-hand side."""
+        size = np.sqrt(float(rhs @ self._precondition(rhs)))
+        self.first_size = self.first_size or size
+        accuracy = min(FIRST_ACCURACY, size / self.first_size)
+        u = np.zeros_like(rhs)
+        r = rhs.copy()
+        z = self._precondition(r)
+        direction = z.copy()
+        rz = float(r @ z)
+        for _ in range(MOST_ITERATIONS):
+            if np.sqrt(rz) <= accuracy * size:
+                break
+            image = self._product(direction)
+            t = rz / float(direction @ image)
+            u += t * direction
+            r -= t * image
+            z = self._precondition(r)
+            rz, last = float(r @ z), rz
+            direction = z + (rz / last) * direction
+        return u
+
+    def _product(self, u: np.ndarray) -> np.ndarray:
+        p = self.part
+        f, g = p.fields(u)
+        t = (p.y * f + p.s * g) * self.weights
+        return p.metric(u) + p.adjoint(p.y * t, p.s * t)
+
+    def _precondition(self, r: np.ndarray) -> np.ndarray:
+        decision, privileged = self.problem.split(r)
+        out = decision / self.diagonal
+        if self.problem.Z is None:
+            return out
+        return np.concatenate([out, cho_solve(self.block, privileged, check_finite=False)])

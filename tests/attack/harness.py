@@ -1,0 +1,200 @@
+"""Attacks: many seeded cases against one target, with counts.
+
+A *target* makes one case from a random generator, feeds it to the library and checks the answer. Two ends are allowed: an answer
+that passes the checks, or one of the errors that are documented, with a sentence. Anything else, a warning included, is a finding;
+its message has the case's number and seed, which repeat it.
+
+The suite runs few cases of each target. The long run, from the root of the repository::
+
+    PYTHONPATH=tests python -m attack.harness readers --cases 50000 --seed 1
+    PYTHONPATH=tests python -m attack.harness readers --target coco --case 1234 --seed 1
+
+The second line repeats one case. A new room of the library is one module beside this one with a list ``TARGETS`` and a
+``test_*_attack.py`` of a few lines; the long run takes the module's name.
+
+A hang is told by counting, not by a clock: a case may run a number of lines of the library that grows linearly with the size of its
+input. A loop that goes on is stopped at that number. Work inside compiled code is not counted; the long run prints the CPU seconds
+of the slowest case. With TMPDIR on a disk in memory it runs several times as fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import lupi
+
+LIBRARY = str(Path(lupi.__file__).parent)
+# Short enough for every run of the suite; the environment variable asks for more.
+CASES = int(os.environ.get("LUPI_ATTACK_CASES", "60"))
+
+
+class TooManySteps(BaseException):
+    """The bound on lines was reached; not an Exception, so that no handler of the library keeps the loop alive."""
+
+
+class Finding(AssertionError):
+    """A case that ended in a way that is not allowed."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is attacked.
+
+    Parameters
+    ----------
+    name : str
+        How reports call it.
+    prepare : callable
+        Takes a folder; called once, for valid files that cases start from. Its result goes to `attack`.
+    make : callable
+        ``make(rng, prepared)``: a case, from a generator of random numbers. The first case is made with ``rng=None``: untouched.
+    attack : callable
+        ``attack(case, prepared)``: feeds the case to the library and checks the answer with ``assert``.
+    documented : tuple of exception types
+        Errors that are allowed.
+    size : callable
+        Size of a case, in bytes or numbers, that the bound on lines grows with.
+    """
+
+    name: str
+    prepare: Callable
+    make: Callable
+    attack: Callable
+    documented: tuple
+    size: Callable = len
+
+
+@dataclass
+class Counts:
+    """What became of the cases."""
+
+    name: str
+    ends: Counter = field(default_factory=Counter)
+    findings: list = field(default_factory=list)
+    slowest: float = 0.0
+
+    @property
+    def cases(self):
+        return sum(self.ends.values())
+
+    def __str__(self):
+        ends = ", ".join(f"{end} {n}" for end, n in sorted(self.ends.items()))
+        return (
+            f"{self.name}: {self.cases} cases ({ends}); slowest {self.slowest:.2f} CPU s; {len(self.findings)} findings"
+        )
+
+
+def bounded(function, most_lines):
+    """Run a function; more than `most_lines` lines of the library raise TooManySteps."""
+    lines = 0
+
+    def trace(frame, event, _):
+        nonlocal lines
+        if not frame.f_code.co_filename.startswith(LIBRARY):
+            return None
+        if event == "line":
+            lines += 1
+            if lines > most_lines:
+                raise TooManySteps(f"more than {most_lines} lines, now at {frame.f_code.co_qualname}, {frame.f_lineno}")
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        return function()
+    finally:
+        sys.settrace(before)
+
+
+def run(target, cases=CASES, seed=0, first=0, stop=True):
+    """Attack a target.
+
+    Parameters
+    ----------
+    target : Target
+    cases : int
+        How many.
+    seed : int
+        Each case has its own generator, of the seed, the target's name and the case's number.
+    first : int
+        Number of the first case.
+    stop : bool
+        Whether the first finding is raised; otherwise all are collected.
+
+    Returns
+    -------
+    Counts
+    """
+    counts = Counts(target.name)
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = target.prepare(Path(folder))
+        for k in range(first, first + cases):
+            rng = np.random.default_rng([seed, zlib.crc32(target.name.encode()), k]) if k else None
+            case = target.make(rng, prepared)
+            started = time.process_time()
+            try:
+                counts.ends[_end(target, case, prepared)] += 1
+            except (Exception, TooManySteps) as error:
+                counts.ends["finding"] += 1
+                counts.findings.append(_report(target, k, seed, error))
+                if stop:
+                    raise Finding(counts.findings[-1]) from error
+            counts.slowest = max(counts.slowest, time.process_time() - started)
+    return counts
+
+
+def _end(target, case, prepared):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            bounded(lambda: target.attack(case, prepared), 20_000 + 100 * target.size(case))
+        except target.documented as error:
+            if not 20 < len(str(error)) < 2000:
+                raise Finding(f"an error without a sentence, or with too many: {error}") from error
+            return type(error).__name__
+    return "answered"
+
+
+def _report(target, k, seed, error):
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(last.filename).name}:{last.lineno}"
+    return f"{target.name}, case {k}, seed {seed}: {type(error).__name__} at {where}: {str(error)[:300]}"
+
+
+def main(arguments=None):
+    """The long run."""
+    parser = argparse.ArgumentParser(description="Attack a room of the library.")
+    parser.add_argument("module", help="module of tests/attack with TARGETS, e.g. readers")
+    parser.add_argument("--cases", type=int, default=10_000, help="for each target")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--target", help="only this one")
+    parser.add_argument("--case", type=int, help="only the case of this number")
+    options = parser.parse_args(arguments)
+    targets = importlib.import_module(f"attack.{options.module}").TARGETS
+    bad = total = 0
+    for target in targets:
+        if options.target in (None, target.name):
+            cases, first = (options.cases, 0) if options.case is None else (1, options.case)
+            counts = run(target, cases, options.seed, first, stop=options.case is not None)
+            print(counts, *counts.findings[:20], sep="\n  ", flush=True)
+            bad, total = bad + len(counts.findings), total + counts.cases
+    print(f"{total} cases, {bad} findings")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""The cases of linear kernels run, at toy sizes, and certify what they time."""
+
+import pytest
+
+from lupi.bench import linear
+
+
+@pytest.mark.parametrize(
+    "case", [linear.linear_million, linear.linear_growth, linear.linear_sparse, linear.linear_shapes]
+)
+def test_quick_cases_certify_their_fits(case):
+    rows = case(True)
+    assert rows
+    for row in rows:
+        assert row.ours_seconds > 0
+        assert row.peer_seconds > 0
+        assert row.gap <= 1e-2
+
+
+def test_rows_like_those_of_documents():
+    X, y, Z = linear.sparse_data(50, 30, 4, 6)
+    assert X.shape == (50, 30)
+    assert X.nnz <= 50 * 6
+    assert X.multiply(X).sum(axis=1) == pytest.approx(1.0)
+    assert set(y) == {-1, 1}
+    assert Z.shape == (50, 4)
