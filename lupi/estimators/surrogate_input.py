@@ -121,7 +121,7 @@ def take(array, rows):
     return array if len(rows) == array.shape[0] and (np.diff(rows) == 1).all() else array[rows]
 
 
-def joined(parts):
+def joined_parts(parts):
     """Tables side by side; sparse if the last one is."""
     if sparse.issparse(parts[-1]):
         return sparse.hstack([sparse.csr_array(part) for part in parts], format="csr")
@@ -199,7 +199,7 @@ def missingness_warning(name, data, spaces, A):
     """Warn if a ridge on (Z, X) tells labelled from unlabelled rows, left out, with an area above 0.8."""
     parts = [part[:: 1 + len(part) // TOLD_APART_ROWS] for part in (data.taught, data.unlabelled)]
     rows = np.concatenate(parts)
-    table = joined([*(space[rows] for space in spaces), A[rows]])
+    table = joined_parts([*(space[rows] for space in spaces), A[rows]])
     missing = np.repeat([-1.0, 1.0], [len(part) for part in parts])
     groups = None if data.groups is None else data.groups[rows]
     weight = data.weight[rows]

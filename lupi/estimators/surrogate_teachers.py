@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import is_classifier
 
-from lupi.estimators.surrogate_input import joined
+from lupi.estimators.surrogate_input import joined_parts
 from lupi.estimators.surrogate_students import KERNEL_GRID, RbfRidge
 from lupi.estimators.surrogate_wrapped import WrappedStudent
 from lupi.problems.surrogate import (
@@ -68,7 +68,7 @@ class Classroom:
     def table(self, candidate, rows):
         """The columns that a candidate sees; sparse if X is and takes part."""
         scales = [*candidate.space_scales, candidate.x_scale]
-        return joined([scale * part[rows] for scale, part in zip(scales, [*self.spaces, self.A]) if scale])
+        return joined_parts([scale * part[rows] for scale, part in zip(scales, [*self.spaces, self.A]) if scale])
 
 
 @dataclass(frozen=True)

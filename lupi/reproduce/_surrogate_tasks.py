@@ -26,7 +26,7 @@ TASKS = {
     "bank_marketing": "subscription from the record; duration of the call",
     "awa": "rat or seal from 2000 visual words; 85 attributes",
 }
-DIGITS = {"digits_4x4": 4, "digits_2x2": 2}
+DIGIT_TASKS = {"digits_4x4": 4, "digits_2x2": 2}
 # The final grade that about half of the pupils reach.
 GOOD_GRADE = 12
 # Scores that the study's own prognostic model gave on the third day, as its survival estimates, which are privileged.
@@ -57,7 +57,7 @@ def load_task(name, root=None):
     Parameters
     ----------
     name : str
-        A key of `TASKS` or of `DIGITS`.
+        A key of `TASKS` or of `DIGIT_TASKS`.
     root : str, optional
         Folder that contains the folders of research data; by default the one that LUPI_DATA names.
 
@@ -72,8 +72,8 @@ def load_task(name, root=None):
     >>> X.shape, Z.shape
     ((1797, 4), (1797, 64))
     """
-    if name in DIGITS:
-        X, y, Z = load_digits_lowres(resolution=DIGITS[name], return_X_y_privileged=True)
+    if name in DIGIT_TASKS:
+        X, y, Z = load_digits_lowres(resolution=DIGIT_TASKS[name], return_X_y_privileged=True)
         return X, y, Z
 
     def folder(kind):

@@ -9,7 +9,7 @@ import numpy as np
 
 from lupi.estimators.surrogate import SurrogateClassifier
 from lupi.reproduce._surrogate_plain import GRIDS, N_FOLDS, PLAIN, fit_plain, held_out_score
-from lupi.reproduce._surrogate_tasks import DIGITS, MOST_TEST_ROWS, draw, load_task
+from lupi.reproduce._surrogate_tasks import DIGIT_TASKS, MOST_TEST_ROWS, draw, load_task
 
 # Columns of noise in place of the privileged ones.
 N_NOISE = 40
@@ -102,7 +102,7 @@ def score_arm(task, setting, arm, split, root=None):
     Parameters
     ----------
     task, setting : str
-        Keys of `TASKS` or `DIGITS`, and of `SETTINGS`.
+        Keys of `TASKS` or `DIGIT_TASKS`, and of `SETTINGS`.
     arm : str
         A plain learner of `PLAIN`; or "plain", "every label", or a kind of :func:`privileged_columns`; for another student than
         the default, after its name and a hyphen ("ridge-plain").
@@ -116,7 +116,7 @@ def score_arm(task, setting, arm, split, root=None):
     """
     X, y, Z = load_task(task, root)
     rows = SETTINGS[setting].rows(y, split)
-    scoring = "accuracy" if task in DIGITS else "roc_auc"
+    scoring = "accuracy" if task in DIGIT_TASKS else "roc_auc"
     if arm in PLAIN:
         model, chosen = fit_plain(arm, X[rows.labelled], y[rows.labelled], split, scoring)
         return {"score": held_out_score(model, X[rows.test], y[rows.test], scoring), "chosen": chosen}

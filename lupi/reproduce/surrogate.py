@@ -10,7 +10,7 @@ from lupi.engine.units import measured, run_units
 from lupi.reproduce._entry import Entry, write_result
 from lupi.reproduce._surrogate_figures import CONTROLS, controls_table, gains_table, tally_line
 from lupi.reproduce._surrogate_plain import PLAIN
-from lupi.reproduce._surrogate_tasks import DIGITS, TASKS, data_digest
+from lupi.reproduce._surrogate_tasks import DIGIT_TASKS, TASKS, data_digest
 from lupi.reproduce._surrogate_units import DIGITS_SETTING, LABELLED, UNLABELLED, protocol, units
 
 STUDY = ("plain", "surrogate", "shuffled")
@@ -114,7 +114,7 @@ def unlabelled_lines(scores):
 
 
 def _digits(data, out, *, n_splits=20, tasks=None, n_jobs=1, on_progress=None):
-    arms_of = [(list(DIGITS)[:tasks], DIGITS_SETTING, (*PLAIN, *STUDY, "every label"))]
+    arms_of = [(list(DIGIT_TASKS)[:tasks], DIGITS_SETTING, (*PLAIN, *STUDY, "every label"))]
     scores = run_part("digits", arms_of, data, out, n_splits=n_splits, n_jobs=n_jobs, on_progress=on_progress)
     return digits_lines(scores)
 
@@ -130,7 +130,7 @@ def _controls(data, out, *, n_splits=30, tasks=None, n_jobs=1, on_progress=None)
     arms = ("plain", "reshuffled", *CONTROLS)
     arms_of = [
         (list(TASKS)[:tasks], CONTROL_SETTINGS["two"], arms),
-        (list(DIGITS)[:tasks], CONTROL_SETTINGS["ten"], arms),
+        (list(DIGIT_TASKS)[:tasks], CONTROL_SETTINGS["ten"], arms),
     ]
     scores = run_part("controls", arms_of, data, out, n_splits=n_splits, n_jobs=n_jobs, on_progress=on_progress)
     return controls_lines(scores)

@@ -53,7 +53,7 @@ def kill_when_some_exist(process, found):
     workers = descendants(process.pid)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    wait_until(lambda: not any(map(is_alive, workers)), f"orphaned workers: {workers}", 5)
+    wait_until(lambda: not any(map(is_alive, workers)), f"orphaned workers: {workers}", 30)
     return len(found())
 
 

@@ -15,7 +15,7 @@ from lupi.engine.files import strict_json
 
 SIGNS = {"yes": "✓", "no": "✗", "unclear": "?"}
 # Heading, and what it means.
-COLUMNS = (
+PAGE_COLUMNS = (
     ("score", "mean ± standard error over the splits; ★ marks the best plain method"),
     ("over plain", "gain over the plain counterpart: the same method with the privileged columns off"),
     ("over best plain", "gain over the plain method with the best mean"),
@@ -58,7 +58,7 @@ def render(summary):
         badge=answer.capitalize(),
         sign=SIGNS[answer],
         marks={outcome: mark for outcome, (mark, _) in MARKS.items()},
-        columns=COLUMNS,
+        columns=PAGE_COLUMNS,
         heading=words.heading,
         worth=[words.worth_sentence(part) for part in series.savings(summary)],
         figures=_figures(summary),

@@ -23,7 +23,7 @@ LEGEND = (
     "example's privileged row. p: the one behind the mark, Wilcoxon, Holm-adjusted. ✓ beats every plain method and both "
     "controls, = a plain method is as good, ~ gains, but not clearly more than with shuffled rows, ✗ hurts."
 )
-COLUMNS = ("score", "gain", "best", "shuffled", "p", "")
+TABLE_COLUMNS = ("score", "gain", "best", "shuffled", "p", "")
 # Lines longer than this are hard to read, however wide the window is.
 LONGEST = 110
 # With less than this for a name, its figures go below it.
@@ -65,7 +65,7 @@ class TerminalTable:
         lines = [(row, _cells(row, size)) for row in size["methods"]]
         yield Text(heading(self.summary, size), style="italic")
         taken = sum(
-            1 + max(len(column), *(cells[k].cell_len for _, cells in lines)) for k, column in enumerate(COLUMNS)
+            1 + max(len(column), *(cells[k].cell_len for _, cells in lines)) for k, column in enumerate(TABLE_COLUMNS)
         )
         if width - taken - 3 >= SHORTEST_NAME:
             yield _wide(lines)
@@ -76,7 +76,7 @@ class TerminalTable:
 def _wide(lines):
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("method", overflow="fold")
-    for name in COLUMNS:
+    for name in TABLE_COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
     for row, cells in lines:
         table.add_row(_title(row), *cells)
@@ -88,7 +88,7 @@ def _narrow(lines):
     for row, cells in lines:
         name = _title(row)
         yield Text.assemble(name, " ", cells[-1]) if cells[-1] else name
-        for column, cell in zip(COLUMNS[:-1], cells):
+        for column, cell in zip(TABLE_COLUMNS[:-1], cells):
             if cell:
                 yield Padding(Text.assemble(f"{column} ", cell), (0, 0, 0, 2))
     yield Text("")

@@ -16,7 +16,7 @@ from lupi.solvers.solution import Solution
 FEW_EXAMPLES = 4000
 FEW_FOR_EACH_WEIGHT = 30
 # The sample's share, and the gap to which it is solved: its weights are uncertain by more than that.
-SAMPLE = 1 / 8
+SAMPLE_SHARE = 1 / 8
 SAMPLE_GAP = 1e-3
 # Examples closer to a kink than this many standard errors of the sample's values are worked on.
 ERRORS = 3.0
@@ -67,7 +67,7 @@ def _solve_whole(problem: LinearPrimal, tol: float, max_iter: int, start: np.nda
 def _sample(problem: LinearPrimal) -> LinearPrimal:
     """Every eighth example, as it were: random, so that the order of the rows does not matter, and always the same."""
     n = problem.n_examples
-    size = int(SAMPLE * n)
+    size = int(SAMPLE_SHARE * n)
     index = np.sort(np.random.default_rng(0).choice(n, size, replace=False))
     return problem.rows(index, weight=n / size)
 
