@@ -225,7 +225,7 @@ def test_ratio_needs_two_times():
 
 
 def test_missing_packages_are_named(monkeypatch):
-    monkeypatch.setattr(_runner, "PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr(_runner, "MEASURED_PACKAGES", ("numpy", "no-such-package"))
     packages = _runner.system_facts()["packages"]
     assert packages["no-such-package"] == "not installed"
     assert packages["numpy"][0].isdigit()
