@@ -19,7 +19,7 @@ from lupi.estimators.jkse import joint_features, joint_kernel
 from lupi.estimators.structural_svm import StructuralSVM
 from lupi.estimators.structural_svm_plus import StructuralSVMPlus
 from lupi.tasks import BoxLocalization, Chain, Multiclass
-from lupi.tasks.joint import Space, alternating_inference, exact_inference, joint_value
+from lupi.tasks.joint import TaskData, alternating_inference, exact_inference, joint_value
 from lupi.vision import Box, best_box
 
 
@@ -45,7 +45,7 @@ def joint_inference_against_brute_force(n_cases=10_000):
         X, Y, Z = make_planted_boxes(
             20, shape=grid, n_words=6, n_object_words=2, n_points=20, n_privileged_words=2, random_state=done
         )
-        space, privileged = Space(task, X, Y), Space(star, Z, Y)
+        space, privileged = TaskData(task, X, Y), TaskData(star, Z, Y)
         for i in range(min(20, n_cases - done)):
             rho = float(rng.choice([0.5, 1.0, 2.0, 8.0]))
             scale = 10.0 ** rng.uniform(-2, 0)
@@ -70,7 +70,7 @@ def _miss_rate_in_training():
     X, Y, Z = make_planted_boxes(100, shape=(18, 24), n_words=100, n_points=300, object_rate=0.6, random_state=0)
     model = StructuralSVMPlus(BoxLocalization(100), BoxLocalization(120), C=10.0, tol=0.05, random_state=0)
     model.fit(X, Y, privileged=Z)
-    space, privileged = Space(model.task, X, Y), Space(model.privileged_task, Z, Y)
+    space, privileged = TaskData(model.task, X, Y), TaskData(model.privileged_task, Z, Y)
     args = [(space, privileged, model.coef_, model.privileged_coef_, i, model.rho) for i in range(len(X))]
     pairs = [(joint_value(*exact_inference(*a), 2.0), joint_value(*alternating_inference(*a), 2.0)) for a in args]
     return {"alternating_miss_rate_at_training_weights": float(np.mean([b < a - 1e-9 for a, b in pairs]))}

@@ -44,19 +44,7 @@ class RankingInput(NamedTuple):
 
 
 def check_ranking_input(estimator, X, y, group=None):
-    """Check the input of a ranker's ``fit``: numeric grades, and at least two examples that have to be ranked.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The ranker; gets ``n_features_in_`` and ``feature_names_in_``.
-    X, y, group : array-likes
-        As given to ``fit``.
-
-    Returns
-    -------
-    RankingInput
-    """
+    """Input of a ranker's ``fit``: numeric grades, at least two examples to rank; sets ``n_features_in_`` and names."""
     if y is not None and not sparse.issparse(y) and np.asarray(y).dtype.kind in "USOT":
         try:
             np.asarray(y).astype(float)
@@ -197,20 +185,7 @@ class BaseRanker(BaseEstimator):
 
 
 def path_scores(models, X):
-    """Scores of the same examples by rankers of one path, which share the kernel's values.
-
-    Parameters
-    ----------
-    models : list of rankers
-        Fitted with the same kernel on the same examples.
-    X : array or CSR matrix
-        Checked examples.
-
-    Returns
-    -------
-    list of ndarray
-        One array of scores for each model.
-    """
+    """Scores of checked examples by each ranker of one path; they share kernel and rows, so kernel values are computed once."""
     if hasattr(models[0], "coef_"):
         return [X @ model.coef_ for model in models]
     coefficients = np.stack([model.dual_coef_ for model in models])
@@ -218,22 +193,9 @@ def path_scores(models, X):
 
 
 def prepare_path(estimator, candidates, free):
-    """Clones for the candidates of a path, and which of them may share their data's coordinates.
+    """Clones for the candidates of a path (a ValueError where a parameter is not allowed), and who shares with whom.
 
-    Parameters
-    ----------
-    estimator : estimator
-    candidates : sequence of dict
-        Parameters of each fit.
-    free : set of str
-        Parameters that may differ between candidates that share.
-
-    Returns
-    -------
-    models : list of estimator or ValueError
-        The clones; an error where a parameter is not allowed.
-    shares : list of list of int
-        Positions of clones with the same other parameters.
+    Candidates share their data's coordinates if they differ in the ``free`` parameters alone.
     """
     models, shares = [], {}
     given = clone(estimator).get_params(deep=False)

@@ -22,19 +22,7 @@ from lupi.validation import check_privileged
 
 
 def check_transfer_input(estimator, X, y, privileged, group):
-    """Check the input of a ranker with privileged features.
-
-    Parameters
-    ----------
-    estimator : RankTransfer or RankTransferCV
-        The one that is being fitted.
-    X, y, privileged, group : array-like
-        As given to ``fit``.
-
-    Returns
-    -------
-    RankingInput, PrivilegedInput or None
-    """
+    """Input of a ranker with privileged features: a RankingInput, and a PrivilegedInput or None."""
     data = check_ranking_input(estimator, X, y, group)
     privileged = check_privileged(
         privileged,

@@ -37,23 +37,7 @@ def check_examples(X, Y, task):
 
 
 def check_privileged_inputs(privileged, X, Y, task, *, estimator_name):
-    """Privileged inputs of a task, by the rules of all estimators.
-
-    Parameters
-    ----------
-    privileged : sequence, array-like or None
-        As given to ``fit``.
-    X, Y : sequences
-        X as given to ``fit``, Y checked.
-    task : Task
-        Reads the privileged inputs.
-    estimator_name : str
-        Who asks.
-
-    Returns
-    -------
-    PrivilegedInput or None
-    """
+    """Inputs that a privileged task accepts, read by the rules of all estimators; X is what the user gave as X."""
     if getattr(task, "tabular", False):
         given = check_privileged(privileged, len(X), estimator_name=estimator_name, accept_sparse=False, index_of=X)
     else:
