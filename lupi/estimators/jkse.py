@@ -315,7 +315,8 @@ class JKSEPlus(JKSE):
             warnings.warn(unfinished(self, solution), stacklevel=3)
         self.privileged_dual_coef_ = self.privileged_intercept_ = self._privileged_data = None
         if available.any():
-            self.privileged_dual_coef_, self.privileged_intercept_ = problem.privileged(solution)
+            correction = problem.privileged(solution)
+            self.privileged_dual_coef_, self.privileged_intercept_ = correction.coefficients, correction.intercept
             self._privileged_data, self._available = rows, available
         return self._store(features, problem, solution)
 
