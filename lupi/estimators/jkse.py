@@ -318,8 +318,8 @@ class JKSEPlus(JKSE):
             warnings.warn(unfinished(self, solution), stacklevel=3)
         self.privileged_dual_coef_ = self.privileged_intercept_ = self._privileged_data = None
         if available.any():
-            expansion = problem.privileged(solution)
-            self.privileged_dual_coef_, self.privileged_intercept_ = expansion.coefficients, expansion.intercept
+            correction = problem.privileged(solution)
+            self.privileged_dual_coef_, self.privileged_intercept_ = correction.coefficients, correction.intercept
             self._privileged_data, self._available = rows, available
         return self._store(features, problem, solution)
 

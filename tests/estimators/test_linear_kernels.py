@@ -111,6 +111,20 @@ def test_no_matrix_over_the_examples_is_ever_formed(make, options, monkeypatch):
     assert model.dual_gap_ <= 1e-3
 
 
+@pytest.mark.parametrize(("make", "options"), MODELS)
+def test_more_features_than_examples_share_one_pair_of_matrices(make, options, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, Z, y = rng.normal(size=(240, 200)), rng.normal(size=(240, 60)), rng.integers(0, 3, size=240)
+    formed = []
+    call = Kernel.__call__
+    monkeypatch.setattr(Kernel, "__call__", lambda self, *args: formed.append(self) or call(self, *args))
+    ours = make(**LINEAR, **options).fit(X, y, privileged=Z)
+    assert len(formed) == 2
+    reference = make(**LINEAR, **options, solver="reference").fit(X, y, privileged=Z)
+    assert ours.objective_ == pytest.approx(reference.objective_, rel=1e-6)
+    np.testing.assert_allclose(ours.decision_function(X), reference.decision_function(X), atol=1e-2)
+
+
 def test_support_are_the_examples_that_carry_the_decision():
     X, Z, y, _ = data()
     model = SVM2Plus(**LINEAR).fit(X, y, privileged=Z)

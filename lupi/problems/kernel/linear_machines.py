@@ -22,14 +22,14 @@ MOST_WEIGHTS = 5000
 def over_weights(n: int, n_weights: int, smooth: bool) -> bool:
     """Whether a problem with linear kernels is better posed over its weights than over kernel matrices.
 
-    Very few examples are solved exactly by active-set steps on their matrices; fewer examples than weights have the smaller
-    matrices, as long as these are small.
+    Very few examples are solved exactly by active-set steps on their matrices. Not many more have small matrices, which the
+    problem over weights carries along for solvers that want them.
     """
     if n <= VERY_FEW:
         return False
     if n_weights < n:
         return smooth or n_weights <= MOST_WEIGHTS
-    return smooth and n > MOST_EXAMPLES
+    return smooth or n <= MOST_EXAMPLES
 
 
 def linear_problems(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lupi.problems import LinearPrimal
 from lupi.problems.kernel.feature_products import stored_entries
+from lupi.solvers.kernel.auto import solve_auto
 from lupi.solvers.kernel.linear_newton import solve_newton
 from lupi.solvers.kernel.linear_rows import FEW_EXAMPLES, solve_rows
 from lupi.solvers.kernel.linear_systems import wide
@@ -28,6 +29,7 @@ def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1
     """Choose by the losses and the shape.
 
     ======================================  ======================================================================
+    fewer examples than weights             the solvers on kernel matrices, which all classes share
     few examples                            SMO on kernel matrices that all classes share, for as long as solving
                                             over the weights would take; then as below
     squared hinges                          Newton's method, from the weights of a sample where there are many
@@ -73,14 +75,18 @@ def _try_matrices(problem: LinearPrimal, tol: float) -> Solution | None:
     matrices, n = problem.matrices, problem.n_examples
     if matrices is None or matrices.failures >= MOST_FAILURES:
         return None
-    expected = _nanoseconds(problem)
-    forming = PRODUCT * n * (stored_entries(problem.X) + 2 * stored_entries(problem.Z))
-    if forming > 0.5 * matrices.n_problems * expected:
-        return None
-    found = solve_smo(matrices.dual(problem.y), tol=tol, max_iter=max(1, int(expected / (SMO_STEP * n))))
-    if found.violation > tol or found.gap > tol:
-        matrices.failures += 1
-        return None
+    if problem.n_weights >= n:
+        # Matrices over the examples are the smaller ones.
+        found = solve_auto(matrices.dual(problem.y), tol=tol)
+    else:
+        expected = _nanoseconds(problem)
+        forming = PRODUCT * n * (stored_entries(problem.X) + 2 * stored_entries(problem.Z))
+        if forming > 0.5 * matrices.n_problems * expected:
+            return None
+        found = solve_smo(matrices.dual(problem.y), tol=tol, max_iter=max(1, int(expected / (SMO_STEP * n))))
+        if found.violation > tol or found.gap > tol:
+            matrices.failures += 1
+            return None
     theta, x = problem.from_dual(found.point, found.certificate.biases)
     theta, f, g = problem.feasible(theta, *problem.fields(theta))
     bound = problem.lower_bound(x, problem.adjoint(*problem.coefficients(x)))

@@ -42,14 +42,27 @@ def solve_rows(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) 
     -------
     Solution
     """
-    if problem.n_examples <= max(FEW_EXAMPLES, FEW_FOR_EACH_WEIGHT * problem.n_weights):
+    few = _few(problem)
+    if problem.n_examples > few and not problem.smooth:
+        probe = _sample(problem, few)
+        if _undecided(probe, solve_weights(probe, tol=SAMPLE_GAP).certificate) > MOST_UNDECIDED:
+            return solve_weights(problem, tol=tol, max_iter=max_iter)
+    return _solve_after_sample(problem, tol, max_iter)
+
+
+def _few(problem: LinearPrimal) -> int:
+    """So many examples are solved at once."""
+    return max(FEW_EXAMPLES, FEW_FOR_EACH_WEIGHT * problem.n_weights)
+
+
+def _solve_after_sample(problem: LinearPrimal, tol: float, max_iter: int) -> Solution:
+    """The sample is solved the same way: after a sample of its own."""
+    if problem.n_examples <= _few(problem):
         return _solve_whole(problem, tol, max_iter)
-    sample = _sample(problem)
-    first = solve_rows(sample, tol=max(tol, SAMPLE_GAP), max_iter=max_iter)
+    sample = _sample(problem, int(SAMPLE * problem.n_examples))
+    first = _solve_after_sample(sample, max(tol, SAMPLE_GAP), max_iter)
     if problem.smooth:
         return _solve_whole(problem, tol, max_iter, start=first.point)
-    if _undecided(sample, first.certificate) > MOST_UNDECIDED:
-        return solve_weights(problem, tol=tol, max_iter=max_iter)
     errors = ERRORS * np.sqrt(problem.n_weights / sample.n_examples)
     return _solve_in_rounds(problem, first, errors, tol, max_iter)
 
@@ -64,10 +77,9 @@ def _solve_whole(problem: LinearPrimal, tol: float, max_iter: int, start: np.nda
     return found if found.converged else solve_weights(problem, tol=tol)
 
 
-def _sample(problem: LinearPrimal) -> LinearPrimal:
-    """Every eighth example, as it were: random, so that the order of the rows does not matter, and always the same."""
+def _sample(problem: LinearPrimal, size: int) -> LinearPrimal:
+    """Some examples in place of all: random, so that the order of the rows does not matter, and always the same."""
     n = problem.n_examples
-    size = int(SAMPLE_SHARE * n)
     index = np.sort(np.random.default_rng(0).choice(n, size, replace=False))
     return problem.rows(index, weight=n / size)
 
