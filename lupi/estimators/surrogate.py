@@ -20,7 +20,8 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
 
     Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the plain
     estimate; a slope that is never negative (at 0 the plain student is used alone); and the plain student's share,
-    |L| / (|L| + |U|) beside 1 for the other, with |L| labelled and |U| unlabelled rows.
+    |L| / (|L| + |U|) beside 1 for the other, with |L| labelled and |U| unlabelled rows. The other's share shrinks by the
+    weight of the teacher on X alone; not so with ``"ridge"`` and one score, where that teacher is a ridge of its own.
 
     Parameters
     ----------
@@ -185,7 +186,8 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
 
     Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the plain
     estimate; a slope that is never negative (at 0 the plain student is used alone); and the plain student's share,
-    |L| / (|L| + |U|) beside 1 for the other, with |L| labelled and |U| unlabelled rows.
+    |L| / (|L| + |U|) beside 1 for the other, with |L| labelled and |U| unlabelled rows. The other's share shrinks by the
+    weight of the teacher on X alone; not so with ``"ridge"`` and one score, where that teacher is a ridge of its own.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 """What the surrogate classifier and regressor share: teachers, students, their average and its calibration."""
 
 from dataclasses import replace
+from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context
@@ -40,7 +41,7 @@ class SurrogateBase(MetaEstimatorMixin, BaseEstimator):
         "scales": ["array-like"],
         "average_plain": ["boolean"],
         "unlabelled": "no_validation",
-        "n_jobs": [None, int],
+        "n_jobs": [None, Integral],
         "random_state": ["random_state"],
     }
 
@@ -66,6 +67,11 @@ class SurrogateBase(MetaEstimatorMixin, BaseEstimator):
     @property
     def _own_student(self):
         return self.estimator is None or isinstance(self.estimator, str)
+
+    @property
+    def _is_closed_form(self):
+        """Ridge with one score: its teacher on X alone is a ridge too, in place of the plain student."""
+        return self.estimator == "ridge" and not (self._is_classification and len(self.classes_) > 2)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -125,7 +131,7 @@ class SurrogateBase(MetaEstimatorMixin, BaseEstimator):
             weight=weight,
             groups=None if data.groups is None else data.groups[data.taught],
             labels=y if self._is_classification else None,
-            plain=None if self.estimator == "ridge" else self._plain_outputs(data, A),
+            plain=None if self._is_closed_form else self._plain_outputs(data, A),
             random_state=self.random_state,
             n_jobs=self.n_jobs,
         )
@@ -166,7 +172,13 @@ class SurrogateBase(MetaEstimatorMixin, BaseEstimator):
         self._student = self._fit_student(data, A, scaler, rows, surrogate, honest=labelled)
         share = data.weight[data.labelled].sum() / data.weight[rows].sum() if self.average_plain else 0.0
         self._plain_share = share / (1.0 + share)
+        if self.average_plain:
+            self._plain_share = 1.0 - (1.0 - self._plain_share) * (1.0 - self._own_echo(lesson))
         self._facts = student_facts(self._facts, data, A, lesson, self._student.left_out_, self._plain_share)
+
+    def _own_echo(self, lesson):
+        """How far the surrogate is the plain student's own output, which has nothing to add to it."""
+        return 0.0 if self._is_closed_form else lesson.weights[-1]
 
     def _calibrated_output(self, data, A, lesson):
         """From averaged outputs to logits (or numbers), with left-out outputs on both sides.
@@ -181,7 +193,7 @@ class SurrogateBase(MetaEstimatorMixin, BaseEstimator):
             rows, surrogate = data.with_surrogate, lesson.surrogate
             there = ~np.isnan(outputs[rows, 0])
             soft = self._calibrate_soft(outputs[rows[there]], surrogate[there], data.weight[rows[there]])
-            found = blend(found, soft, LABEL_SHARE)
+            found = blend(found, soft, 1.0 - (1.0 - LABEL_SHARE) * (1.0 - self._own_echo(lesson)))
         return replace(found, slope=max(found.slope, SMALLEST_SLOPE * self._target_spread(y, weight)))
 
     def _left_out_outputs(self, data, A):

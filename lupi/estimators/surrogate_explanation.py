@@ -3,12 +3,14 @@
 import numpy as np
 
 from lupi.estimators.surrogate_input import area_under_curve
-from lupi.estimators.surrogate_teachers import probed_rows
+from lupi.estimators.surrogate_teachers import X_ALONE, probed_rows
 from lupi.problems.surrogate import correlation, effective_rows
 from lupi.problems.surrogate.ridge import squared_error
 
 # Teachers and columns below these say nothing worth a line.
 SMALL_WEIGHT, SHOWN_COLUMNS = 0.005, 10
+# Weight of the teacher on X alone above which the text says so.
+NOTHING_TAUGHT = 0.9
 
 
 class Explanation(dict):
@@ -28,6 +30,8 @@ class Explanation(dict):
         lines += ["", "Teachers (weight by left-out evidence)"]
         shown = {name: w for name, w in self["teachers"].items() if w >= SMALL_WEIGHT}
         lines += [f"  {weight:6.3f}  {name}" for name, weight in sorted(shown.items(), key=lambda item: -item[1])]
+        if self["teachers"][X_ALONE] > NOTHING_TAUGHT:
+            lines.append("  Nearly all weight is on X alone: the privileged features teach nothing here.")
         quality = ", ".join(f"{name} {value:.3f}" for name, value in self["teacher_quality"].items())
         lines += ["", f"The teacher on left-out rows: {quality}"]
         if self["slope"] == 0:
@@ -107,7 +111,9 @@ def student_facts(facts, data, A, lesson, left_out, plain_share):
     facts |= {"surrogate_correlation": r, "surrogate_r2": max(r, 0.0) ** 2, "plain_share": plain_share}
     if lesson.noise is not None:
         gap = (1.0 - facts["surrogate_r2"]) * facts["score_variance"]
-        facts["effective_rows"] = _effective_rows(facts["label_noise"], gap, data, A, lesson)
+        gained = _effective_rows(facts["label_noise"], gap, data, A, lesson) - facts["n_taught"]
+        # The teacher on X alone brings nothing that the plain student does not have.
+        facts["effective_rows"] = facts["n_taught"] + (1.0 - float(lesson.weights[-1])) * gained
     return facts
 
 

@@ -71,6 +71,7 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
     SurrogateInput
     """
     name = type(model).__name__
+    _check_scales(model.scales, name)
     table = X
     finite = "allow-nan" if get_tags(model).input_tags.allow_nan else True
     X = validate_data(
@@ -97,7 +98,7 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
         _check_classes(model, targets, weight, name)
     part = SurrogateInput(
         X=take(X, kept),
-        table=_safe_indexing(table, kept) if hasattr(table, "columns") else take(X, kept),
+        table=_safe_indexing(table, kept) if hasattr(table, "columns") and not model._own_student else take(X, kept),
         y=targets.y[kept],
         weight=weight[kept],
         groups=None if groups is None else np.unique(groups[kept], return_inverse=True)[1],
@@ -120,6 +121,13 @@ def take(array, rows):
     return array if len(rows) == array.shape[0] and (np.diff(rows) == 1).all() else array[rows]
 
 
+def joined(parts):
+    """Tables side by side; sparse if the last one is."""
+    if sparse.issparse(parts[-1]):
+        return sparse.hstack([sparse.csr_array(part) for part in parts], format="csr")
+    return np.hstack(parts)
+
+
 def _check_classes(model, targets, weight, name):
     model.classes_ = targets.classes
     if len(targets.classes) < 2:
@@ -133,6 +141,15 @@ def _check_classes(model, targets, weight, name):
         raise ValueError(
             f"{name}: every example of class {targets.classes[empty][0]!r} has `sample_weight` 0. "
             "Each class needs an example with a positive weight; remove the examples of that class instead."
+        )
+
+
+def _check_scales(scales, name):
+    values = np.asarray(scales, dtype=np.float64)
+    if values.ndim != 1 or not len(values) or not np.isfinite(values).all() or values.min() < 0:
+        raise ValueError(
+            f"{name}: `scales` is {scales!r}, but must hold at least one number, each 0 or larger: the scales of X beside "
+            "the privileged features."
         )
 
 
@@ -182,8 +199,7 @@ def missingness_warning(name, data, spaces, A):
     """Warn if a ridge on (Z, X) tells labelled from unlabelled rows, left out, with an area above 0.8."""
     parts = [part[:: 1 + len(part) // TOLD_APART_ROWS] for part in (data.taught, data.unlabelled)]
     rows = np.concatenate(parts)
-    dense = A[rows].toarray() if sparse.issparse(A) else A[rows]
-    table = np.hstack([*(space[rows] for space in spaces), dense])
+    table = joined([*(space[rows] for space in spaces), A[rows]])
     missing = np.repeat([-1.0, 1.0], [len(part) for part in parts])
     groups = None if data.groups is None else data.groups[rows]
     weight = data.weight[rows]

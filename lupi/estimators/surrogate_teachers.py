@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import is_classifier
 
+from lupi.estimators.surrogate_input import joined
 from lupi.estimators.surrogate_students import KERNEL_GRID, RbfRidge
 from lupi.estimators.surrogate_wrapped import WrappedStudent
 from lupi.problems.surrogate import (
@@ -24,7 +24,7 @@ from lupi.problems.surrogate.ridge import BLOCK, squared_error
 X_ALONE = "X alone"
 # With several privileged spaces, each of them in turn leads and the others count this much.
 OTHER_SPACES = (0.0, 0.3)
-# Teachers with less weight than this are left out of the search for the columns that carry the evidence.
+# Teachers with less weight than this share of the best are left out of the search for the columns that carry it.
 SMALL_WEIGHT = 0.01
 # Unlabelled rows by which the gain is estimated, at most.
 PROBED_ROWS = 2000
@@ -66,12 +66,9 @@ class Classroom:
     n_jobs: int | None = None
 
     def table(self, candidate, rows):
-        """The columns that a candidate sees, dense."""
-        parts = [s * space[rows] for s, space in zip(candidate.space_scales, self.spaces) if s]
-        if candidate.x_scale:
-            part = self.A[rows]
-            parts.append(candidate.x_scale * (part.toarray() if sparse.issparse(part) else part))
-        return np.hstack(parts)
+        """The columns that a candidate sees; sparse if X is and takes part."""
+        scales = [*candidate.space_scales, candidate.x_scale]
+        return joined([scale * part[rows] for scale, part in zip(scales, [*self.spaces, self.A]) if scale])
 
 
 @dataclass(frozen=True)
@@ -189,7 +186,7 @@ def fitted_lesson(room, candidates, teacher):
             fit = WrappedStudent(teacher, n_jobs=room.n_jobs, random_state=room.random_state)
             fit.fit(room.table(candidate, room.known), room.targets, room.weight, room.groups, labels=room.labels)
             others = room.table(candidate, room.unknown)
-            scores = fit.left_out_, fit.predict(others) if len(others) else room.targets[:0]
+            scores = fit.left_out_, fit.predict(others) if others.shape[0] else room.targets[:0]
         known.append(scores[0])
         unknown.append(scores[1])
     weights = _weights([_loss(scores, room, by_likelihood) for scores in known], room, by_likelihood)
@@ -299,16 +296,16 @@ def _predict_blocks(room, candidate, rows, coef, intercept):
 
 
 def _column_evidence(fits, weights, room):
-    """Log-evidence that the linear teachers lose, on average, without each privileged column."""
-    weights = weights * [fit.candidate.kernel == "linear" for fit in fits]
-    if weights.sum() < SMALL_WEIGHT:
-        return None
+    """Log-evidence that the linear teachers on privileged features lose, on average, without each column."""
     sizes = [space.shape[1] for space in room.spaces]
     lost = np.zeros(sum(sizes))
-    for weight, fit in zip(weights / weights.sum(), fits):
+    pairs = [(w, f) for w, f in zip(weights, fits) if any(f.candidate.space_scales) and f.candidate.kernel == "linear"]
+    best = max(weight for weight, _ in pairs)
+    pairs = [(weight, fit) for weight, fit in pairs if weight >= SMALL_WEIGHT * best]
+    for weight, fit in pairs:
         seen = np.concatenate([np.full(size, scale > 0) for size, scale in zip(sizes, fit.candidate.space_scales)])
-        if weight >= SMALL_WEIGHT and seen.any():
-            base = squared_error(fit.known, room.targets, room.weight)
-            without = fit.path.errors_without(room.targets, fit.ridge.alpha, np.arange(seen.sum()), room.groups)
-            lost[seen] += weight * fit.path.total / 2 * np.log(without / max(base, np.finfo(float).tiny))
+        base = squared_error(fit.known, room.targets, room.weight)
+        without = fit.path.errors_without(room.targets, fit.ridge.alpha, np.arange(seen.sum()), room.groups)
+        share = weight / sum(w for w, _ in pairs) if best > 0 else 1 / len(pairs)
+        lost[seen] += share * fit.path.total / 2 * np.log(without / max(base, np.finfo(float).tiny))
     return lost

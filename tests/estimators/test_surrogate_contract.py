@@ -1,6 +1,7 @@
 """SurrogateClassifier and SurrogateRegressor as scikit-learn estimators: input of every kind, routing, files, students."""
 
 import json
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -338,3 +339,24 @@ def test_left_out_values_of_the_forest_do_not_know_the_row():
     member = ForestMember(random_state=0).fit(A, t, np.ones(200), None)
     assert np.corrcoef(member.predict(A)[:, 0], t[:, 0])[0, 1] > 0.5
     assert np.corrcoef(member.left_out_[:, 0], t[:, 0])[0, 1] < 0.1
+
+
+@pytest.mark.parametrize("scales", [(), (-1,), ((0, 1), (2, 3)), (float("nan"),)])
+def test_scales_are_checked(scales):
+    X, y, Z = table()
+    with pytest.raises(ValueError, match="`scales`"):
+        SurrogateClassifier("ridge", scales=scales).fit(X, y, privileged=Z)
+
+
+def test_wide_sparse_tables_stay_sparse():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((200, 50_000), density=1e-4, format="csr", rng=rng)
+    Z = rng.normal(size=(200, 2))
+    X = sparse.hstack([X, sparse.csr_array(Z + rng.normal(size=Z.shape))], format="csr")
+    y = np.where(np.arange(200) < 100, Z[:, 0] > 0, np.nan)
+    tracemalloc.start()
+    model = SurrogateClassifier("ridge").fit(X, y, privileged=Z)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < X.shape[0] * X.shape[1] * 8  # what one dense copy would take
+    assert model.explain()["teacher_quality"]["AUC"] > 0.9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -52,9 +53,10 @@ class RidgePath:
     (array([[1.]]), array([0.]))
     """
 
-    def __init__(self, A, weight: np.ndarray | None = None, scale: np.ndarray | None = None):
+    def __init__(self, A: Any, weight: np.ndarray | None = None, scale: np.ndarray | None = None):
         n, p = A.shape
-        scale = np.ones(p) if scale is None else scale
+        self._table = A
+        self._scale = scale = np.ones(p) if scale is None else scale
         self.weight = np.ones(n) if weight is None else weight
         self.total = float(self.weight.sum())
         self.size = max(self.total, p)
@@ -74,14 +76,31 @@ class RidgePath:
         values, vectors = np.linalg.eigh((gram + gram.T) / 2)
         kept = values > RANK_TOLERANCE * max(values[-1], TINY)
         self.eigenvalues, self._basis = values[kept], scale[:, None] * vectors[:, kept]
+        self._turn = None
         self.rows = np.asarray(A @ self._basis)
         self.rows -= self.mean @ self._basis
 
     def _decompose_rows(self, A, scale):
         scaled = A @ sparse.diags_array(np.square(scale)) if sparse.issparse(A) else A * np.square(scale)
         products = scaled @ A.T
-        turn = self._decompose_products(products.toarray() if sparse.issparse(products) else products)
-        self._basis = np.square(scale)[:, None] * (np.asarray(A.T @ turn) - np.outer(self.mean, turn.sum(axis=0)))
+        self._turn = self._decompose_products(products.toarray() if sparse.issparse(products) else products)
+
+    def _coefficients(self, coordinates):
+        """Coefficients of the columns, from those in the eigenbasis (which has p rows: not formed where p > n)."""
+        if self._turn is None:
+            return self._basis @ coordinates
+        dual = self._turn @ coordinates
+        return np.square(self._scale)[:, None] * (
+            np.asarray(self._table.T @ dual) - np.outer(self.mean, dual.sum(axis=0))
+        )
+
+    def _basis_rows(self, columns):
+        if self._turn is None:
+            return self._basis[columns]
+        part = self._table[:, columns]
+        return np.square(self._scale[columns])[:, None] * (
+            np.asarray(part.T @ self._turn) - np.outer(self.mean[columns], self._turn.sum(axis=0))
+        )
 
     def _decompose_products(self, products):
         """Eigenbasis from the inner products of the rows; returns W^(1/2) U e^(-1/2): A' times it are basis vectors."""
@@ -103,15 +122,17 @@ class RidgePath:
         mean = self.weight @ targets / self.total
         return mean, self.rows.T @ (self.weight[:, None] * (targets - mean))
 
-    def fitted(self, targets: np.ndarray, alpha: float, projected=None) -> np.ndarray:
+    def fitted(
+        self, targets: np.ndarray, alpha: float, projected: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> np.ndarray:
         """Values of the regressions on the rows, for targets of shape (n, k)."""
-        mean, projected = self.project(targets) if projected is None else projected
-        return mean + self.rows @ (projected / (self.eigenvalues + alpha)[:, None])
+        mean, coordinates = self.project(targets) if projected is None else projected
+        return mean + self.rows @ (coordinates / (self.eigenvalues + alpha)[:, None])
 
     def solve(self, targets: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients of shape (p, k) and intercepts of shape (k,)."""
         mean, projected = self.project(targets)
-        coef = self._basis @ (projected / (self.eigenvalues + alpha)[:, None])
+        coef = self._coefficients(projected / (self.eigenvalues + alpha)[:, None])
         return coef, mean - self.mean @ coef
 
     def degrees_of_freedom(self, alpha: float) -> float:
@@ -205,7 +226,7 @@ class RidgePath:
         ndarray of shape (len(columns),)
         """
         inverse = 1.0 / (self.eigenvalues + alpha)
-        basis = self._basis[columns]
+        basis = self._basis_rows(columns)
         pivots = (1.0 - np.square(basis) @ (self.eigenvalues * inverse)) / alpha
         directions = self.rows @ (basis * inverse).T
         _, projected = self.project(targets)
@@ -260,8 +281,11 @@ class KernelPath(RidgePath):
         self.weight = np.ones(len(products)) if weight is None else weight
         self.total = self.size = float(self.weight.sum())
         self.mean = products @ self.weight / self.total
-        scaled = self._decompose_products(products)
-        self._basis = scaled - np.outer(self.weight / self.total, scaled.sum(axis=0))
+        self._turn = self._decompose_products(products)
+
+    def _coefficients(self, coordinates):
+        dual = self._turn @ coordinates
+        return dual - np.outer(self.weight / self.total, dual.sum(axis=0))
 
 
 def groups_of_equal_size(groups: np.ndarray) -> list[np.ndarray]:
@@ -303,7 +327,7 @@ class RidgeFit:
     spread: float
     degrees_of_freedom: float
 
-    def predict(self, A) -> np.ndarray:
+    def predict(self, A: Any) -> np.ndarray:
         """Values for new rows, of shape (n, k)."""
         return np.asarray(A @ self.coef) + self.intercept
 
@@ -329,7 +353,7 @@ def correlation(predictions: np.ndarray, targets: np.ndarray, weight: np.ndarray
 
 
 def fit_ridge(
-    A, targets: np.ndarray, weight: np.ndarray, groups: np.ndarray | None = None, by: str = "error"
+    A: Any, targets: np.ndarray, weight: np.ndarray, groups: np.ndarray | None = None, by: str = "error"
 ) -> RidgeFit:
     """Ridge regression with the penalty that predicts left-out rows best.
 

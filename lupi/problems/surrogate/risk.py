@@ -7,6 +7,8 @@ columns of X and n rows. The risks below are in-sample: mean squared distances t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from lupi.problems.surrogate.ridge import RidgePath
@@ -78,7 +80,7 @@ def _project(A, t):
 
 
 def effective_rows(
-    noise: float, gap: float, A, labelled: np.ndarray, weight: np.ndarray, teacher_noise: np.ndarray, alpha: float
+    noise: float, gap: float, A: Any, labelled: np.ndarray, weight: np.ndarray, teacher_noise: np.ndarray, alpha: float
 ) -> float:
     r"""Labelled rows with which a plain ridge on X would have as little noise as the student of the surrogate.
 

@@ -1,0 +1,26 @@
+"""docs/surrogate.md: its examples run, in order, and say what the text says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[1] / "docs" / "surrogate.md"
+
+
+def test_examples_of_the_page_run(capsys):
+    pytest.importorskip("pandas")
+    space = {}
+    for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S):
+        exec(code, space)
+    printed = capsys.readouterr().out
+    before, after = map(float, re.search(r"accuracy (\S+) -> (\S+)", printed).groups())
+    assert after > before + 0.03
+    for part in ("'alpha'", "Teachers", "more labelled rows", "Privileged columns"):
+        assert part in printed
+
+
+def test_the_page_names_cases_that_exist():
+    from lupi.bench._registry import load_cases
+
+    assert set(re.findall(r"`lupi bench ([a-z-]+)`", PAGE.read_text())) <= set(load_cases())
