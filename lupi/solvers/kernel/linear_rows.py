@@ -59,7 +59,7 @@ def _solve_after_sample(problem: LinearPrimal, tol: float, max_iter: int) -> Sol
     """The sample is solved the same way: after a sample of its own."""
     if problem.n_examples <= _few(problem):
         return _solve_whole(problem, tol, max_iter)
-    sample = _sample(problem, int(SAMPLE * problem.n_examples))
+    sample = _sample(problem, int(SAMPLE_SHARE * problem.n_examples))
     first = _solve_after_sample(sample, max(tol, SAMPLE_GAP), max_iter)
     if problem.smooth:
         return _solve_whole(problem, tol, max_iter, start=first.point)
