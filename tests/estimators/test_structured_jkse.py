@@ -65,6 +65,14 @@ def test_small_lam_and_definite_kernel_give_the_plain_machine():
     assert np.abs(other.score_samples(X) - plain.score_samples(X)).max() > 1e-2
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_an_exact_fit_at_the_end_of_the_digits_is_finished(seed):
+    """With lam = 1e-7 the last digit of a coefficient changes the optimality conditions by 1e-9: no warning about tol = 1e-8."""
+    X, Z = cloud(seed=seed)
+    model = OneClassSVMPlus(nu=0.3, lam=1e-7, privileged_gamma=1e4, tol=1e-8).fit(X, privileged=Z)
+    assert model.dual_gap_ < 1e-6
+
+
 def test_privileged_rows_that_are_all_missing_change_nothing():
     X, Z = cloud()
     plain = OneClassSVMPlus(nu=0.3).fit(X)

@@ -23,6 +23,8 @@ MOST_FACTORIZED = 8000
 VAGUE = 1e-2
 # With this many free variables a few factorizations take less time than SMO from scratch.
 MOST_FACTORIZED_FREELY = 1000
+# Rounding errors in a sum of kernel values, relative to its largest term.
+ROUNDING = 16 * float(np.finfo(float).eps)
 # Relative size of the proximal term that keeps singular systems solvable; repeated steps remove its effect.
 PROXIMAL = 1e-11
 # After so many rounds without fewer corrections of the guess than ever before, it goes in circles.
@@ -112,10 +114,10 @@ def solve_kernel_near(
     start = Solution.certify(problem, problem.start(), 0, False, "neighbour")
     start = replace(start, point=np.clip(solved.point, problem.lower, problem.upper))
     found = polish(problem, start, guess=guess, max_iter=ROUNDS_FROM_NEIGHBOUR)
-    usable = _exact(found) and _good(found, tol)
+    usable = _exact(found) and _good(problem, found, tol)
     if not usable and problem.layout == "two_space" and problem.n_variables <= FEW_VARIABLES:
         found = solve_interior_point(problem, tol=tol)
-        usable = _good(found, tol)
+        usable = _good(problem, found, tol)
     return replace(found, converged=True) if usable and not problem.diverges(found.point) else None
 
 
@@ -135,10 +137,10 @@ def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) ->
     free = int(np.sum((solution.point > problem.lower) & (solution.point < problem.upper)))
     # With large prices a small violation still costs much: the conditions are met, and the value is far off.
     vague = solution.gap > VAGUE and free <= MOST_FACTORIZED_FREELY
-    if not _good(solution, tol) or problem.n_variables <= SMALL or vague:
+    if not _good(problem, solution, tol) or problem.n_variables <= SMALL or vague:
         if free <= MOST_FACTORIZED and not _exact(solution):
             solution = polish(problem, solution)
-        if _good(solution, tol):
+        if _good(problem, solution, tol):
             return replace(solution, converged=True)
     else:
         return solution
@@ -148,7 +150,7 @@ def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) ->
         solution = solution.better(solve_interior_point(problem, tol=tol))
         if problem.diverges(solution.point):
             return replace(solution, converged=False)
-        if _good(solution, tol):
+        if _good(problem, solution, tol):
             return replace(solution, converged=True)
     # Where even the interior point ran out of digits, SMO would not find more.
     if problem.layout and solution.gap > 1e-4:
@@ -156,16 +158,22 @@ def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) ->
             problem, tol=tol, max_iter=max(1_000_000, 2000 * problem.n_examples) if max_iter < 0 else max_iter
         )
         solution = more.better(solution)
-    return replace(solution, converged=_good(solution, tol))
+    return replace(solution, converged=_good(problem, solution, tol))
 
 
 def _exact(solution: Solution) -> bool:
     return solution.solver.endswith("active_set")
 
 
-def _good(solution: Solution, tol: float) -> bool:
+def _good(problem: KernelQP, solution: Solution, tol: float) -> bool:
     """Optimality conditions met, or (interior points meet none of them exactly) a gap far below what they would give."""
-    return solution.violation <= tol or solution.gap <= 1e-3 * min(tol, 1e-3)
+    if solution.violation <= tol or solution.gap <= 1e-3 * min(tol, 1e-3):
+        return True
+    if not _exact(solution):
+        return False
+    # The last digit of a variable changes the conditions by this much: an exact point cannot do better.
+    curvature = max(float(np.max(space.diagonal())) for space in problem.spaces)
+    return solution.violation <= ROUNDING * curvature * float(np.max(np.abs(solution.point)))
 
 
 def polish(
