@@ -50,6 +50,8 @@ class Method:
         "classification", "regression", "ranking" (metrics of scores, two classes).
     by_name : bool
         Whether it takes part only if it is asked for.
+    rotates : bool
+        Whether a linear kernel's fit is the same on rotated features, which are fewer in wide tables.
     kernels : dict
         Where the kernel is a parameter: its names, and the name of the price that linear kernels need smaller.
     unlabelled : bool
@@ -71,6 +73,7 @@ class Method:
     sees: str = "X"
     tasks: tuple[str, ...] = ("classification", "regression")
     by_name: bool = False
+    rotates: bool = True
     kernels: tuple[str, ...] = ()
     unlabelled: bool = False
     closed_form: bool = False
@@ -149,7 +152,7 @@ def _transfer(regression):
 def _distillation(regression):
     from lupi.estimators.distillation import Distillation
 
-    return Distillation(_estimator(regression, *SVM), _logistic(regression))
+    return Distillation(_estimator(regression, *SVM))
 
 
 BOTH = ("kernel", "privileged_kernel", "C")
@@ -198,7 +201,7 @@ METHODS = {
         ),
         Method(
             "distillation", "distillation", _distillation, {"estimator__C": COARSE, "imitation": (0.3, 0.6, 0.9)},
-            plain="svm", role="privileged", kernels=INNER, by_name=True,
+            plain="svm", role="privileged", kernels=INNER, by_name=True, rotates=False,
         ),
         Method(
             "transfer", "knowledge transfer", _transfer,

@@ -97,7 +97,7 @@ class ColumnEffect(TypedDict):
 
     name: str
     columns: list[str]
-    loss: Paired  # score with all columns minus score without these
+    loss: Paired  # score with all columns minus score without these, on the first ten splits
 
 
 class Worth(TypedDict):

@@ -178,7 +178,7 @@ def _inner_scores(model, method, grid, protocol, split, train, X, Z):
     """Mean score of every candidate over the inner folds."""
     scores = []
     # With linear kernels inner products are all that counts.
-    rotate = protocol.kernel == "linear" and bool(method.kernels)
+    rotate = protocol.kernel == "linear" and bool(method.kernels) and method.rotates
     for fit_rows, scored in _folds(method, protocol, split, train, X):
         part = None if Z is None else Z.take(fit_rows)
         groups = None if train.groups is None else train.groups[fit_rows]

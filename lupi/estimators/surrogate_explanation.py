@@ -49,10 +49,13 @@ class Explanation(dict):
         if self["effective_rows"] is None:
             return []
         gained = max(0, round(self["effective_rows"] - self["n_taught"]))
-        return [
-            f"Worth about {gained} more labelled rows (estimated: noise sent through teacher and student, and through a plain "
-            "ridge on X, shows how much of it each keeps; bias is not counted)"
-        ]
+        how = (
+            "estimated: noise sent through teacher and student, and through a plain ridge on X, shows how much of it each "
+            "keeps; bias is not counted"
+        )
+        if gained == 0:
+            return [f"Not worth more labelled rows by its variance alone ({how}: a comparison on test rows says more)"]
+        return [f"Worth about {gained} more labelled rows ({how})"]
 
     def _column_lines(self):
         if not self["columns"]:

@@ -204,7 +204,9 @@ def differences(shape, n_classes=1):
             warnings.simplefilter("ignore", UserWarning)  # `measure` reports them
             ours = _ours(_svm_plus)(given, [label])[0]
             squared = SVM2Plus(C=C, lam=LAM, kappa=np.inf, **PRECOMPUTED).fit(given.K, y, privileged=given.K_star)
-        theirs = svm_plus_dual_of(given.K, given.K_star, given.y, label, C).dual_value(_generic(given, [label])[0])
+        theirs = (
+            svm_plus_dual_of(given.K, given.K_star, given.y, label, C).certificate(_generic(given, [label])[0]).dual
+        )
         objective.append(abs(ours.objective_ - theirs) / abs(theirs))
         libsvm = _svm2_plus_libsvm(given, [label])[0]
         values = given.K[:, libsvm.support_] @ libsvm.dual_coef_[0] + libsvm.intercept_[0]

@@ -40,6 +40,7 @@ def test_size_cases():
         assert solvers[0] == pytest.approx(solvers[1], rel=2e-3)
 
 
+@pytest.mark.filterwarnings("ignore:RankTransfer. the teacher")  # shuffled or weak on purpose
 def test_letor_example_on_generated_queries(monkeypatch, capsys):
     example = load_example("letor_rank_transfer")
     monkeypatch.delenv("LUPI_DATA", raising=False)
@@ -65,6 +66,7 @@ def test_picture_example_draws(monkeypatch, tmp_path, capsys):
     assert "2 draws: average precision" in capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings("ignore:RankTransfer. the teacher")  # shuffled or weak on purpose
 def test_results_example_reports_the_control():
     example = load_example("rank_transfer_results")
     example.N_TRAIN, example.UNIT_GRID = 40, [1e-2, 1.0]

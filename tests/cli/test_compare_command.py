@@ -396,17 +396,6 @@ def test_names_that_look_like_markup(frame, tmp_path):
     assert "'[/y]'" in missing.output
 
 
-def test_missing_extras_are_noticed_before_the_work(table, tmp_path, monkeypatch):
-    import importlib.util
-
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "jinja2" else find(name, *a))
-    result = invoke("compare", table, "--target", "ill", "--privileged", "z*", "--out", tmp_path / "o")
-    assert result.exit_code == 1
-    assert flat(result.output).startswith('lupi: the report needs jinja2: pip install "lupi[report]"')
-    assert not (tmp_path / "o").exists()
-
-
 # ---------------------------------------------------------------- nothing privileged leaves
 
 MARK = "Ubiquitous"

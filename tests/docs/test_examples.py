@@ -36,9 +36,13 @@ def test_example_runs_and_leaves_a_plot(script, methods, tmp_path):
 
 def test_readme_code_runs(capsys):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
-        exec(block, {})
-    score, gap = map(float, capsys.readouterr().out.splitlines()[:2])
+    assert len(blocks) == 3
+    names = {}
+    for block in blocks:  # one after the other, as a reader would type them
+        exec(block, names)
+    lines = capsys.readouterr().out.splitlines()
+    surrogate, plain = map(float, lines[:2])
+    assert surrogate > plain + 0.03
+    score, gap = next(map(float, line.split()) for line in lines if re.fullmatch(r"0\.\d+ \S+", line))
     assert score > 0.8
     assert 0 <= gap < 0.05

@@ -50,7 +50,7 @@ def test_result_files_are_strict_json(tmp_path):
 
 
 def test_difference_bars_have_their_controls():
-    figure = difference_bars([1.0, -2.0, 0.5], controls=[0.1, 3.0, -0.1], caption="c", title="t")
+    figure = difference_bars([1.0, -2.0, 0.5], controls=[0.1, 3.0, -0.1], below="c", title="t")
     bars = re.findall(r'<rect x="([\d.]+)"[^>]*class="(real|negative)"', figure)
     assert [css for _, css in bars] == ["real", "real", "negative"]
     dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', figure)
@@ -115,7 +115,7 @@ def test_mnist_plus_from_data_to_lines(monkeypatch, tmp_path):
     plain, plus = {"C": [1.0, 10.0], "gamma": [1.0]}, {"C": [1.0], "gamma": [1.0], "kappa": [3.0, np.inf]}
     monkeypatch.setattr(mnist_plus, "GRIDS", {"svm": plain, "l2svm": plain, "svm+": plus, "svm2+": plus})
     text = "\n".join(mnist_plus._mnist_plus(None, tmp_path, n_splits=2, tasks=2))
-    for words in ("SVM2+, shuffled", "n = 50", "privileged only (reference)", "SVM+ "):
+    for words in ("SVM2+, shuffled", "n = 50", "privileged only", "SVM+ "):
         assert words in text
     found = json.loads((tmp_path / "result.json").read_text())
     assert found["curves"]["sizes"][0]["n_test"] == 60

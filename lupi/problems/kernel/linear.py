@@ -28,7 +28,7 @@ from lupi.problems.kernel.kernel_qp import MARGIN, Expansion
 from lupi.problems.kernel.linear_dual import SharedMatrices
 
 # Sums over the examples that are 0 at a feasible point carry rounding errors of this size, relative to their terms.
-ROUNDING = 1e-9
+SUM_TOLERANCE = 1e-9
 # Decisions that differ by no more than this, where the margin is 1, are the same.
 FLAT = 1e-2
 
@@ -179,7 +179,7 @@ class LinearPrimal:
         beta, eta = self.coefficients(x)
         sums = [(q[self.n_features], beta)] + ([(q[-1], eta)] if self.n_kinds == 2 else [])
         outside = 0.0 if self.outside is None else float(np.max(np.abs(self.outside)))
-        if any(abs(total) > ROUNDING * (1.0 + outside + np.abs(terms).sum()) for total, terms in sums):
+        if any(abs(total) > SUM_TOLERANCE * (1.0 + outside + np.abs(terms).sum()) for total, terms in sums):
             return -np.inf
         linear = float(x[0].sum()) + self.gained
         return linear - 0.5 * float(self.tables[0] @ (x[0] * x[0])) - 0.5 * float(q @ self.inverse_metric(q))

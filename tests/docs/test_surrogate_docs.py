@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[1] / "docs" / "surrogate.md"
+PAGE = Path(__file__).parents[2] / "docs" / "surrogate.md"
 
 
 def test_examples_of_the_page_run(capsys):

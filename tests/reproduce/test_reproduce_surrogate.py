@@ -16,7 +16,7 @@ from lupi.reproduce._surrogate_plain import PLAIN
 from lupi.reproduce._surrogate_tasks import TASKS, draw, load_task
 from lupi.reproduce._surrogate_units import LABELLED, SETTINGS, UNLABELLED, Setting, privileged_columns, score_arm
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 # ---------------------------------------------------------------- draws
@@ -102,8 +102,8 @@ def test_an_entry_goes_on_where_it_stopped(small_task, monkeypatch, tmp_path):
     real = _surrogate_units.score_arm
     monkeypatch.setattr(_surrogate_units, "score_arm", lambda *args: calls.append(args) or real(*args))
     arms = [(["small"], ["small"], ("ridge-plain", "ridge-surrogate"))]
-    first = surrogate.run("tables", arms, None, tmp_path, n_splits=1)
-    again = surrogate.run("tables", arms, None, tmp_path, n_splits=2)
+    first = surrogate.run_part("tables", arms, None, tmp_path, n_splits=1)
+    again = surrogate.run_part("tables", arms, None, tmp_path, n_splits=2)
     assert len(calls) == 4
     assert again["small"]["small"]["ridge-plain"][:1] == first["small"]["small"]["ridge-plain"]
     assert json.loads((tmp_path / "scores.json").read_text()) == again
