@@ -133,7 +133,13 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         known = check_partial_targets(
             y, X, classification=classification, unlabelled=self.unlabelled, estimator_name="Distillation"
         )
-        privileged = check_privileged(privileged, X.shape[0], estimator_name="Distillation", index_of=given)
+        privileged = check_privileged(
+            privileged,
+            X.shape[0],
+            estimator_name="Distillation",
+            accept_sparse=self.teacher_features == "privileged",  # the averaged teachers standardize
+            index_of=given,
+        )
         self.teacher_ = None
         available = None if privileged is None else privileged.available
         if available is None or len(np.unique(known.y[known.labelled & available])) < (2 if classification else 1):

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import validate_data
 
 from lupi.problems.surrogate import fit_ridge
-from lupi.validation import check_partial_targets, check_privileged, check_sample_weight
+from lupi.validation import check_group, check_partial_targets, check_privileged_spaces, check_sample_weight
 
 # Area under the curve above which labelled and unlabelled rows are called easily told apart.
 TOLD_APART = 0.8
@@ -81,8 +81,9 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
         y, X, classification=model._is_classification, unlabelled=model.unlabelled, estimator_name=name
     )
     weight = check_sample_weight(sample_weight, X.shape[0], estimator_name=name)
-    groups = _check_groups(groups, X)
-    spaces, space_names, column_names = _check_spaces(privileged, X.shape[0], name)
+    if groups is not None:
+        groups = check_group(groups, X.shape[0], estimator_name=name, argument="groups")
+    spaces, space_names, column_names = _check_spaces(privileged, table, X.shape[0], name)
     available = np.zeros(X.shape[0], dtype=bool)
     for _, there in spaces:
         available |= there
@@ -112,7 +113,7 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
         n_rows=X.shape[0],
         can_teach=False,
     )
-    part.can_teach = bool(spaces) and _can_teach(part, name)
+    part.can_teach = bool(available.any()) and _can_teach(part, name)
     return part
 
 
@@ -153,32 +154,14 @@ def _check_scales(scales, name):
         )
 
 
-def _check_groups(groups, X):
-    if groups is None:
-        return None
-    check_consistent_length(X, groups)
-    return np.unique(np.asarray(groups), return_inverse=True)[1]
-
-
-def _check_spaces(privileged, n_samples, name):
+def _check_spaces(privileged, table, n_samples, name):
     """Every privileged space as (values, available), the names of spaces and columns."""
-    if privileged is None:
-        return [], [], []
-    if isinstance(privileged, dict):
-        named = list(privileged.items())
-    elif isinstance(privileged, list | tuple) and len(privileged) and np.ndim(privileged[0]) == 2:
-        named = list(enumerate(privileged))
-    else:
-        named = [(None, privileged)]
-    spaces, columns = [], []
-    for key, block in named:
-        who = name if key is None else f"{name} (space {key!r})"
-        checked = check_privileged(block, n_samples, estimator_name=who)
-        values = checked.data.toarray() if sparse.issparse(checked.data) else checked.data
-        spaces.append((values, checked.available))
-        names = checked.feature_names if checked.feature_names is not None else range(values.shape[1])
+    checked = check_privileged_spaces(privileged, n_samples, estimator_name=name, accept_sparse=False, index_of=table)
+    columns = []
+    for key, space in checked.items():
+        names = space.feature_names if space.feature_names is not None else range(space.data.shape[1])
         columns += [str(column) if key is None else f"{key}/{column}" for column in names]
-    return spaces, [key for key, _ in named], columns
+    return [(space.data, space.available) for space in checked.values()], list(checked), columns
 
 
 def _can_teach(data, name):

@@ -148,7 +148,7 @@ def test_groups_leave_whole_groups_out():
     blind = model.fit(X[three], y[three], privileged=Z[three]).explain()["teacher_quality"]["AUC"]
     assert abs(honest - once.explain()["teacher_quality"]["AUC"]) < 0.01
     assert honest < blind
-    with pytest.raises(ValueError, match="inconsistent numbers"):
+    with pytest.raises(ValueError, match="`groups` has shape"):
         model.fit(X, y, privileged=Z, groups=[1, 2])
 
 

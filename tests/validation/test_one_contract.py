@@ -16,6 +16,8 @@ from lupi import (
     RankTransfer,
     RankTransferCV,
     StructuralSVMPlus,
+    SurrogateClassifier,
+    SurrogateRegressor,
     SVM2Plus,
     SVMPlus,
 )
@@ -45,6 +47,8 @@ ESTIMATORS = {
     "StructuralSVMPlus": lambda: StructuralSVMPlus(Multiclass(2, 3), Multiclass(2, 2), random_state=0),
     "Distillation": lambda: Distillation(LogisticRegression()),
     "KnowledgeTransfer": lambda: KnowledgeTransfer(LogisticRegression(), random_state=0),
+    "SurrogateClassifier": lambda: SurrogateClassifier("ridge"),
+    "SurrogateRegressor": lambda: SurrogateRegressor("ridge"),
 }
 
 frame = pd.DataFrame(Z, columns=["a", "b"], index=LABELS)
@@ -89,6 +93,8 @@ def scores(model):
 @pytest.mark.parametrize("case", REFUSED)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_same_words_from_every_estimator(name, case):
+    if name.startswith("Surrogate") and case == "dict":
+        pytest.skip("a dict is several privileged spaces there")
     given, words = REFUSED[case]
     decision = pd.DataFrame(X, index=LABELS)
     with pytest.raises(ValueError, match=words) as ours:
