@@ -292,6 +292,10 @@ def _masks_and_attributes(privileged, n):
         raise ValueError("privileged must be a dict with 'masks', 'attributes' or both.")
     masks, attributes = privileged.get("masks"), privileged.get("attributes")
     masks = check_privileged_sequence(masks, n, estimator_name="Localizer", argument="privileged['masks']")
+    if isinstance(attributes, np.ndarray) and attributes.dtype.kind == "f" and attributes.ndim == 2:
+        # An attribute that nobody looked for gives no word, like one that is absent; a row of NaN is an image without any.
+        unknown = np.isnan(attributes)
+        attributes = np.where(unknown & ~unknown.all(axis=1, keepdims=True), 0.0, attributes)
     attributes = check_privileged(
         attributes, n, estimator_name="Localizer", accept_sparse=False, argument="privileged['attributes']"
     )

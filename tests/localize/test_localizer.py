@@ -213,3 +213,13 @@ def test_search_takes_the_best_and_keeps_cells(tmp_path, monkeypatch):
     assert len(fitted) == 4
     with pytest.raises(ValueError, match=r"parameters of 'ssvm\+'"):
         search_parameters(localizer, **{**data, "grid": {"nu": [0.5]}})
+
+
+def test_attributes_that_are_not_known_give_no_word():
+    localizer = Localizer("ssvm+", **OPTIONS)
+    absent, unknown = ATTRIBUTES[:4].astype(float), ATTRIBUTES[:4].astype(float)
+    absent[0, :2], absent[1] = 0, 0
+    unknown[0, :2], unknown[1] = np.nan, np.nan
+    words = [localizer.training_words(IMAGES[:4], BOXES[:4], {"attributes": a}).Z for a in (absent, unknown)]
+    for first, second in zip(*words):
+        np.testing.assert_array_equal(first.words, second.words)
