@@ -69,7 +69,7 @@ class SVM2Plus(KernelClassifier):
     max_iter : int, default=-1
         Limit on the iterations of the solver; -1 for none.
     cache_size : float, default=200
-        Megabytes for the decision kernel's matrix or for the rows kept of it.
+        Megabytes that the decision kernel's matrix may take; of a larger one, blocks are computed when they are needed.
     random_state : int, RandomState or None, default=None
         Chooses the components of the Nystroem approximation.
 

@@ -66,7 +66,7 @@ class SVMPlus(KernelClassifier):
         "auto", with linear kernels in both spaces and more examples than features: the interior point over the weights,
         without any kernel matrix; many examples after a sample of them, on the rows near a kink; few examples by SMO on
         kernel matrices that all classes share, as long as that is the quicker way. Otherwise SMO, on working sets with
-        kernel rows on demand where a kernel matrix does not fit into ``cache_size``, finished by active-set steps when
+        kernel blocks on demand where a kernel matrix does not fit into ``cache_size``, finished by active-set steps when
         ``tol`` is below 1e-3, SMO is slow, or they cost nothing (few free variables), with the interior point as the last
         resort. "reference" is CVXOPT, slow, for checking.
     tol : float, default=1e-3
@@ -74,7 +74,7 @@ class SVMPlus(KernelClassifier):
     max_iter : int, default=-1
         Limit on the iterations of the solver; -1 for none.
     cache_size : float, default=200
-        Megabytes for each kernel matrix or for the rows kept of it.
+        Megabytes that a kernel matrix may take; of a larger one, blocks are computed when they are needed.
     random_state : int, RandomState or None, default=None
         Not used here; kept for a uniform interface.
 

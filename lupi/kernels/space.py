@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
+from lupi.kernels.blocks import FeatureBlocks, KernelBlocks, MatrixBlocks
 from lupi.kernels.memory import USABLE, available_memory, require_memory
 from lupi.kernels.products import self_products, sparse_product
 from lupi.kernels.rows import KernelRows
@@ -306,6 +307,14 @@ class Space:
             return self.weight * (self.factor[rows] @ self.factor[columns].T)
         return self.weight * self.dense[np.ix_(rows, columns)]
 
+    def blocks(self, single: bool) -> KernelBlocks | FeatureBlocks | MatrixBlocks:
+        """The matrix (before ``weight``) by blocks, for solvers that never see all of it."""
+        if self.source is not None:
+            return self.source.blocks(single)
+        if self.matrix is None and self.factor is not None:
+            return FeatureBlocks(self.factor, single=single)
+        return MatrixBlocks(self.dense, single=single)
+
     def features(self) -> np.ndarray:
         """Explicit features of a space that has them, ``weight`` included."""
         assert self.factor is not None
@@ -326,7 +335,7 @@ def make_space(kernel: Kernel, data, cache_size: float, *, available: np.ndarray
             index = np.arange(n) if available is None else np.flatnonzero(available)
             index = np.random.default_rng(0).choice(index, min(len(index), PROBE), replace=False)
             check_definite(kernel, kernel(data[index]))
-        return Space(source=KernelRows(kernel, data, cache_size, available))
+        return Space(source=KernelRows(kernel, data, available))
     # A kernel function never sees the placeholder rows of examples that are not available.
     part = available is not None and not available.all() and kernel.name != "precomputed"
     if kernel.name != "precomputed":

@@ -303,7 +303,7 @@ def test_deformation_through_features_is_the_same_matrix(lam, available):
 @pytest.mark.parametrize("kind", ["matrix", "factor", "both", "rows on demand"])
 def test_every_kind_of_space_gives_the_same_numbers(kind):
     matrix = X @ X.T
-    rows = KernelRows(Kernel("linear"), X, 1e-3)
+    rows = KernelRows(Kernel("linear"), X)
     arguments = {"matrix": {"matrix": matrix}, "factor": {"factor": X}, "both": {"matrix": matrix, "factor": X}}
     space = Space(**arguments.get(kind, {"source": rows}), weight=0.5)
     beta, index, columns = rng.normal(size=N), np.array([3, 3, 0]), np.array([1, 5])

@@ -79,7 +79,7 @@ class OneSpaceState:
     def blocks(problem: KernelQP, blocks: list[np.ndarray], index: np.ndarray) -> tuple[np.ndarray, None]:
         """The same for some examples' blocks of the kernel matrices, added up."""
         first, *others = (space.weight * block for space, block in zip(problem.spaces, blocks))
-        signs = (problem.coef[0] * problem.coef[-1])[index]
+        signs = (problem.coef[0] * problem.coef[-1])[index].astype(first.dtype)
         return (first + signs[:, None] * others[0] * signs if others else first), None
 
     def variables(self, problem: KernelQP) -> np.ndarray:
