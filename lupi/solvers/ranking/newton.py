@@ -7,6 +7,7 @@ import numpy as np
 from scipy import linalg
 
 from lupi.problems.ranking.pairwise import Array, RankingPoint, RankingProblem
+from lupi.solvers.deadline import out_of_time
 from lupi.solvers.solution import Solution, relative_gap
 
 # Up to so many features the Hessian may be written down when conjugate gradients stall.
@@ -30,7 +31,7 @@ def _newton_direction(point: RankingPoint, forcing: float) -> Array:
         p += step * direction
         residual -= step * product
         previous, squared = squared, float(residual @ residual)
-        if squared <= goal:
+        if squared <= goal or out_of_time():
             return p
         direction = residual + squared / previous * direction
     if len(p) > DENSE_LIMIT:
@@ -79,7 +80,7 @@ def _minimize(
     start = float(np.linalg.norm(point.gradient))
     stalled = 0
     for n_iter in range(max_iter):
-        if is_done(point) or stalled > 10 or not point.gradient.any():
+        if is_done(point) or stalled > 10 or not point.gradient.any() or out_of_time():
             return point, n_iter
         # Looser directions cost more than they save: with 0.1, separable sparse data took ten times as many products.
         forcing = min(1e-3, float(np.linalg.norm(point.gradient)) / start)
@@ -145,7 +146,7 @@ def _sharpen(problem: RankingProblem, w: Array, tol: float, max_iter: int) -> So
         point, steps = _minimize(replace(problem, width=width), w, is_done, max_iter - n_iter)
         n_iter += max(1, steps)
         gap = relative_gap(best, bound)
-        if gap <= tol or point.noise > tol * best:
+        if gap <= tol or point.noise > tol * best or out_of_time():
             break
         w = point.w
         # The smoothing error falls between linearly and quadratically with the width.
