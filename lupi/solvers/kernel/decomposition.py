@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from lupi.problems import KernelQP
+from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.smo import UNLIMITED, state_of
 from lupi.solvers.solution import Solution
 
@@ -49,7 +50,7 @@ def solve_decomposition(
     if tol >= SINGLE_PRECISION:
         x, before = _rounds(problem, start, fields, ALMOST * tol, limit, working_set, single=True)
         found = Solution.certify(problem, x, before, False, "decomposition")
-        if found.violation < tol or before >= limit:
+        if found.violation < tol or before >= limit or out_of_time():
             return replace(found, converged=found.violation < tol)
         start, fields = x, list(found.certificate.fields)
     x, steps = _rounds(problem, start, fields, tol, limit - before, working_set, single=False)
@@ -69,7 +70,7 @@ def _rounds(
     while True:
         margins = problem.margins(x, fields)
         biases, violation = problem.optimal_biases(x, margins)
-        if violation < tol or steps >= limit:
+        if violation < tol or steps >= limit or out_of_time():
             break
         chosen = _working_set(problem, x, margins, biases, chosen, size)
         inner_tol = max(0.1 * violation, 0.5 * tol)

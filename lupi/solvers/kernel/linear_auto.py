@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lupi.problems import LinearPrimal
 from lupi.problems.kernel.feature_products import stored_entries
+from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.auto import finish, smo_budget
 from lupi.solvers.kernel.linear_newton import solve_newton
 from lupi.solvers.kernel.linear_rows import FEW_EXAMPLES, solve_rows
@@ -46,7 +47,7 @@ def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1
     tol : float
         Relative duality gap.
     max_iter : int
-        Largest number of steps of each run; -1 for the solvers' own limits.
+        Largest number of steps; -1 for the solvers' own limits.
 
     Returns
     -------
@@ -87,10 +88,10 @@ def _try_matrices(problem: LinearPrimal, tol: float) -> Solution | None:
     budget = smo_budget(n) if smaller else max(1, int(expected / (SMO_STEP * n)))
     found = solve_smo_to_gap(dual, gap=tol, tol=matrices.sufficient or tol, max_iter=budget)
     matrices.sufficient = min(tol, max(found.violation, LEAST_VIOLATION))
-    if found.gap > tol and smaller:
+    if found.gap > tol and smaller and not out_of_time():
         found = finish(dual, found, 0.5 * tol * min(1.0, found.violation / found.gap), max_iter=-1)
         found = replace(found, converged=found.gap <= tol)
-    elif found.gap > tol:
+    elif found.gap > tol and not out_of_time():
         matrices.failures += 1
         return None
     theta, x = problem.from_dual(found.point, found.certificate)
