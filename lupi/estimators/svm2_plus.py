@@ -19,6 +19,8 @@ from lupi.solvers import SOLVERS, solve
 # Q is worth this many megabytes before it is replaced by an approximation.
 LARGEST_MATRIX = 1100
 NYSTROEM_RANK = 1500
+# Up to this tolerance Q may come from a factorization in single precision.
+ROUGH = 1e-4
 
 
 @model_part
@@ -195,7 +197,8 @@ class SVM2Plus(KernelClassifier):
         if data.over_weights(self.solver, smooth=np.isfinite(self.kappa) or data.Z is None):
             return linear_problems(*data.explicit, data.signs, *prices, squared=True)
         if data.Z is not None:
-            deformation = deformation_space(self._privileged_space(data), C, self.lam, data.available)
+            space = self._privileged_space(data)
+            deformation = deformation_space(space, C, self.lam, data.available, single=self.tol >= ROUGH)
         return [svm2_plus_dual(data.decision, deformation, y, *prices) for y in data.signs]
 
     def _privileged_space(self, data):

@@ -19,7 +19,7 @@ DEFAULT_COMPONENTS = 500
 # With fewer examples than features, n coordinates of the examples' span are exact and cheaper than d features.
 WIDE_LIMIT = 500
 # Examples that an approximation's error is measured on.
-LOOKED_AT = 2000
+TRACE_SAMPLE = 2000
 # More values than this are kept in single precision: the approximation is far coarser.
 MOST_IN_DOUBLE = 2**25
 
@@ -130,7 +130,7 @@ class FeatureSpace:
         0.617
         """
         n = X.shape[0]
-        index = check_random_state(random_state).choice(n, min(n, LOOKED_AT), replace=False)
+        index = check_random_state(random_state).choice(n, min(n, TRACE_SAMPLE), replace=False)
         parts = [index[i : i + 64] for i in range(0, len(index), 64)]
         trace = sum(float(np.trace(self.kernel.among(X, part))) for part in parts)
         kept = np.square(self.values[index], dtype=np.float64).sum()

@@ -233,6 +233,8 @@ class Space:
         Multiplies the kernel (1 / lam for a privileged space).
     bias : bool
         Whether the space's function has an intercept, i.e. whether its coefficients sum to a constant.
+    inexact : bool
+        Whether ``matrix`` is only near the kernel of ``product``: solvers then look at the latter again.
     """
 
     matrix: np.ndarray | None = None
@@ -240,6 +242,7 @@ class Space:
     source: KernelRows | None = None
     weight: float = 1.0
     bias: bool = True
+    inexact: bool = False
 
     @property
     def n_examples(self) -> int:

@@ -76,9 +76,7 @@ def test_kernel_matrices_have_landmarks_too():
     given = SVM2Plus(**options, kernel="precomputed", privileged_kernel="precomputed").fit(K, y, privileged=K_star)
     np.testing.assert_array_equal(given.support_, model.support_)
     np.testing.assert_allclose(given.decision_function(K), model.decision_function(X), atol=1e-5)
-    np.testing.assert_allclose(
-        given.correcting_function(K_star)[known], model.correcting_function(Z)[known], atol=1e-5
-    )
+    np.testing.assert_allclose(given.correcting_function(K_star)[known], model.correcting_function(Z)[known], atol=1e-5)
 
 
 def test_many_features_are_kept_in_single_precision(monkeypatch):
@@ -101,7 +99,9 @@ def test_a_model_with_landmarks_is_saved(tmp_path):
 
 def test_solvers_on_kernel_matrices_are_refused():
     X, y, Z = data()
-    with pytest.raises(ValueError, match=r"solver='smo' works on kernel matrices, but n_components=10 .* solver='auto'"):
+    with pytest.raises(
+        ValueError, match=r"solver='smo' works on kernel matrices, but n_components=10 .* solver='auto'"
+    ):
         SVMPlus(n_components=10, solver="smo").fit(X, y, privileged=Z)
 
 

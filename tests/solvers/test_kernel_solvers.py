@@ -279,6 +279,28 @@ def test_double_precision_goes_on_where_single_precision_ends_too_early(monkeypa
     assert svm_dual(Space(matrix=kernel(X)), y, np.full(200, 10.0)).certificate(found.point).violation <= 1.01e-4
 
 
+class NearKernel(Space):
+    """Products with 1% less on the diagonal than the matrix has."""
+
+    def product(self, coefficients):
+        return super().product(coefficients) - 0.01 * coefficients
+
+
+def test_smo_on_a_matrix_near_the_kernel_finds_the_optimum_of_the_kernel():
+    _, X, Z, y = data(5, 150)
+    C, every, prices = np.ones(150), np.ones(150, bool), (1.0, 3.0, False)
+    decision = Space(matrix=Kernel("rbf", gamma=0.5)(X))
+    Q = deformation_matrix(Kernel("rbf", gamma=0.5)(Z), C, 1.0, every)
+    near = svm2_plus_dual(decision, NearKernel(matrix=Q + 0.01 * np.eye(150), inexact=True), y, C, *prices, every)
+    exact = svm2_plus_dual(decision, Space(matrix=Q), y, C, *prices, every)
+    found = solve_smo(near, tol=1e-6)
+    assert found.converged
+    assert exact.certificate(found.point).violation < 1e-6
+    few = solve_smo(near, tol=1e-6, max_iter=5)
+    assert few.n_iter == 5
+    assert not few.converged
+
+
 def test_smo_goes_on_until_the_gap_is_small():
     problem, _ = build(1, "svm+", 150, 1.0, 1.0, 3.0, True, False)
     loose = solve_smo(problem, tol=1e-2)
