@@ -42,6 +42,7 @@ class KernelBlocks:
     def __init__(self, kernel: Kernel, X, available: np.ndarray | None = None, *, single: bool = True):
         self.kernel, self.X, self.available, self.single = kernel, X, available, single
         self._left: np.ndarray | None = None
+        self._buffer = np.empty((0, 0))
         if single and kernel.name == "rbf" and not sparse.issparse(X):
             self._prepare_rbf()
 
@@ -58,35 +59,47 @@ class KernelBlocks:
         self._left = np.hstack([2 * gamma * centred, -gamma * squares[:, None], -gamma * one])
         self._right = np.hstack([centred, one, squares[:, None]])
 
-    def _values(self, rows: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
-        """Kernel values of known examples."""
+    def _values(self, rows: np.ndarray, columns) -> np.ndarray:
+        """Kernel values of known examples, for columns as :meth:`_columns` gives them."""
         if self._left is None:
-            return self.kernel(self.X[rows], self.X if columns is None else self.X[columns])
-        exponents = self._left[rows] @ (self._right if columns is None else self._right[columns]).T
+            return self.kernel(self.X[rows], columns)
+        exponents = self._left[rows] @ columns.T
         np.minimum(exponents, 0.0, out=exponents)
         return np.exp(exponents, out=exponents)
 
+    def _columns(self, index: np.ndarray | None):
+        data = self.X if self._left is None else self._right
+        return data if index is None else data[index]
+
     def among(self, index: np.ndarray) -> np.ndarray:
-        """The block of some examples."""
-        dtype = np.float32 if self.single else np.float64
-        if self.available is None or self.available[index].all():
-            return np.ascontiguousarray(self._values(index, index), dtype=dtype)
-        out = np.zeros((len(index), len(index)), dtype=dtype)
-        known = np.flatnonzero(self.available[index])
-        if len(known):
-            out[np.ix_(known, known)] = self._values(index[known], index[known])
-        return out
+        """The block of some examples; overwritten by the next one of the same size."""
+        m = len(index)
+        if len(self._buffer) != m:
+            self._buffer = np.empty((m, m), dtype=np.float32 if self.single else np.float64)
+        known = np.arange(m) if self.available is None else np.flatnonzero(self.available[index])
+        if len(known) < m:
+            self._buffer[:] = 0.0
+        columns = self._columns(index[known])
+        for i in range(0, len(known), ROWS):
+            part = known[i : i + ROWS]
+            values = self._values(index[part], columns)
+            if len(known) == m:
+                self._buffer[i : i + ROWS] = values
+            else:
+                self._buffer[np.ix_(part, known)] = values
+        return self._buffer
 
     def add_product(self, out: np.ndarray, index: np.ndarray, coefficients: np.ndarray) -> None:
         """Add some rows, each times its coefficient, to values at all examples; sums are in double precision."""
-        columns = None if self.available is None or self.available.all() else np.flatnonzero(self.available)
+        known = None if self.available is None or self.available.all() else np.flatnonzero(self.available)
+        columns = self._columns(known)
         for i in range(0, len(index), ROWS):
             values = self._values(index[i : i + ROWS], columns)
             part = coefficients[i : i + ROWS].astype(values.dtype) @ values
-            if columns is None:
+            if known is None:
                 out += part
             else:
-                out[columns] += part
+                out[known] += part
 
 
 class FeatureBlocks:

@@ -11,8 +11,8 @@ from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.smo import UNLIMITED, state_of
 from lupi.solvers.solution import Solution
 
-# Examples of a sub-problem: its matrices, in single precision, take 16 MB each.
-WORKING_SET = 2048
+# Examples of a sub-problem: an eighth of all within these limits; their matrices, in single precision, take 16 to 64 MB each.
+SMALLEST_SET, LARGEST_SET = 2048, 4096
 # Steps of a sub-problem, for each of its examples.
 STEPS_FOR_EACH = 200
 # Kernel values in single precision change the conditions by less than a tenth of such a tolerance.
@@ -23,7 +23,7 @@ ROUNDING = 1e-6
 
 
 def solve_decomposition(
-    problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, working_set: int = WORKING_SET
+    problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, working_set: int | None = None
 ) -> Solution:
     """Repeat: take the worst violators of the optimality conditions, solve for them alone, update all gradients.
 
@@ -40,9 +40,12 @@ def solve_decomposition(
         Largest KKT violation allowed.
     max_iter : int
         Largest number of SMO steps in all; -1 for none.
-    working_set : int
-        Examples in a sub-problem. Larger sets need far fewer rounds.
+    working_set : int, optional
+        Examples in a sub-problem; by default an eighth of them, between 2048 and 4096. Larger sets need far fewer rounds, of
+        which each takes longer.
     """
+    if working_set is None:
+        working_set = int(np.clip(problem.n_examples // 8, SMALLEST_SET, LARGEST_SET))
     limit = UNLIMITED if max_iter < 0 else max_iter
     start = problem.start()
     fields = problem.fields(start) if start.any() else [np.zeros(problem.n_examples) for _ in problem.spaces]

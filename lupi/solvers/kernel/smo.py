@@ -97,7 +97,7 @@ class OneSpaceState:
     @staticmethod
     def blocks(problem: KernelQP, blocks: list[np.ndarray], index: np.ndarray) -> tuple[np.ndarray, None]:
         """The same for some examples' blocks of the kernel matrices, added up."""
-        first, *others = (space.weight * block for space, block in zip(problem.spaces, blocks))
+        first, *others = (_weighted(space.weight, block) for space, block in zip(problem.spaces, blocks))
         signs = (problem.coef[0] * problem.coef[-1])[index].astype(first.dtype)
         return (first + signs[:, None] * others[0] * signs if others else first), None
 
@@ -173,7 +173,7 @@ class TwoSpaceState:
     @staticmethod
     def blocks(problem: KernelQP, blocks: list[np.ndarray], index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same for some examples' blocks of them."""
-        return problem.spaces[0].weight * blocks[0], blocks[1]
+        return _weighted(problem.spaces[0].weight, blocks[0]), blocks[1]
 
     def run(self, K: np.ndarray, S: np.ndarray, tol: float, limit: int) -> tuple[int, float]:
         """Iterate on these matrices; returns the number of steps and the violation."""
@@ -189,6 +189,11 @@ class TwoSpaceState:
     def variables(self, problem: KernelQP) -> np.ndarray:
         """The point in the problem's order."""
         return np.concatenate([self.a, self.d[problem.example[problem.n_examples :]]])
+
+
+def _weighted(weight: float, block: np.ndarray) -> np.ndarray:
+    """The block times a weight that usually is 1."""
+    return block if weight == 1.0 else weight * block
 
 
 # By the layout of the problems that they solve.
