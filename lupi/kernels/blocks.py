@@ -12,8 +12,18 @@ if TYPE_CHECKING:
 
 # Single precision loses about 1e-7 of every term of gamma |a - b|^2: with terms up to this size, 1e-5 of a value.
 LARGEST_EXPONENT = 64.0
+# The diagonal of what is rounded is raised by this share: rounding must not make two different examples one, between which a
+# step would have no end.
+RAISED = 4e-6
 # Rows of a block that is multiplied with a vector at once: it stays in the cache of a processor.
 ROWS = 256
+
+
+def rounded(matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """A kernel matrix in single precision for steps between pairs: never less curved than the one that it stands for."""
+    out = matrix.astype(np.float32) if out is None else out
+    out[np.diag_indices(len(out))] *= np.float32(1.0 + RAISED)
+    return out
 
 
 class KernelBlocks:
@@ -87,7 +97,7 @@ class KernelBlocks:
                 self._buffer[i : i + ROWS] = values
             else:
                 self._buffer[np.ix_(part, known)] = values
-        return self._buffer
+        return rounded(self._buffer, self._buffer) if self.single else self._buffer
 
     def add_product(self, out: np.ndarray, index: np.ndarray, coefficients: np.ndarray) -> None:
         """Add some rows, each times its coefficient, to values at all examples; sums are in double precision."""
@@ -106,12 +116,16 @@ class FeatureBlocks:
     """The same for a kernel that is known by features: products need no block at all."""
 
     def __init__(self, features: np.ndarray, *, single: bool = True):
-        self.features, self.dtype = features, np.float32 if single else np.float64
+        self.features, self.single = features, single
 
     def among(self, index: np.ndarray) -> np.ndarray:
         """The block of some examples."""
-        part = self.features[index].astype(self.dtype)
-        return part @ part.T
+        part = self.features[index]
+        if not self.single:
+            return part @ part.T
+        part = part.astype(np.float32)
+        block = part @ part.T
+        return rounded(block, block)
 
     def add_product(self, out: np.ndarray, index: np.ndarray, coefficients: np.ndarray) -> None:
         """Add some rows, each times its coefficient, to values at all examples."""
@@ -122,11 +136,12 @@ class MatrixBlocks:
     """The same for a matrix that is at hand."""
 
     def __init__(self, matrix: np.ndarray, *, single: bool = True):
-        self.matrix, self.dtype = matrix, np.float32 if single else np.float64
+        self.matrix, self.single = matrix, single
 
     def among(self, index: np.ndarray) -> np.ndarray:
         """The block of some examples."""
-        return self.matrix[np.ix_(index, index)].astype(self.dtype)
+        block = self.matrix[np.ix_(index, index)]
+        return rounded(block) if self.single else block
 
     def add_product(self, out: np.ndarray, index: np.ndarray, coefficients: np.ndarray) -> None:
         """Add some rows, each times its coefficient, to values at all examples."""

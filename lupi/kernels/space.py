@@ -14,9 +14,9 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
-from lupi.kernels.blocks import FeatureBlocks, KernelBlocks, MatrixBlocks
+from lupi.kernels.blocks import FeatureBlocks, KernelBlocks, MatrixBlocks, rounded
 from lupi.kernels.memory import USABLE, available_memory, require_memory
-from lupi.kernels.products import self_products, sparse_product
+from lupi.kernels.products import scale_and_mirror, self_products, sparse_product
 from lupi.kernels.rows import KernelRows
 
 # Every kernel of the library, with its parameters.
@@ -42,6 +42,8 @@ PRIVILEGED_KERNEL_CONSTRAINTS = {f"privileged_{name}": constraint for name, cons
 PROBE = 1500
 # Kernel values that a prediction holds at a time.
 LARGEST_BLOCK = 2**24
+# Rows of a kernel matrix that are computed at a time.
+BAND = 128
 # Bytes of a matrix for which nobody is asked.
 ALWAYS_FREE = 2**24
 
@@ -146,15 +148,32 @@ class Kernel:
 
 def _rbf(A: np.ndarray, B: np.ndarray | None, gamma: float) -> np.ndarray:
     """exp(-gamma |a - b|^2), by scikit-learn's formula; its checks take longer than a matrix of 100 x 100."""
-    squares = np.einsum("ij,ij->i", A, A)
-    distances = -2.0 * (A @ (A if B is None else B).T)
-    distances += squares[:, None]
-    distances += squares if B is None else np.einsum("ij,ij->i", B, B)
-    np.maximum(distances, 0.0, out=distances)
     if B is None:
-        np.fill_diagonal(distances, 0.0)  # rounding must not make an example unlike itself
+        return _rbf_with_itself(A, gamma)
+    squares = np.einsum("ij,ij->i", A, A)
+    distances = -2.0 * (A @ B.T)
+    distances += squares[:, None]
+    distances += np.einsum("ij,ij->i", B, B)
+    np.maximum(distances, 0.0, out=distances)
     distances *= -gamma
     return np.exp(distances, out=distances)
+
+
+def _rbf_with_itself(A: np.ndarray, gamma: float) -> np.ndarray:
+    """The upper triangle by bands that stay in a processor's cache, then mirrored."""
+    n = len(A)
+    squares = np.einsum("ij,ij->i", A, A)
+    out = np.empty((n, n))
+    for i in range(0, n, BAND):
+        band = -2.0 * (A[i : i + BAND] @ A[i:].T)
+        band += squares[i : i + BAND, None]
+        band += squares[i:]
+        np.maximum(band, 0.0, out=band)
+        band *= -gamma
+        np.exp(band, out=out[i : i + BAND, i:])
+    scale_and_mirror(out, np.ones(n), out)
+    np.fill_diagonal(out, 1.0)  # rounding must not make an example unlike itself
+    return out
 
 
 def resolve_gamma(gamma, X, weight=None) -> float:
@@ -273,9 +292,15 @@ class Space:
         assert self.source is not None
         return self.source.rows(np.arange(self.n_examples))
 
-    def weighted(self) -> np.ndarray:
+    @cached_property
+    def rounded(self) -> np.ndarray:
+        """The kernel matrix in single precision, for steps that are checked in double precision."""
+        return rounded(self.dense)
+
+    def weighted(self, single: bool = False) -> np.ndarray:
         """The kernel matrix with ``weight`` in it."""
-        return self.dense if self.weight == 1.0 else self.weight * self.dense
+        matrix = self.rounded if single else self.dense
+        return matrix if self.weight == 1.0 else self.weight * matrix
 
     def diagonal(self) -> np.ndarray:
         """Weighted diagonal."""

@@ -8,17 +8,13 @@ import numpy as np
 
 from lupi.problems import KernelQP
 from lupi.solvers.deadline import out_of_time
-from lupi.solvers.kernel.smo import UNLIMITED, state_of
+from lupi.solvers.kernel.smo import ALMOST, SINGLE_PRECISION, UNLIMITED, state_of
 from lupi.solvers.solution import Solution
 
 # Examples of a sub-problem: an eighth of all within these limits; their matrices, in single precision, take 16 to 64 MB each.
 SMALLEST_SET, LARGEST_SET = 2048, 4096
 # Steps of a sub-problem, for each of its examples.
 STEPS_FOR_EACH = 200
-# Kernel values in single precision change the conditions by less than a tenth of such a tolerance.
-SINGLE_PRECISION = 1e-4
-# What single precision aims at, so that double precision agrees.
-ALMOST = 0.9
 ROUNDING = 1e-6
 
 
