@@ -393,6 +393,6 @@ def require_matrix(n: int, what: str, copies: int = 1) -> None:
         require_memory(
             size,
             f"{what} ({n} x {n})",
-            "take fewer examples, or use SVMPlus or SVM2Plus: with linear kernels they need no such matrix, with others "
-            "they compute its rows on demand",
+            "take fewer examples, or use SVMPlus or SVM2Plus with solver='auto': with linear kernels or n_components they "
+            "need no such matrix, with others they compute blocks of it on demand",
         )
