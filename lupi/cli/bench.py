@@ -40,7 +40,7 @@ def _run(cases, json, quick):
     from rich.console import Console
 
     from lupi.bench import facts, run_cases, tables
-    from lupi.engine.files import strict_json
+    from lupi.engine.store import strict_json
 
     result = run_cases(cases or (), quick=quick, on_start=lambda case: typer.echo(f"{case.name} ...", err=True))
     if json is not None:

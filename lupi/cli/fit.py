@@ -35,13 +35,11 @@ def fit(
     """Train one model; its parameters are chosen by cross-validation."""
     with user_errors():
         need("pandas", "reading tables")
-        from lupi.comparison.data import check_data, split_frame
-        from lupi.comparison.final import fit_final
         from lupi.comparison.leakage import examine
         from lupi.comparison.methods import choose_methods
         from lupi.comparison.protocol import Protocol
-        from lupi.comparison.read import read_table
-        from lupi.comparison.units import Setup
+        from lupi.comparison.read import check_data, read_table, split_frame
+        from lupi.comparison.units import Setup, fit_final
         from lupi.persistence import save
 
         split = split_frame(read_table(table), target, privileged, drop or "", regression=metric == "r2")

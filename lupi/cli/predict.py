@@ -27,10 +27,9 @@ def predict(
         need("pandas", "reading tables")
         import numpy as np
 
-        from lupi.comparison.data import expand
         from lupi.comparison.model import TabularModel
-        from lupi.comparison.read import read_table
-        from lupi.engine.files import write_atomically
+        from lupi.comparison.read import expand, read_table
+        from lupi.engine.store import write_atomically
         from lupi.persistence import load
 
         fitted = load(model)

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
-from lupi.comparison.metrics import METRICS
+from lupi.comparison.protocol import METRICS
 
 # A method and its plain counterpart have the same number of candidates: a larger grid alone can look like a gain.
 COARSE = (0.1, 1.0, 10.0, 100.0)

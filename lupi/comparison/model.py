@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lupi.comparison.encode import RawTable, TableEncoder, encode_privileged, missing_targets, plain_labels
-from lupi.comparison.metrics import scores_of
+from lupi.comparison.protocol import scores_of
 from lupi.engine.model_parts import model_part
 from lupi.estimators.paths import fit_path
 from lupi.validation import is_frame

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lupi.comparison.metrics import METRICS
+from lupi.comparison.protocol import METRICS
 from lupi.comparison.summary import LEVEL, candidate_row
 
 # A gain over the best plain method whose whole interval lies below this is none worth more splits.
@@ -268,3 +268,58 @@ def _p(value):
 
 def _list(words):
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def percent(share, digits=1):
+    """A score in points.
+
+    Examples
+    --------
+    >>> percent(0.8923)
+    '89.2'
+    """
+    return f"{100 * share:.{digits}f}"
+
+
+def signed(share, digits=1):
+    """A gain in points, with its sign; no "-0.0".
+
+    Examples
+    --------
+    >>> signed(0.0123), signed(-0.0001)
+    ('+1.2', '+0.0')
+    """
+    return f"{round(100 * share, digits) + 0.0:+.{digits}f}"
+
+
+def p_value(p):
+    """A p-value, short.
+
+    Examples
+    --------
+    >>> p_value(0.0004), p_value(0.04)
+    ('<.001', '.040')
+    """
+    return "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+
+
+def heading(summary, size):
+    """What a table of one training size shows."""
+    protocol = summary["protocol"]
+    more = f" and {size['n_unlabelled']} unlabelled" if size["n_unlabelled"] else ""
+    return (
+        f"With {size['train_size']} labelled{more} training rows, tested on {size['n_test']}: {protocol['metric_title']} x 100, "
+        f"mean ± standard error over {protocol['n_splits']} splits"
+    )
+
+
+def worth_sentence(found):
+    """One point of the learning curve, in labelled rows.
+
+    Examples
+    --------
+    >>> worth_sentence({"train_size": 50, "plain_rows": 81.3, "at_least": 200})
+    '50 labelled rows with the columns are worth about 81 without them.'
+    """
+    rows = f"about {found['plain_rows']:.0f}" if found["plain_rows"] else f"more than {found['at_least']}"
+    return f"{found['train_size']} labelled rows with the columns are worth {rows} without them."

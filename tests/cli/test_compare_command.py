@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 import lupi
 from lupi.cli import app
-from lupi.comparison.data import split_frame
 from lupi.comparison.leakage import examine
-from lupi.comparison.read import read_table
+from lupi.comparison.read import read_table, split_frame
 from lupi.datasets import make_privileged
 
 pd = pytest.importorskip("pandas")

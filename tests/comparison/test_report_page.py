@@ -15,7 +15,7 @@ from summaries import ANSWERS, HARD, summary
 from lupi.comparison import compare
 from lupi.comparison.render.page import render
 from lupi.comparison.render.series import main_lines, reading
-from lupi.comparison.render.words import percent
+from lupi.comparison.verdict import percent
 from lupi.datasets import make_privileged
 
 pytest.importorskip("jinja2")

@@ -17,18 +17,18 @@ from sklearn.tree import DecisionTreeClassifier
 import lupi
 from lupi import SVMPlus
 from lupi.comparison import METHODS, Protocol, model, units
-from lupi.comparison.data import Data
 from lupi.comparison.forest import TunedForest
 from lupi.comparison.methods import BASELINES, candidates, choose_methods
-from lupi.comparison.metrics import measure
 from lupi.comparison.protocol import (
     derived_seed,
     inner_folds,
+    measure,
     others_rows,
     permuted_rows,
     split_rows,
     unlabelled_rows,
 )
+from lupi.comparison.read import Data
 from lupi.comparison.units import Setup, Unit, plan, run_unit
 from lupi.datasets import make_privileged
 from lupi.engine.units import measured

@@ -6,9 +6,18 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from lupi.comparison import METHODS, Protocol
-from lupi.comparison.data import Data
-from lupi.comparison.statistics import holm, interval, paired, permutation_p, splits_needed, wilcoxon_p
-from lupi.comparison.summary import summarize, summarize_permutations, worth
+from lupi.comparison.read import Data
+from lupi.comparison.summary import (
+    holm,
+    interval,
+    paired,
+    permutation_p,
+    splits_needed,
+    summarize,
+    summarize_permutations,
+    wilcoxon_p,
+    worth,
+)
 from lupi.comparison.units import Setup, Unit, plan
 from lupi.comparison.verdict import verdict
 

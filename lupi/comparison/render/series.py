@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lupi.comparison.render.words import find_row
+from lupi.comparison.summary import find_row
 
 # Colour, words for one method alone, part of its row.
 AGAINST = (
