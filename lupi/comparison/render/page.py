@@ -13,7 +13,7 @@ from lupi.comparison.render import series, svg
 from lupi.comparison.render.svg import COLOURS, STYLE, variables
 from lupi.comparison.render.terminal import MARKS
 from lupi.comparison.summary import find_row
-from lupi.comparison.verdict import heading, p_value, percent, signed, worth_sentence
+from lupi.comparison.verdict import heading, p_value, percent, savings, signed, worth_sentence
 from lupi.engine.store import strict_json
 
 SIGNS = {"yes": "✓", "no": "✗", "unclear": "?"}
@@ -67,7 +67,7 @@ def render(summary):
         marks={outcome: mark for outcome, (mark, _) in MARKS.items()},
         columns=PAGE_COLUMNS,
         heading=heading,
-        worth=[worth_sentence(part) for part in series.savings(summary)],
+        worth=[worth_sentence(part) for part in savings(summary["worth"], summary["verdict"]["sizes"])],
         figures=_figures(summary),
         style="\n".join([_colours(), STYLE, parts["css"]]),
         script=parts["js"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lupi.comparison.summary import find_row
+from lupi.comparison.verdict import savings
 
 # Colour, words for one method alone, part of its row.
 AGAINST = (
@@ -119,15 +120,9 @@ def _line(label, sizes, colour, get):
     return Line(label, [size["train_size"] for size in sizes], means, margins, colour)
 
 
-def savings(summary):
-    """The points of the learning curve where the columns save labelled rows; none if they are not shown to help."""
-    if summary["verdict"]["answer"] != "yes":
-        return []
-    return [part for part in summary["worth"] if not part["plain_rows"] or part["plain_rows"] > part["train_size"]]
-
-
 def reading(summary):
     """The saving to read off the learning curve, or None: the last one that the plain curve reaches."""
     name = summary["verdict"]["candidate"]
-    found = [part for part in savings(summary) if part["method"] == name and part["plain_rows"]]
+    shown = savings(summary["worth"], summary["verdict"]["sizes"])
+    found = [part for part in shown if part["method"] == name and part["plain_rows"]]
     return found[-1] if found else None
