@@ -168,18 +168,29 @@ def _show(result):
 
 def _export(result, out, paged):
     """Results and model first: a page that fails must not cost them."""
+    result.to_json(out / "results.json")
+    typer.echo(f"\nresults {out / 'results.json'}")
+    if _saved(result, out / "model.lupi"):
+        typer.echo(f"model   {out / 'model.lupi'}")
+    if paged:
+        result.to_html(out / "report.html")
+        typer.echo(f"report  {out / 'report.html'}")
+
+
+def _saved(result, path):
+    """Whether the model could be written; a user's own estimator may be none for a file."""
     from lupi.persistence import save
 
-    result.to_json(out / "results.json")
-    model = result.fit_model()
     data, verdict = result.summary["data"], result.summary["verdict"]
+    model = result.fit_model()
     model.info_ = {
         "method": verdict["method"],
         "target": data["target"],
         "privileged": data["privileged_names"] or [],
     }
-    save(model, out / "model.lupi")
-    if paged:
-        result.to_html(out / "report.html")
-        typer.echo(f"\nreport  {out / 'report.html'}")
-    typer.echo(f"results {out / 'results.json'}\nmodel   {out / 'model.lupi'}")
+    try:
+        save(model, path)
+    except TypeError as problem:
+        note(f"there is no {path.name}: {problem}")
+        return False
+    return True

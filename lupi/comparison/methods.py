@@ -131,8 +131,10 @@ def _boosting(regression):
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
-    # Small trees of coarse bins: as good on a few hundred rows, and a fifth of the time where there are many columns.
-    return kind(max_iter=60, min_samples_leaf=5, max_leaf_nodes=8, max_bins=64, early_stopping=False)
+    # Small trees of coarse bins: as good on a few hundred rows, and a fifth of the time where there are many columns. Words
+    # come as one column for each: with categories of its own, its file would hold functions, which `lupi.load` refuses.
+    sizes = {"max_iter": 60, "min_samples_leaf": 5, "max_leaf_nodes": 8, "max_bins": 64}
+    return kind(**sizes, early_stopping=False, categorical_features=None)
 
 
 def _boosted_surrogate(regression):

@@ -85,6 +85,19 @@ def test_compare_writes_and_prints(report, table):
     assert again.exit_code == 0
 
 
+def test_a_model_that_is_none_for_a_file_does_not_cost_the_page(table, tmp_path, monkeypatch):
+    def refuse(model, path):
+        raise TypeError("the model contains mine.Own, which lupi.load would refuse")
+
+    monkeypatch.setattr("lupi.persistence.save", refuse)
+    few = ("--methods", "surrogate-ridge", "--baselines", "none", "--splits", 2, "--permutations", 0, "--jobs", 1)
+    given = ("--target", "ill", "--privileged", "z*", "--drop", "id", *few, "--out", tmp_path / "o")
+    result = invoke("compare", table, *given)
+    assert result.exit_code == 0, result.output
+    assert "there is no model.lupi: the model contains mine.Own" in flat(result.stderr)
+    assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["report.html", "results.json", "units"]
+
+
 def test_model_of_compare_predicts_without_privileged_columns(report, table, frame, tmp_path):
     _, out, _ = report
     bare = tmp_path / "bare.parquet"
