@@ -341,7 +341,7 @@ def compare(
         )
     with _open_store(store, protocol.fingerprint(digest)) as opened, _reporting(on_progress) as report:
         runner = _Runner(setup, opened, n_jobs, report)
-        sizes = runner.first(list(chosen))
+        sizes = runner.first(list(chosen), to_come=n_splits if permutations else 0)
         tested, skipped = runner.exact_test(sizes[-1], permutations)
         effects = runner.columns(sizes[-1]) if columns else []
     translated = worth(sizes)
@@ -373,20 +373,20 @@ class _Runner:
         self.setup, self.store, self.n_jobs, self.report = setup, store, n_jobs, report
         self.results, self.before = {}, 0
 
-    def run(self, units):
+    def run(self, units, to_come=0):
         keys = {self.setup.key(unit): unit for unit in units}
         found = run_units(
             [(key, measured, run_unit, unit, self.setup) for key, unit in keys.items()],
             self.store,
             n_jobs=self.n_jobs,
-            on_progress=lambda done, total: self.report(self.before + done, self.before + total),
+            on_progress=lambda done, total: self.report(self.before + done, self.before + total + to_come),
         )
         self.before += len(units)
         self.results |= {keys[key]: result for key, result in found.items()}
 
-    def first(self, names):
-        """The comparison itself."""
-        self.run(plan(self.setup, names))
+    def first(self, names, to_come):
+        """The comparison itself; so many units of the exact test will follow, and count as work to do."""
+        self.run(plan(self.setup, names), to_come)
         return summarize(self.results, self.setup, names)
 
     def exact_test(self, size, permutations):
