@@ -23,7 +23,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from lupi.problems.kernel.feature_products import times, transposed_times
+from lupi.problems.chunked_rows import take_rows
+from lupi.problems.kernel.feature_products import both_times, both_transposed_times, times
 from lupi.problems.kernel.kernel_qp import MARGIN, Expansion
 from lupi.problems.kernel.linear_dual import SharedMatrices
 
@@ -39,9 +40,9 @@ class LinearPrimal:
 
     Parameters
     ----------
-    X : ndarray or csr matrix of shape (n, n_features)
+    X : ndarray, csr matrix or ChunkedRows of shape (n, n_features)
         Decision features, in single or double precision.
-    Z : ndarray or csr matrix of shape (n, n_privileged), or None
+    Z : ndarray, csr matrix or ChunkedRows of shape (n, n_privileged), or None
         Privileged features; rows of examples without them are not read.
     y, s : ndarray of shape (n,)
         Labels -1 and 1, and signs of the correcting function.
@@ -133,16 +134,11 @@ class LinearPrimal:
     def fields(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Values f and g on the examples."""
         decision, privileged = self.split(theta)
-        f = times(self.X, decision[:-1]) + decision[-1]
-        g = np.zeros(self.n_examples) if self.Z is None else times(self.Z, privileged[:-1]) + privileged[-1]
-        return f, g
+        return both_times(self.X, self.Z, decision, privileged)
 
     def adjoint(self, beta: np.ndarray, eta: np.ndarray) -> np.ndarray:
         """The vector q of coefficients over the examples, with what is left out."""
-        parts = [transposed_times(self.X, beta), np.array([beta.sum()])]
-        if self.Z is not None:
-            parts += [transposed_times(self.Z, eta), np.array([eta.sum()])]
-        q = np.concatenate(parts)
+        q = both_transposed_times(self.X, self.Z, beta, eta)
         return q if self.outside is None else q + self.outside
 
     def adjoint_of(self, x: np.ndarray) -> np.ndarray:
@@ -278,10 +274,11 @@ class LinearPrimal:
         if weight != 1.0:
             tables[0] /= weight
             tables[1:] *= weight
+        X, Z = take_rows(self.X, self.Z, index)
         return replace(
             self,
-            X=self.X[index],
-            Z=None if self.Z is None else self.Z[index],
+            X=X,
+            Z=Z,
             y=self.y[index],
             s=self.s[index],
             tables=tables,
