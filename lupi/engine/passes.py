@@ -106,13 +106,12 @@ def _on_cluster(client, function, blocks, arguments):
     """Numbers and results of the blocks, in any order."""
     with told_if_lost(client, TRAINING_IS_LOST):
         n_threads = sum(workers_of(client).values())
-    seen = time.monotonic()
+    alone_since = None
 
     def check():
-        nonlocal seen
-        if client.nthreads():
-            seen = time.monotonic()
-        elif time.monotonic() - seen > WORKERLESS_SECONDS:
+        nonlocal alone_since
+        alone_since = None if client.nthreads() else alone_since or time.monotonic()
+        if alone_since is not None and time.monotonic() - alone_since > WORKERLESS_SECONDS:
             raise ConnectionError(f"none of its workers has come back for {WORKERLESS_SECONDS:g} seconds")
 
     jobs = (

@@ -10,11 +10,11 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from lupi.engine.passes import over_blocks
 from lupi.kernels import require_memory
 from lupi.problems.chunked_rows import ChunkedRows, take_rows
-from lupi.validation import PrivilegedInput, column_names
-from lupi.validation.chunks import BlockFacts, examine_block, is_chunked, row_blocks
+from lupi.validation import PrivilegedInput, column_names, is_chunked
+from lupi.validation.chunks import BlockFacts, examine_block, row_blocks
 
 # Up to so many examples are brought into memory: there the solvers on kernel matrices have their place.
-FEW_EXAMPLES = 5000
+IN_MEMORY = 5000
 # Vectors of one number for each example that training holds here, at most at a time.
 VECTORS = 24
 
@@ -83,7 +83,7 @@ def read_chunks(estimator, X, privileged=None, dtypes=(np.float64, np.float32), 
     gathered = {key: _whole(key, value, facts, int(sizes.sum()), name) for key, value in vectors.items()}
     tables = {key: _table(key, blocks, sizes, facts, dtypes, name) for key in ("X", "privileged") if key in collections}
     rows = tables["X"], tables.get("privileged")
-    if sizes.sum() <= FEW_EXAMPLES:
+    if sizes.sum() <= IN_MEMORY:
         rows = take_rows(*rows, np.arange(sizes.sum()))
     else:
         require_memory(
@@ -95,6 +95,14 @@ def read_chunks(estimator, X, privileged=None, dtypes=(np.float64, np.float32), 
         available = np.concatenate([fact.available for fact in facts])
         checked = PrivilegedInput(rows[1], available, column_names(privileged))
     return ChunkedInput(rows[0], None if rows[1] is None else checked, gathered, column_names(X))
+
+
+def not_linear(X):
+    """The error of a machine that cannot be trained without its examples in memory."""
+    return ValueError(
+        f"{X.shape[0]} examples in chunks are trained over the weights of linear functions: this needs kernel='linear', "
+        "privileged_kernel='linear', solver='auto' and, with hinges, no more than 5000 weights."
+    )
 
 
 def check_target(y):

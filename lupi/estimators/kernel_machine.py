@@ -12,15 +12,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lupi.estimators.chunked_input import check_target, read_chunks
+from lupi.estimators.chunked_input import check_target, not_linear, read_chunks
 from lupi.estimators.convergence import unfinished
 from lupi.estimators.paths import WarmStartedPath
 from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
 from lupi.problems import over_weights
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.solvers import SOLVERS
-from lupi.validation import check_classes, check_privileged, effective_class_weight
-from lupi.validation.chunks import is_chunked
+from lupi.validation import check_classes, check_privileged, effective_class_weight, is_chunked
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
@@ -137,10 +136,7 @@ class TrainingData:
         possible = linear and solver in SOLVERS["linear"]
         chosen = possible and (solver == "newton" or over_weights(self.X.shape[0], n_weights, smooth))
         if isinstance(self.X, ChunkedRows) and not chosen:
-            raise ValueError(
-                f"{self.X.shape[0]} examples in chunks are trained over the weights of linear functions: this needs "
-                "kernel='linear', privileged_kernel='linear', solver='auto' and, with hinges, no more than 5000 weights."
-            )
+            raise not_linear(self.X)
         return chosen
 
     def privileged_space(self, cache_size=np.inf) -> Space:
@@ -309,6 +305,8 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
             chunks = read_chunks(self, X, privileged, dtypes, y=y, sample_weight=sample_weight)
             X, privileged, y, sample_weight = chunks.table(), chunks.privileged, *chunks.vectors.values()
         if isinstance(X, ChunkedRows):
+            if not _linear(self):
+                raise not_linear(X)
             chunks.set_columns(self)
             valid_X, y = X, check_target(y)
         else:

@@ -8,18 +8,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from lupi.validation.containers import values_of_table
-from lupi.validation.inputs import check_privileged
-
-
-def is_chunked(data):
-    """Whether this is a Dask collection.
-
-    Examples
-    --------
-    >>> is_chunked([[1.0, 2.0]])
-    False
-    """
-    return hasattr(data, "__dask_graph__") and hasattr(data, "npartitions")
+from lupi.validation.inputs import check_privileged, is_chunked
 
 
 @dataclass(frozen=True)
@@ -134,9 +123,11 @@ def _tasks(part):
     """Tasks of a collection, and the keys of its blocks of rows."""
     import dask
 
+    if hasattr(part, "optimize"):  # data frames: so that files are read for the columns asked for only
+        part = part.optimize()
     tasks = dict(part.__dask_graph__())
-    # Dask's optimization loses what is on a cluster already.
-    if not any(map(_is_future, tasks.values())):
+    # Dask's optimization of arrays loses what is on a cluster already.
+    if hasattr(part, "chunks") and not any(map(_is_future, tasks.values())):
         (part,) = dask.optimize(part)
         tasks = dict(part.__dask_graph__())
     return tasks, [key[0] if isinstance(key, list) else key for key in part.__dask_keys__()]
