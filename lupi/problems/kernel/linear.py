@@ -23,8 +23,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from lupi.problems.chunked_rows import take_rows
-from lupi.problems.kernel.feature_products import both_times, both_transposed_times, times
+from lupi.problems.chunked_rows import ChunkedRows, take_rows
+from lupi.problems.kernel.feature_products import both_times, both_transposed_times
 from lupi.problems.kernel.kernel_qp import MARGIN, Expansion
 from lupi.problems.kernel.linear_dual import SharedMatrices
 
@@ -133,8 +133,17 @@ class LinearPrimal:
 
     def fields(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Values f and g on the examples."""
-        decision, privileged = self.split(theta)
-        return both_times(self.X, self.Z, decision, privileged)
+        if not isinstance(self.X, ChunkedRows):
+            return both_times(self.X, self.Z, *self.split(theta))
+        # A pass over all blocks: the values at the solution are asked for several times.
+        if self._last.get("theta") != theta.tobytes():
+            self._last.update(theta=theta.tobytes(), values=both_times(self.X, self.Z, *self.split(theta)))
+        f, g = self._last["values"]
+        return f.copy(), g.copy()
+
+    @cached_property
+    def _last(self) -> dict[str, Any]:
+        return {}
 
     def adjoint(self, beta: np.ndarray, eta: np.ndarray) -> np.ndarray:
         """The vector q of coefficients over the examples, with what is left out."""
@@ -256,7 +265,7 @@ class LinearPrimal:
         """Whether the correcting function pays for everything: w = 0, the same decision for every example."""
         w = self.split(solution.point)[0][:-1]
         small = float(w @ w) <= 2.0 * max(solution.gap, 1e-10) * abs(solution.objective)
-        return self.Z is not None and small and float(np.ptp(times(self.X, w))) <= FLAT
+        return self.Z is not None and small and float(np.ptp(self.fields(solution.point)[0])) <= FLAT
 
     def diverges(self, theta: np.ndarray) -> bool:
         """Whether no theta meets the constraints that allow no slack: the labelled correction, not separable."""
