@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from lupi import SVM2Plus, SVMPlus
+from lupi import RankSVM, RankTransfer, SVM2Plus, SVMPlus
 from lupi.estimators import chunked_input
 from lupi.problems import chunked_rows
 
@@ -71,6 +71,24 @@ def test_three_classes_single_precision_and_rows_without_weight(data):
     here = clone(model).fit(X, labels, privileged=Z, sample_weight=weight)
     assert_same_model(here, model.fit(chunked(X), labels, privileged=chunked(Z), sample_weight=weight))
     assert model.coef_.shape == (3, 5)
+
+
+def test_rankers_have_the_weights_of_memory(data, monkeypatch):
+    X, y, Z, _ = data
+    monkeypatch.setattr(chunked_rows, "GATHERED", 0.0)
+    group = np.arange(N) // 600
+    grades = np.where(np.arange(N) % 11 == 0, np.nan, y)
+    for model, given in (
+        (RankSVM(C=1e-3), {"y": y, "group": group}),
+        (RankTransfer(C=1e-4, C_privileged=1e-3, pairs="all"), {"y": grades, "privileged": Z}),
+    ):
+        here = clone(model).fit(X, **given)
+        there = model.fit(chunked(X), **{name: chunked(value) for name, value in given.items()})
+        np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-7)
+        assert there.n_pairs_ == here.n_pairs_
+        assert there.dual_gap_ <= model.tol
+    with pytest.raises(ValueError, match=r"RankSVM on 5400 examples in chunks needs kernel='linear'"):
+        RankSVM(kernel="rbf").fit(chunked(X), chunked(y))
 
 
 def test_data_frames_of_unknown_lengths_and_with_empty_partitions(data):
