@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from lupi.engine.files import write_atomically
 from lupi.engine.model_parts import is_model_part
+from lupi.engine.privileged_rows import keep_privileged as keeping
 
 # Written into every file. 1, the one before, had no number; module names have changed since.
 MODEL_FORMAT = 2
@@ -34,12 +35,12 @@ class _NewerFormatError(Exception):
     """The file was written by a later version."""
 
 
-def save(model, path):
+def save(model, path, *, keep_privileged=False):
     """Save a fitted model of this library, or a scikit-learn pipeline around one.
 
     The file (skops format, no pickle) appears as a whole or not at all. Privileged training rows are left out: what only
-    the correcting function or a teacher needs is removed from the saved copy, prediction is not affected. (The support
-    vectors of a kernel method are rows of X, and stay.) So are folders of this machine, such as the cache of a localizer.
+    the correcting function or a teacher needs is not in the file, prediction is not affected. (The support vectors of a
+    kernel method are rows of X, and stay.) So are folders of this machine, such as the cache of a localizer.
 
     Parameters
     ----------
@@ -47,11 +48,14 @@ def save(model, path):
         Fitted estimator.
     path : path-like
         The file.
+    keep_privileged : bool, default=False
+        Whether what was learned from single privileged rows goes into the file too.
 
     Raises
     ------
     TypeError
-        For a model that contains something other than known estimators and data, such as a user's function.
+        For a model that contains something other than known estimators and data, such as a user's function; and for one
+        that cannot predict without its privileged training rows, unless `keep_privileged`.
 
     Examples
     --------
@@ -67,7 +71,8 @@ def save(model, path):
     """
     import skops.io
 
-    content = skops.io.dumps(_for_file(model))
+    with keeping(keep_privileged):
+        content = skops.io.dumps(_for_file(model))
     unknown = [name for name in skops.io.get_untrusted_types(data=content) if not _is_trusted(name)]
     if unknown:
         raise TypeError(
@@ -207,15 +212,13 @@ def _check_nodes(left, right, feature, leaf, n_features):
 def _for_file(value):
     """Copy without what a file must not hold, at any depth.
 
-    A class lists attributes with privileged rows in ``_privileged_rows_in`` (removed) and parameters that name places on this
-    machine in ``_places_in`` (set to None, since a parameter has to exist).
+    A class lists parameters that name places on this machine in ``_places_in``: they are set to None, since a parameter has
+    to exist. Privileged rows are the business of ``WithoutPrivilegedRows``.
     """
     if isinstance(value, BaseEstimator):
         stripped = copy(value)
         for name, part in vars(value).items():
-            if name in getattr(value, "_privileged_rows_in", ()):
-                delattr(stripped, name)
-            elif name in getattr(value, "_places_in", ()):
+            if name in getattr(value, "_places_in", ()):
                 setattr(stripped, name, None)
             else:
                 setattr(stripped, name, _for_file(part))
