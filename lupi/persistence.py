@@ -26,6 +26,9 @@ MOST_UNPACKED = 200
 # Compiled code follows the numbers in these without a look: a file's trees are checked before anyone predicts with them.
 TREES = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
 
+# Support vectors of models that were fitted on sparse features; checked likewise.
+SPARSE = ("scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array")
+
 # Modules, or single classes of them, that had another name when a file was written.
 MOVED = {
     "lupi.experiments.tabular.TableEncoder": "lupi.comparison.encode",
@@ -89,7 +92,7 @@ def save(model, path, *, keep_privileged=False):
 
 def _is_trusted(name):
     """Whether a file may hold this type, beside those that skops trusts by itself (scikit-learn, numpy, scipy)."""
-    return name in TREES or is_model_part(name)
+    return name in TREES + SPARSE or is_model_part(name)
 
 
 def load(path):

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import json
 import os
 import signal
@@ -68,6 +69,7 @@ class Target:
         Takes a folder; called once, for valid files that cases start from. Its result goes to `attack`.
     make : callable
         ``make(rng, prepared)``: a case, from a generator of random numbers. The first case is made with ``rng=None``: untouched.
+        One with a third argument gets the case's number, to go through all that there are.
     attack : callable
         ``attack(case, prepared)``: feeds the case to the library and checks the answer with ``assert``.
     documented : tuple of exception types
@@ -163,12 +165,12 @@ def run(target, cases=CASES, seed=0, first=0, stop=True, count_lines=True):
     -------
     Counts
     """
-    counts = Counts(target.name)
+    counts, numbered = Counts(target.name), len(inspect.signature(target.make).parameters) == 3
     with tempfile.TemporaryDirectory() as folder:
         prepared = target.prepare(Path(folder))
         for k in range(first, first + cases):
             rng = np.random.default_rng([seed, zlib.crc32(target.name.encode()), k]) if k else None
-            case = target.make(rng, prepared)
+            case = target.make(rng, prepared, k) if numbered else target.make(rng, prepared)
             started = time.process_time()
             try:
                 counts.ends[_end(target, case, prepared, count_lines)] += 1
