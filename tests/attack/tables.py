@@ -18,7 +18,7 @@ from lupi.comparison.model import TabularModel
 from lupi.comparison.read import read_table
 
 WORDS = (
-    "Ulm", "Bonn", "Köln", "a b", 'say "x"', "two\nlines", "semi;colon", "comma,", "tab\tbed", "=1+1", "[red]", "x" * 200, 
+    "Ulm", "Bonn", "Köln", "a b", 'say "x"', "two\nlines", "semi;colon", "comma,", "tab\tbed", "=1+1", "[red]", "x" * 200,
     "ja/nein", "nein ", "-", "+", "1a", "0x1f", "日本", "1.2.3", "e5", "--", "#", "'", "1:30", "\u2028", "%", "\\", "~",
 )  # fmt: skip
 NAMES = ("age", "x 1", "größe", "a,b", 'q"q', "1", "[/x]", "=b", "target.1", "z", "Unnamed", "x;y", "index", "id", "y2")
