@@ -20,6 +20,7 @@ _PUBLIC = {
     "SurrogateRegressor": "lupi.estimators.surrogate",
     "save": "lupi.persistence",
     "load": "lupi.persistence",
+    "keep_privileged": "lupi.engine.privileged_rows",
     "StructuralSVM": "lupi.estimators.structural_svm",
     "StructuralSVMPlus": "lupi.estimators.structural_svm_plus",
     "JKSE": "lupi.estimators.jkse",
