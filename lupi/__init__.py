@@ -20,6 +20,8 @@ _PUBLIC = {
     "SurrogateRegressor": "lupi.estimators.surrogate",
     "save": "lupi.persistence",
     "load": "lupi.persistence",
+    "to_onnx": "lupi.interop",
+    "to_sklearn": "lupi.interop",
     "StructuralSVM": "lupi.estimators.structural_svm",
     "StructuralSVMPlus": "lupi.estimators.structural_svm_plus",
     "JKSE": "lupi.estimators.jkse",
