@@ -20,6 +20,22 @@ MODEL_FORMAT = 2
 # Compiled code follows the numbers in these without a look: a file's trees are checked before anyone predicts with them.
 TREES = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
 
+# What a fitted search holds beside its model: which scorer, which folds. Data only, nothing of it runs in loading.
+SEARCHES = (
+    "sklearn.metrics._scorer._PassthroughScorer",
+    *(
+        f"sklearn.model_selection._split.{name}"
+        for name in (
+            "KFold",
+            "StratifiedKFold",
+            "GroupKFold",
+            "StratifiedGroupKFold",
+            "ShuffleSplit",
+            "StratifiedShuffleSplit",
+        )
+    ),
+)
+
 # Modules, or single classes of them, that had another name when a file was written.
 MOVED = {
     "lupi.experiments.tabular.TableEncoder": "lupi.comparison.encode",
@@ -79,7 +95,7 @@ def save(model, path):
 
 def _is_trusted(name):
     """Whether a file may hold this type, beside those that skops trusts by itself (scikit-learn, numpy, scipy)."""
-    return name in TREES or is_model_part(name)
+    return name in TREES or name in SEARCHES or is_model_part(name)
 
 
 def load(path):

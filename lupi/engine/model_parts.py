@@ -27,7 +27,7 @@ def model_part(kind):
 
 
 def is_model_part(name) -> bool:
-    """Whether a name, such as ``lupi.tasks.chain.Chain``, is that of a registered class of this library.
+    """Whether a name, such as ``lupi.tasks.chain.Chain``, is that of a registered class (or function) of this library.
 
     Its module is imported if that was not done yet: one of lupi's own, whatever a file may say.
 
