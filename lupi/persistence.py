@@ -30,6 +30,21 @@ TREES = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.pr
 
 # Support vectors of models that were fitted on sparse features; checked likewise.
 SPARSE = ("scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array")
+# What a fitted search holds beside its model: which scorer, which folds. Data only, nothing of it runs in loading.
+SEARCHES = (
+    "sklearn.metrics._scorer._PassthroughScorer",
+    *(
+        f"sklearn.model_selection._split.{name}"
+        for name in (
+            "KFold",
+            "StratifiedKFold",
+            "GroupKFold",
+            "StratifiedGroupKFold",
+            "ShuffleSplit",
+            "StratifiedShuffleSplit",
+        )
+    ),
+)
 
 # Modules, or single classes of them, that had another name when a file was written.
 MOVED = {
@@ -94,11 +109,11 @@ def save(model, path, *, keep_privileged=False):
 
 def _is_trusted(name):
     """Whether a file may hold this type, beside those that skops trusts by itself (scikit-learn, numpy, scipy)."""
-    return name in TREES + SPARSE or is_model_part(name)
+    return name in TREES + SPARSE + SEARCHES or is_model_part(name)
 
 
 def is_model_part(name) -> bool:
-    """Whether a name, such as ``lupi.tasks.chain.Chain``, is that of a registered class of this library.
+    """Whether a name, such as ``lupi.tasks.chain.Chain``, is that of a registered class (or function) of this library.
 
     Its module is imported if that was not done yet: one of lupi's own, whatever a file may say.
 
