@@ -10,12 +10,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
+from lupi.estimators.chunked_input import check_target, not_linear, read_chunks
 from lupi.estimators.convergence import unfinished
 from lupi.estimators.paths import WarmStartedPath
 from lupi.estimators.training_data import PRECISIONS, TrainingData, linear_in_both
 from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS
+from lupi.problems.chunked_rows import ChunkedRows
 from lupi.solvers import SOLVERS
-from lupi.validation import check_classes, check_privileged, effective_class_weight
+from lupi.validation import check_classes, check_privileged, effective_class_weight, is_chunked
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
@@ -37,12 +40,11 @@ OPTIONAL_ATTRIBUTES = (
 )
 
 
-class KernelMachine(BaseEstimator):
+class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
     """A decision function and a correcting function by kernel expansions: what they leave behind, and their values."""
 
     # The privileged features are routed to fit by every meta-estimator, without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True}
-    # Left out by lupi.save.
     _privileged_rows_in = ("_privileged_data",)
 
     _parameter_constraints: dict = {
@@ -169,9 +171,9 @@ class KernelMachine(BaseEstimator):
         given = self._privileged_kernel.name == "precomputed"
         if not given and not hasattr(self, "_privileged_data"):
             raise ValueError(
-                f"this {type(self).__name__} was loaded from a file, and files hold no privileged rows, which the correcting "
-                "function of a non-linear privileged kernel needs; call correcting_function before lupi.save, or use "
-                "privileged_kernel='linear'."
+                f"this {type(self).__name__} was loaded, and files and pickles hold no privileged rows, which the correcting "
+                "function of a non-linear privileged kernel needs; call correcting_function before, use "
+                "privileged_kernel='linear', or write it within lupi.keep_privileged()."
             )
         rows = self._privileged_rows if given else self._privileged_data
         coefficients = getattr(self, "_landmark_coef", self.privileged_dual_coef_)
@@ -193,7 +195,16 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         if self.kernel == "precomputed" and sparse.issparse(X):
             raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
         dtypes = PRECISIONS if linear_in_both(self) else PRECISIONS[:1]
-        valid_X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtypes, order="C")
+        if is_chunked(X):
+            chunks = read_chunks(self, X, privileged, dtypes, y=y, sample_weight=sample_weight)
+            X, privileged, y, sample_weight = chunks.table(), chunks.privileged, *chunks.vectors.values()
+        if isinstance(X, ChunkedRows):
+            if not linear_in_both(self):
+                raise not_linear(X)
+            chunks.set_columns(self)
+            valid_X, y = X, check_target(y)
+        else:
+            valid_X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtypes, order="C")
         checked = check_classes(valid_X, y, sample_weight, estimator_name=type(self).__name__)
         data = TrainingData.of(self, valid_X, privileged, checked.sample_weight, self.cache_size, index_of=X)
         data.classes, data.labels = checked.classes, checked.y[data.kept]

@@ -7,8 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
+from lupi.estimators.chunked_input import not_linear
 from lupi.kernels import FeatureSpace, Kernel, Space, make_space
 from lupi.problems import over_weights
+from lupi.problems.chunked_rows import ChunkedRows
 from lupi.solvers import SOLVERS
 from lupi.validation import check_privileged
 
@@ -95,7 +97,7 @@ class TrainingData:
         Z, available, privileged_kernel = None, np.zeros(len(kept), dtype=bool), None
         if checked is not None and checked.available[kept].any():
             Z, available = _rows(checked.data, kept, estimator.privileged_kernel), checked.available[kept]
-            known = Z if given or available.all() else Z[available]
+            known = Z if given or available.all() or isinstance(Z, ChunkedRows) else Z[available]
             privileged_kernel = Kernel.of(estimator, known, "privileged_", weight[available])
         n_privileged = 0 if checked is None else checked.data.shape[1]
         return cls(X, kept, weight, kernel, cache_size, Z, available, privileged_kernel, n_privileged)
@@ -115,10 +117,12 @@ class TrainingData:
                 "solver='newton' works on the weights of linear functions: use kernel='linear' and "
                 "privileged_kernel='linear', or solver='auto'."
             )
-        if not linear or solver not in SOLVERS["linear"]:
-            return False
         n_weights = self.X.shape[1] + 1 + (0 if self.Z is None else self.Z.shape[1] + 1)
-        return solver == "newton" or over_weights(self.X.shape[0], n_weights, smooth)
+        possible = linear and solver in SOLVERS["linear"]
+        chosen = possible and (solver == "newton" or over_weights(self.X.shape[0], n_weights, smooth))
+        if isinstance(self.X, ChunkedRows) and not chosen:
+            raise not_linear(self.X)
+        return chosen
 
     def approximate(self, n_components, solver, random_state) -> None:
         """Put Nystroem's features in the place of both kernels; linear ones have features of their own."""
@@ -181,4 +185,6 @@ def _rows(data, kept, kernel):
     """Rows (and, of a kernel matrix, columns) of the examples that count."""
     if len(kept) == data.shape[0]:
         return data
+    if isinstance(data, ChunkedRows):
+        return data.view(kept)
     return data[np.ix_(kept, kept)] if kernel == "precomputed" else data[kept]
