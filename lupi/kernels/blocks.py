@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import blas
+
+from lupi.kernels.products import scale_and_mirror
 
 if TYPE_CHECKING:
     from lupi.kernels.space import Kernel
@@ -123,8 +126,9 @@ class FeatureBlocks:
         part = self.features[index]
         if not self.single:
             return part @ part.T
-        part = part.astype(np.float32)
-        block = part @ part.T
+        # Half the work of a general product: BLAS fills one triangle.
+        block = blas.ssyrk(1.0, part.astype(np.float32).T, trans=1, lower=1).T
+        scale_and_mirror(block, np.ones(len(block), dtype=np.float32), block)
         return rounded(block, block)
 
     def add_product(self, out: np.ndarray, index: np.ndarray, coefficients: np.ndarray) -> None:

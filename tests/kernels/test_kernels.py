@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 from sklearn.svm import SVC
 
-from lupi.kernels import FeatureSpace, Kernel, KernelRows, check_definite, fits, resolve_gamma
+from lupi.kernels import FeatureSpace, Kernel, KernelRows, Space, check_definite, fits, resolve_gamma
 
 rng = np.random.default_rng(0)
 A = rng.random((7, 4))
@@ -196,6 +196,20 @@ def test_blocks_are_those_of_the_matrix(name, available, single):
     known = index if available is None else index[available[index]]
     blocks.add_product(out, known, coefficients[: len(known)])
     np.testing.assert_allclose(out, 1.0 + coefficients[: len(known)] @ full[known], atol=4 * tolerance)
+
+
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("kind", [{"factor": X}, {"matrix": X @ X.T}])
+def test_features_and_matrices_have_blocks_too(kind, single):
+    blocks, full, index = Space(**kind).blocks(single), X @ X.T, np.array([7, 2, 30])
+    np.testing.assert_allclose(
+        blocks.among(index), full[np.ix_(index, index)], rtol=1e-5 if single else 1e-12, atol=1e-6
+    )
+    # Steps between pairs rely on it: never less curved than the kernel.
+    assert not single or np.all(np.diagonal(blocks.among(index)) > np.diagonal(full)[index])
+    out = np.ones(40)
+    blocks.add_product(out, index, np.array([1.0, -2.0, 0.5]))
+    np.testing.assert_allclose(out, 1.0 + np.array([1.0, -2.0, 0.5]) @ full[index], atol=1e-12)
 
 
 def test_single_precision_is_refused_where_it_would_cancel():
