@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral, Real
 
 import numpy as np
@@ -13,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.chunked_input import check_target, not_linear, read_chunks
 from lupi.estimators.convergence import unfinished
+from lupi.estimators.landmarks import LandmarkExpansions, LandmarkFeatures
 from lupi.estimators.paths import WarmStartedPath
-from lupi.estimators.training_data import PRECISIONS, TrainingData, linear_in_both
-from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS
+from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
+from lupi.problems import over_weights
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.solvers import SOLVERS
 from lupi.validation import check_classes, check_privileged, effective_class_weight, is_chunked
@@ -23,6 +26,8 @@ from lupi.validation import check_classes, check_privileged, effective_class_wei
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
 
+# What linear functions can be trained in; kernel matrices are always in the first.
+PRECISIONS = [np.float64, np.float32]
 # What scikit-learn's check of X leaves behind.
 COLUMNS = ("n_features_in_", "feature_names_in_")
 # What a fit leaves behind only with certain kernels, or only with privileged features.
@@ -40,7 +45,141 @@ OPTIONAL_ATTRIBUTES = (
 )
 
 
-class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
+@dataclass
+class TrainingData(LandmarkFeatures):
+    """Checked input of a fit and its spaces: what does not depend on prices such as C and lam.
+
+    Attributes
+    ----------
+    X : array or sparse matrix of shape (n, n_features)
+        Examples with a positive weight.
+    kept : ndarray of shape (n,)
+        Their rows in what the user gave.
+    weight : ndarray of shape (n,)
+        Their weights; of a classifier with the weights of the classes.
+    kernel : Kernel
+    cache_size : float
+        Megabytes for a kernel matrix.
+    Z : array, sparse matrix or None
+        Privileged features, and None where no example has any.
+    available : ndarray of bool, shape (n,)
+        Which examples have them.
+    privileged_kernel : Kernel or None
+    n_privileged : int
+        Number of privileged features in what the user gave.
+    privileged : Space or None
+        Formed when it is first needed.
+    by_features : bool
+        Whether both functions are to be linear in features: a number of components was asked for.
+    landmarks : FeatureSpace or None
+        These features in place of a decision kernel that is not linear.
+    approximation : FeatureSpace or None
+        Features of the available examples that stand for the privileged kernel where its matrix is out of reach.
+    remarks : list of Warning
+        What a user should know about the spaces.
+    labels, classes : ndarray
+        Of a classifier: the positions of the examples' classes, and the classes.
+    columns : dict
+        What scikit-learn's check of X has set on the estimator.
+    """
+
+    X: object
+    kept: np.ndarray
+    weight: np.ndarray
+    kernel: Kernel
+    cache_size: float
+    Z: object
+    available: np.ndarray
+    privileged_kernel: Kernel | None
+    n_privileged: int
+    privileged: Space | None = None
+    by_features: bool = False
+    landmarks: FeatureSpace | None = None
+    approximation: FeatureSpace | None = None
+    remarks: list[Warning] = field(default_factory=list)
+    labels: np.ndarray | None = None
+    classes: np.ndarray | None = None
+    columns: dict = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, estimator, X, privileged, weight, cache_size=np.inf, *, index_of):
+        """Check the privileged features (``index_of``: X as the user gave it), and resolve both kernels on what counts."""
+        if estimator.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"kernel='precomputed' needs a square matrix of shape (n_samples, n_samples) as `X`; got {X.shape}."
+            )
+        given = estimator.privileged_kernel == "precomputed"
+        checked = check_privileged(
+            privileged,
+            X.shape[0],
+            estimator_name=type(estimator).__name__,
+            precomputed=given,
+            index_of=index_of,
+            dtypes=PRECISIONS if _linear(estimator) else PRECISIONS[:1],
+        )
+        # An example of weight 0 is one that is not there.
+        kept = np.flatnonzero(weight > 0)
+        X, weight = _rows(X, kept, estimator.kernel), weight[kept]
+        kernel = Kernel.of(estimator, X, weight=weight)
+        Z, available, privileged_kernel = None, np.zeros(len(kept), dtype=bool), None
+        if checked is not None and checked.available[kept].any():
+            Z, available = _rows(checked.data, kept, estimator.privileged_kernel), checked.available[kept]
+            known = Z if given or available.all() or isinstance(Z, ChunkedRows) else Z[available]
+            privileged_kernel = Kernel.of(estimator, known, "privileged_", weight[available])
+        n_privileged = 0 if checked is None else checked.data.shape[1]
+        return cls(X, kept, weight, kernel, cache_size, Z, available, privileged_kernel, n_privileged)
+
+    @cached_property
+    def decision(self) -> Space:
+        """Space of the decision features."""
+        return make_space(self.kernel, self.X.astype(np.float64, copy=False), self.cache_size)
+
+    def over_weights(self, solver, smooth) -> bool:
+        """Whether to solve over the weights of linear functions, which needs no kernel matrix."""
+        if self.by_features:
+            return True
+        linear = all(kernel is None or kernel.name == "linear" for kernel in (self.kernel, self.privileged_kernel))
+        if solver == "newton" and not linear:
+            raise ValueError(
+                "solver='newton' works on the weights of linear functions: use kernel='linear' and "
+                "privileged_kernel='linear', or solver='auto'."
+            )
+        n_weights = self.X.shape[1] + 1 + (0 if self.Z is None else self.Z.shape[1] + 1)
+        possible = linear and solver in SOLVERS["linear"]
+        chosen = possible and (solver == "newton" or over_weights(self.X.shape[0], n_weights, smooth))
+        if isinstance(self.X, ChunkedRows) and not chosen:
+            raise not_linear(self.X)
+        return chosen
+
+    def privileged_space(self, cache_size=np.inf) -> Space:
+        """Space of the privileged features, formed once for all prices that are tried on the data."""
+        if self.privileged is None:
+            Z = self.Z.astype(np.float64, copy=False)
+            self.privileged = make_space(self.privileged_kernel, Z, cache_size, available=self.available)
+        return self.privileged
+
+    @property
+    def signs(self) -> list[np.ndarray]:
+        """Labels -1 and +1 of the one-vs-rest problems; of the second class alone when there are two."""
+        signs = [np.where(self.labels == k, 1.0, -1.0) for k in range(len(self.classes))]
+        return signs[1:] if len(signs) == 2 else signs
+
+
+def _linear(estimator):
+    """Whether both functions are linear: these are kept in single precision where the user gave that."""
+    return estimator.kernel == estimator.privileged_kernel == "linear"
+
+
+def _rows(data, kept, kernel):
+    """Rows (and, of a kernel matrix, columns) of the examples that count."""
+    if len(kept) == data.shape[0]:
+        return data
+    if isinstance(data, ChunkedRows):
+        return data.view(kept)
+    return data[np.ix_(kept, kept)] if kernel == "precomputed" else data[kept]
+
+
+class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
     """A decision function and a correcting function by kernel expansions: what they leave behind, and their values."""
 
     # The privileged features are routed to fit by every meta-estimator, without a call of set_fit_request.
@@ -88,15 +227,6 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
         self.objective_ = float(sum(solution.objective for solution in solutions))
         self.dual_gap_ = float(max(solution.gap for solution in solutions))
 
-    def _store_landmarks(self, data, weights):
-        """The decision functions as expansions over the landmarks, and how much of the kernel these miss."""
-        features = data.landmarks
-        self.support_ = data.kept[features.landmarks]
-        self.dual_coef_ = features.coefficients(weights.T).T
-        if data.kernel.name != "precomputed":
-            self.support_vectors_ = features.rows
-        self.approximation_error_ = features.trace_error(data.X, self.random_state)
-
     def _store_privileged(self, data, functions):
         self._privileged_kernel = kernel = data.privileged_kernel
         coefficients = np.vstack([function.coefficients for function in functions])[:, data.available]
@@ -111,19 +241,6 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
             self.privileged_coef_ = np.asarray(coefficients @ data.Z[data.available])
         elif kernel.name != "precomputed":
             self._privileged_data = data.Z[data.available]
-
-    def _store_privileged_landmarks(self, data, functions):
-        """The correcting functions as expansions over the landmarks, and how much of the kernel these miss."""
-        features = data.approximation
-        if functions[0].weights is None:
-            weights = self.privileged_dual_coef_ @ features.values
-        else:
-            weights = np.vstack([function.weights for function in functions])
-        self._landmark_coef = features.coefficients(weights.T).T
-        self._privileged_data = features.rows
-        if data.privileged_kernel.name == "precomputed":
-            self._privileged_rows = self._privileged_rows[features.landmarks]
-        self.privileged_approximation_error_ = features.trace_error(data.known_privileged, self.random_state)
 
     def _decision_values(self, X):
         """Values of the decision functions without intercepts, one column each."""
@@ -194,12 +311,12 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         """Checked input with the decision space; sets the attributes of scikit-learn's checks."""
         if self.kernel == "precomputed" and sparse.issparse(X):
             raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
-        dtypes = PRECISIONS if linear_in_both(self) else PRECISIONS[:1]
+        dtypes = PRECISIONS if _linear(self) else PRECISIONS[:1]
         if is_chunked(X):
             chunks = read_chunks(self, X, privileged, dtypes, y=y, sample_weight=sample_weight)
             X, privileged, y, sample_weight = chunks.table(), chunks.privileged, *chunks.vectors.values()
         if isinstance(X, ChunkedRows):
-            if not linear_in_both(self):
+            if not _linear(self):
                 raise not_linear(X)
             chunks.set_columns(self)
             valid_X, y = X, check_target(y)
