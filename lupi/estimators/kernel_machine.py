@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lupi.estimators.convergence import unfinished
+from lupi.estimators.convergence import MAX_TIME, unfinished
 from lupi.estimators.paths import WarmStartedPath
 from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
 from lupi.problems import over_weights
@@ -168,6 +168,8 @@ class KernelMachine(BaseEstimator):
     __metadata_request__fit = {"privileged": True}
     # Left out by lupi.save.
     _privileged_rows_in = ("_privileged_data",)
+    # Models of files that were written before the parameter was there.
+    max_time = None
 
     _parameter_constraints: dict = {
         **KERNEL_CONSTRAINTS,
@@ -175,6 +177,7 @@ class KernelMachine(BaseEstimator):
         "solver": [StrOptions(set(SOLVERS["kernel"]))],
         "tol": POSITIVE,
         "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "max_time": MAX_TIME,
     }
 
     def __sklearn_tags__(self):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.auto import solve_auto, solve_interior_point, solve_kernel_near
 from lupi.solvers.kernel.decomposition import solve_decomposition
 from lupi.solvers.kernel.linear_auto import solve_linear, solve_linear_near
@@ -55,7 +59,19 @@ def solve(problem: Any, solver: str, *, tol: float, max_iter: int, **options: An
     -------
     Solution
     """
-    return SOLVERS[problem.family][solver](problem, tol=tol, max_iter=max_iter, **options)
+    return _judged(SOLVERS[problem.family][solver](problem, tol=tol, max_iter=max_iter, **options))
+
+
+def _judged(solution: Solution) -> Solution:
+    """The solution as an estimator may report it: converged only where its gap says something, and with its lack of time."""
+    if not np.isfinite(solution.point).all() or np.isnan(solution.objective):
+        raise ValueError(
+            "the optimization met numbers beyond the range of double precision. Scale the features of `X` and `privileged` "
+            "(e.g. with StandardScaler), and bring C and the other prices nearer to 1."
+        )
+    if solution.converged and not solution.vague:
+        return solution
+    return replace(solution, converged=False, in_time=not out_of_time())
 
 
 def solve_near(problem: Any, neighbour: Any, solved: Solution, *, tol: float) -> Solution | None:
@@ -75,4 +91,7 @@ def solve_near(problem: Any, neighbour: Any, solved: Solution, *, tol: float) ->
     Solution or None
         None where the neighbour is of no use: solve from scratch then.
     """
-    return NEAR[problem.family](problem, neighbour, solved, tol=tol) if problem.family == neighbour.family else None
+    if problem.family != neighbour.family:
+        return None
+    found = NEAR[problem.family](problem, neighbour, solved, tol=tol)
+    return None if found is None or found.vague else found

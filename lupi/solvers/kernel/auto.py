@@ -159,7 +159,8 @@ def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) ->
     # Where even the interior point ran out of digits, SMO would not find more.
     if problem.layout and solution.gap > 1e-4 and not out_of_time():
         limit = steps_left(max_iter, solution.n_iter, max(1_000_000, 2000 * problem.n_examples))
-        more = solve_smo(problem, tol=tol, max_iter=limit)
+        # The gap is about proportional to the violation that is left.
+        more = solve_smo(problem, tol=tol * min(1.0, VAGUE / solution.gap), max_iter=limit)
         solution = more.better(solution)
     return replace(solution, converged=_good(problem, solution, tol))
 
@@ -169,8 +170,12 @@ def _exact(solution: Solution) -> bool:
 
 
 def _good(problem: KernelQP, solution: Solution, tol: float) -> bool:
-    """Optimality conditions met, or (interior points meet none of them exactly) a gap far below what they would give."""
-    if solution.violation <= tol or solution.gap <= 1e-3 * min(tol, 1e-3):
+    """Optimality conditions met with a gap that says something, or a gap far below what they would give."""
+    if solution.gap <= 1e-3 * min(tol, 1e-3):
+        return True
+    if solution.vague:
+        return False
+    if solution.violation <= tol:
         return True
     if not _exact(solution):
         return False
