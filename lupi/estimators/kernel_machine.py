@@ -17,7 +17,7 @@ from lupi.estimators.paths import WarmStartedPath
 from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
 from lupi.problems import over_weights
 from lupi.solvers import SOLVERS
-from lupi.validation import check_classes, check_privileged, effective_class_weight
+from lupi.validation import check_classes, check_magnitude, check_privileged, effective_class_weight
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
@@ -96,6 +96,7 @@ class TrainingData:
             raise ValueError(
                 f"kernel='precomputed' needs a square matrix of shape (n_samples, n_samples) as `X`; got {X.shape}."
             )
+        check_magnitude(X, "X", estimator_name=type(estimator).__name__)
         given = estimator.privileged_kernel == "precomputed"
         checked = check_privileged(
             privileged,
@@ -302,7 +303,7 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         checked = check_classes(valid_X, y, sample_weight, estimator_name=type(self).__name__)
         data = TrainingData.of(self, valid_X, privileged, checked.sample_weight, self.cache_size, index_of=X)
         data.classes, data.labels = checked.classes, checked.y[data.kept]
-        class_weight = effective_class_weight(self.class_weight, checked.classes, checked.y)
+        class_weight = effective_class_weight(self.class_weight, checked.classes, checked.y, checked.sample_weight)
         data.weight = data.weight * class_weight[data.labels]
         data.columns = {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
         return data

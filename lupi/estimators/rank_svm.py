@@ -16,7 +16,7 @@ from lupi.estimators.ranking_metrics import default_metric
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
 from lupi.solvers import SOLVERS, solve
-from lupi.validation import check_group, check_partial_targets, warn_of_minus_one
+from lupi.validation import check_group, check_magnitude, check_partial_targets, warn_of_minus_one
 
 RANKER_CONSTRAINTS = {
     "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -73,6 +73,7 @@ def check_ranking_input(estimator, X, y, group=None, *, partial=False):
             warn_of_minus_one(np.unique(y), name, stacklevel=5)
     else:
         X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+    check_magnitude(X, "X", estimator_name=type(estimator).__name__)
     if group is not None:
         group = check_group(group, len(y), estimator_name=type(estimator).__name__)
     known = ~np.isnan(y)

@@ -16,6 +16,7 @@ from lupi.validation.inputs import (
     effective_class_weight,
     warn_of_minus_one,
 )
+from lupi.validation.magnitude import check_magnitude
 from lupi.validation.spaces import check_privileged_sequence, check_privileged_spaces
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "TargetInput",
     "check_classes",
     "check_group",
+    "check_magnitude",
     "check_partial_targets",
     "check_privileged",
     "check_privileged_sequence",

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from lupi.validation.containers import check_row_order, values_of_table
+from lupi.validation.magnitude import check_magnitude
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,7 @@ def check_privileged(
     if sparse.issparse(values) and (precomputed or not accept_sparse):
         values = values.toarray()
     data, available = (_split_missing_gram if precomputed else _split_missing)(values, prefix)
+    check_magnitude(data, argument, estimator_name=estimator_name)
     return PrivilegedInput(data=data, available=available, feature_names=names)
 
 
@@ -330,17 +332,20 @@ def check_sample_weight(sample_weight, n_samples, *, estimator_name="fit"):
     return weight
 
 
-def effective_class_weight(class_weight, classes, y):
+def effective_class_weight(class_weight, classes, y, sample_weight=None):
     """Weight of each class, in the order of `classes`.
 
     Parameters
     ----------
     class_weight : dict, "balanced" or None
-        As in scikit-learn's classifiers: label -> weight, or weights inversely proportional to the class frequencies.
+        As in scikit-learn's classifiers: label -> weight, or weights inversely proportional to the class frequencies; of
+        weighted examples to the sums of their weights, so that an integer weight equals repeating the example.
     classes : ndarray of shape (n_classes,)
         The labels.
     y : ndarray of shape (n_samples,), dtype int
         Encoded labels: positions in `classes`.
+    sample_weight : ndarray of shape (n_samples,), optional
+        Weights of the examples.
 
     Returns
     -------
@@ -353,7 +358,10 @@ def effective_class_weight(class_weight, classes, y):
     >>> effective_class_weight({"rare": 5}, np.array(["common", "rare"]), np.array([0, 0, 1]))
     array([1., 5.])
     """
-    weight = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes[y]), dtype=np.float64)
+    if isinstance(class_weight, str) and class_weight == "balanced" and sample_weight is not None:
+        weight = sample_weight.sum() / (len(classes) * np.bincount(y, weights=sample_weight, minlength=len(classes)))
+    else:
+        weight = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes[y]), dtype=np.float64)
     wrong = ~(np.isfinite(weight) & (weight > 0))
     if wrong.any():
         raise ValueError(
