@@ -105,7 +105,7 @@ class Kernel:
         if self.name in ("chi2", "laplacian", "intersection"):
             A, B = self._prepared(A), self._prepared(A if B is None else B)
         if B is None:
-            return self._values(A)
+            return self._finite(self._values(A))
         most = SLOW_OPERATIONS if self.name in SLOW_KERNELS else OPERATIONS
         step = max(1, int(most / max(1.0, _length(B) * B.shape[0])))
         if step >= A.shape[0]:
@@ -130,6 +130,15 @@ class Kernel:
             raise ValueError(
                 f"the kernel function for `{self.argument}` returned shape {matrix.shape} for {A.shape[0]} and {B.shape[0]} "
                 f"rows; it must return one value per pair, shape {(A.shape[0], B.shape[0])}."
+            )
+        return matrix
+
+    def _finite(self, matrix: np.ndarray) -> np.ndarray:
+        """The matrix, unless its values are too large for a computer."""
+        if not np.isfinite(matrix.sum()):
+            raise ValueError(
+                f"the {self.name} kernel of `{self.argument}` has values beyond the range of double precision; scale the "
+                "features, e.g. with StandardScaler, or choose other parameters of the kernel."
             )
         return matrix
 

@@ -13,7 +13,7 @@ def check_magnitude(data, argument, *, estimator_name="fit"):
     Parameters
     ----------
     data : ndarray or sparse matrix
-        Finite numbers.
+        Numbers, and NaN for missing ones.
     argument : str
         What the message calls them: "X" or "privileged".
     estimator_name : str
@@ -32,10 +32,10 @@ def check_magnitude(data, argument, *, estimator_name="fit"):
         ...
     ValueError: SVMPlus: `X` has values as large as 1e+160, too large to compute with; scale the features, e.g. with StandardScaler.
     """
-    values = data.data if sparse.issparse(data) else data
+    values = (data.data if sparse.issparse(data) else data).ravel()
     if not values.size:
         return
-    largest = max(float(values.max()), -float(values.min()))
+    largest = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
     if largest > LARGEST[values.dtype]:
         raise ValueError(
             f"{estimator_name}: `{argument}` has values as large as {largest:.3g}, too large to compute with; scale the "

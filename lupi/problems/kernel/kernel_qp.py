@@ -163,6 +163,11 @@ class KernelQP:
         """K_m beta_m for every space: the functions' values on the training examples, without biases."""
         return [space.product(beta) for space, beta in zip(self.spaces, self.expansions(x))]
 
+    def value(self, x: np.ndarray) -> float:
+        """Dual value of x."""
+        norm = sum(float(beta @ space.product(beta)) for space, beta in zip(self.spaces, self.expansions(x)))
+        return float(self.p @ x) - 0.5 * norm - 0.5 * float(self.ridge @ (x * x))
+
     def margins(self, x: np.ndarray, fields: list[np.ndarray] | None = None) -> np.ndarray:
         """P - sum_m c_m f_m without biases: the negative gradient apart from the ridge."""
         fields = self.fields(x) if fields is None else fields
