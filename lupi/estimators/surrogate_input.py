@@ -9,7 +9,13 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import validate_data
 
 from lupi.problems.surrogate import fit_ridge
-from lupi.validation import check_group, check_partial_targets, check_privileged_spaces, check_sample_weight
+from lupi.validation import (
+    check_group,
+    check_magnitude,
+    check_partial_targets,
+    check_privileged_spaces,
+    check_sample_weight,
+)
 
 # Area under the curve above which labelled and unlabelled rows are called easily told apart.
 TOLD_APART = 0.8
@@ -77,6 +83,7 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
     X = validate_data(
         model, X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=finite, ensure_min_samples=2
     )
+    check_magnitude(X, "X", estimator_name=name)
     targets = check_partial_targets(
         y, X, classification=model._is_classification, unlabelled=model.unlabelled, estimator_name=name
     )
