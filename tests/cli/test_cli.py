@@ -238,7 +238,7 @@ def test_methods_named_in_the_help_are_those_there_are():
 
     for names, role in ((PLAIN_NAMES, "plain"), (METHOD_NAMES, "privileged"), (REFERENCE_NAMES, "reference")):
         assert names.split(", ") == [name for name, method in METHODS.items() if method.role == role]
-    assert CHUNKED_NAMES == ", ".join(IN_CHUNKS)
+    assert ", ".join(IN_CHUNKS) == CHUNKED_NAMES
     assert PLAIN_NAMES.startswith(", ".join(BASELINES) + ",")
     default = [name for name, method in METHODS.items() if method.role == "privileged" and not method.by_name]
     assert METHOD_NAMES.startswith(", ".join(default) + ",")
