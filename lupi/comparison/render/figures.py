@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lupi.comparison.render.series import all_lines
 from lupi.comparison.render.svg import (
     DASHES,
     RIGHT,
-    SERIES,
     WIDTH,
     bar,
     caption,
@@ -23,6 +21,8 @@ from lupi.comparison.render.svg import (
     text,
     ticks,
 )
+from lupi.plot.colours import SERIES
+from lupi.plot.series import all_lines
 
 ROW = 24
 NARROWEST_BAR = 8
@@ -33,7 +33,7 @@ def intervals(groups, *, below, title, name, left=150):
 
     Parameters
     ----------
-    groups : dict of str to list of lupi.comparison.render.series.Interval
+    groups : dict of str to list of lupi.plot.series.Interval
         A group without a name has no line for it.
     below : str
         Text below the axis.
@@ -145,7 +145,7 @@ def learning_curve(sizes, metric, lines=None, reading=None):
     ----------
     sizes : list of lupi.comparison.schema.Size
     metric : str
-    lines : list of lupi.comparison.render.series.Line, optional
+    lines : list of lupi.plot.series.Line, optional
         By default one for each method.
     reading : lupi.comparison.schema.Worth, optional
         A point to be read off: the rows that the plain curve needs for the same score.

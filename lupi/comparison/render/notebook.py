@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
-from lupi.comparison.render.svg import COLOURS
 from lupi.comparison.render.terminal import MARKS
-from lupi.comparison.render.words import find_row, heading, p_value, percent, signed
+from lupi.comparison.render.words import heading, p_value, percent, signed
+from lupi.plot.colours import COLOURS
+from lupi.plot.series import find_row
 
 _BADGES = {"yes": "good", "no": "soft", "unclear": "doubt"}
 _CELL = "padding: .15em .7em; text-align: right"

@@ -8,10 +8,11 @@ from hashlib import sha256
 from importlib.resources import files
 from io import StringIO
 
-from lupi.comparison.render import figures, series, words
+from lupi.comparison.render import figures, words
 from lupi.comparison.render.svg import STYLE, variables
 from lupi.comparison.render.terminal import MARKS
 from lupi.engine.files import strict_json
+from lupi.plot import series
 
 SIGNS = {"yes": "✓", "no": "✗", "unclear": "?"}
 # Heading, and what it means.
@@ -84,13 +85,13 @@ def _figures(summary):
     metric, size = summary["protocol"]["metric_title"], summary["sizes"][-1]
     below = "lead over these in points, 95% interval"
     drawn = {}
-    row = words.find_row(size, summary["verdict"]["candidate"])
+    row = series.find_row(size, summary["verdict"]["candidate"])
     if row:
         title = f"{row['title']} against the best plain method and its controls, points of {metric}"
         drawn["answer"] = figures.intervals(
             {"": series.gain_intervals(row, size)}, below=below, title=title, name="answer"
         )
-        drawn["splits"] = figures.split_bars(row, words.find_row(size, size["best_plain"]), metric)
+        drawn["splits"] = figures.split_bars(row, series.find_row(size, size["best_plain"]), metric)
         title = f"Every method against the best plain method and its controls, points of {metric}"
         drawn["gains"] = figures.intervals(series.gain_groups(size), below=below, title=title, name="gains")
     if len(summary["sizes"]) > 1:

@@ -60,11 +60,6 @@ def worth_sentence(found):
     return f"{found['train_size']} labelled rows with the columns are worth {rows} without them."
 
 
-def find_row(size, name):
-    """The row of that name, or None."""
-    return next((row for row in size["methods"] if row["name"] == name), None)
-
-
 def method_lines(summary):
     """One flat dictionary for each method and training size: scores, gains with their intervals, p-values.
 

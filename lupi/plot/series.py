@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lupi.comparison.render.words import find_row
-
 # Colour, words for one method alone, part of its row.
 AGAINST = (
     ("real", "best plain method", "over_best_plain"),
     ("s4", "plain counterpart", "gain"),
     ("shuffled", "shuffled control", "over_shuffled"),
 )
+
+
+def find_row(size, name):
+    """The row of that name, or None."""
+    return next((row for row in size["methods"] if row["name"] == name), None)
 
 
 @dataclass(frozen=True)
