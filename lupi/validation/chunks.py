@@ -221,8 +221,8 @@ def _vector(value, name, owner):
     return values
 
 
-def block_values(value, dtype):
-    """Values of a checked table's block: dense in C order or CSR, in one precision; rows of NaN become 0.
+def block_values(value, dtype, gaps=False):
+    """Values of a checked table's block: dense in C order or CSR, in one precision; rows of NaN become 0 without `gaps`.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def block_values(value, dtype):
         values = values_of_table(value, "the table")[0].astype(dtype, copy=False)
     parts = values.data if sparse.issparse(values) else values
     missing = np.isnan(parts)
-    if missing.any():
+    if missing.any() and not gaps:
         parts = np.where(missing, 0.0, parts).astype(dtype)
         if not sparse.issparse(values):
             return parts
