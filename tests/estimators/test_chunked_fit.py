@@ -92,7 +92,7 @@ def test_rankers_have_the_weights_of_memory(data, monkeypatch):
         RankSVM(kernel="rbf").fit(chunked(X), chunked(y))
 
 
-@pytest.mark.parametrize("model", [SurrogateClassifier("ridge"), SurrogateRegressor("ridge", scales=(0, 0.3))])
+@pytest.mark.parametrize("model", [SurrogateClassifier("ridge", scales=(0, 1)), SurrogateRegressor("ridge", scales=(0, 0.3))])
 def test_the_ridge_surrogate_is_that_of_memory(model, data, monkeypatch):
     X, y, Z, weight = data
     monkeypatch.setattr(chunked_rows, "GATHERED", 0.0)
