@@ -308,10 +308,11 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         if is_chunked(X):
             chunks = read_chunks(self, X, privileged, dtypes, y=y, sample_weight=sample_weight)
             X, privileged, y, sample_weight = chunks.table(), chunks.privileged, *chunks.vectors.values()
+            chunks.set_columns(self)
         if isinstance(X, ChunkedRows):
             if not _linear(self):
                 raise not_linear(X)
-            chunks.set_columns(self)
+            self.n_features_in_ = X.shape[1]
             valid_X, y = X, check_target(y)
         else:
             valid_X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtypes, order="C")
