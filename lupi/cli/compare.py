@@ -19,7 +19,6 @@ from lupi.cli.shared import (
     Seed,
     given,
     names,
-    need,
     note,
     user_errors,
 )
@@ -80,7 +79,6 @@ def compare(
     command is given again.
     """
     with user_errors():
-        need("pandas", "reading tables")
         paged = find_spec("jinja2") is not None
         if not paged:
             note('jinja2 is not installed, so there will be no report.html: pip install "lupi[report]".')

@@ -13,7 +13,6 @@ from lupi.cli.shared import (
     MetricOption,
     Seed,
     Table,
-    need,
     note,
     user_errors,
 )
@@ -34,7 +33,6 @@ def fit(
 ):
     """Train one model; its parameters are chosen by cross-validation."""
     with user_errors():
-        need("pandas", "reading tables")
         from lupi.comparison.data import check_data, split_frame
         from lupi.comparison.final import fit_final
         from lupi.comparison.leakage import examine

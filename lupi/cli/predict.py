@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lupi.cli.shared import Table, need, note, user_errors
+from lupi.cli.shared import Table, note, user_errors
 
 
 def predict(
@@ -24,7 +24,6 @@ def predict(
     rows and draws no line between classes: its only column is `score`.
     """
     with user_errors():
-        need("pandas", "reading tables")
         import numpy as np
 
         from lupi.comparison.data import expand
