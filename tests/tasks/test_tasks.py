@@ -40,15 +40,16 @@ def test_multiclass_equals_brute_force(c):
     assert task.argmax_batch(w, X, Y, c).tolist() == expected
 
 
+@pytest.mark.parametrize("geometry", [False, True])
 @pytest.mark.parametrize("absent", [False, True])
 @pytest.mark.parametrize("c", LOSS_WEIGHTS)
-def test_boxes_equal_brute_force(c, absent):
+def test_boxes_equal_brute_force(c, absent, geometry):
     rng = np.random.default_rng(2)
     X, Y, _ = make_planted_boxes(
         12, shape=(6, 7), n_words=5, n_points=12, absent=0.4 if absent else 0.0, random_state=1
     )
-    task = BoxLocalization(5, grid_step=2, allow_absent=absent, scale=0.5)
-    assert task.n_features == 5 + absent
+    task = BoxLocalization(5, grid_step=2, allow_absent=absent, scale=0.5, geometry=geometry, geometry_scale=3.0)
+    assert task.n_features == 5 + absent + 9 * geometry
     edges = [[0, 2, 4, 6], [0, 2, 4, 6, 7]]
     outputs = [
         Box(t, l, b, r) for t, b in itertools.combinations(edges[0], 2) for l, r in itertools.combinations(edges[1], 2)
@@ -61,6 +62,21 @@ def test_boxes_equal_brute_force(c, absent):
         assert value(task, w, x, found, y, c) == pytest.approx(best, abs=1e-10)
         assert score + c * loss == pytest.approx(best, abs=1e-10)
         assert task.loss(y, found) == pytest.approx(loss)
+
+
+def test_geometry_of_scale_zero_changes_no_search():
+    X, Y, _ = make_planted_boxes(5, shape=(9, 11), n_words=6, n_points=30, random_state=0)
+    plain, silent, loud = (
+        BoxLocalization(6, geometry=on, geometry_scale=scale)
+        for on, scale in ((False, 20.0), (True, 0.0), (True, 20.0))
+    )
+    w = np.random.default_rng(0).normal(size=silent.n_features)
+    for x, y in zip(X, Y):
+        np.testing.assert_array_equal(silent.joint_feature(x, y), [*plain.joint_feature(x, y), *[0.0] * 9])
+        assert silent.argmax_scored(w, x, y, (0.0, 1.0)) == plain.argmax_scored(w[:6], x, y, (0.0, 1.0))
+    assert any(loud.argmax(w, x) != plain.argmax(w[:6], x) for x in X)
+    with pytest.raises(ValueError, match=r"geometry_scale must be a finite number of at least 0, got -1"):
+        BoxLocalization(6, geometry=True, geometry_scale=-1.0)
 
 
 def test_box_loss_is_equation_10():
