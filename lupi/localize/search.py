@@ -82,17 +82,47 @@ def search_parameters(
         params, mean_overlap, detection_rate and dual_gap of every combination.
     """
     grid = paper_grid(localizer.method) if grid is None else dict(grid)
-    parameters = (*LEARNERS[localizer.method].parameters, *FEATURE_PARAMETERS)
-    if set(grid) - set(parameters) or not grid or not all(len(v) for v in grid.values()):
-        known = ", ".join(parameters)
-        raise ValueError(f"grid must hold values for parameters of {localizer.method!r} ({known}), got {sorted(grid)}.")
+    check_grid(localizer, grid)
     chosen = clone(localizer)
     words = chosen.training_words(images, boxes, privileged, vocabulary_images)
     held_out = list(zip(chosen.bag_.transform(validation[0]), validation[1]))
     held_out = [(x, y) for x, y in held_out if x is not None]
+    return search_words(chosen, words, held_out, grid, store=store, n_jobs=n_jobs, verbose=verbose)
+
+
+def check_grid(localizer, grid):
+    """Raise for a grid that holds no values, or names what the method does not have."""
+    parameters = tunable(localizer)
+    if set(grid) - set(parameters) or not grid or not all(len(v) for v in grid.values()):
+        known = ", ".join(parameters)
+        raise ValueError(f"grid must hold values for parameters of {localizer.method!r} ({known}), got {sorted(grid)}.")
+
+
+def tunable(localizer):
+    """Names of the parameters that a search may try."""
+    return (*LEARNERS[localizer.method].parameters, *FEATURE_PARAMETERS)
+
+
+def search_words(localizer, words, held_out, grid, *, store=None, n_jobs=None, verbose=False):
+    """The search on words that are there already.
+
+    Parameters
+    ----------
+    localizer : Localizer
+        With a vocabulary, if it is to predict images later; it is fitted with the best combination.
+    words : TrainingWords
+    held_out : list of (WordImage, Box)
+    grid, store, n_jobs, verbose
+        As in :func:`search_parameters`.
+
+    Returns
+    -------
+    localizer, table
+        As in :func:`search_parameters`.
+    """
     cells = [dict(zip(grid, values)) for values in product(*grid.values())]
     plain = clone(localizer)
-    options = {name: plain.get_params(deep=False)[name] for name in parameters}
+    options = {name: plain.get_params(deep=False)[name] for name in tunable(plain)}
     keys = [strict_json({**options, **cell}, sort_keys=True, default=str) for cell in cells]
     work = [(key, _try_cell, cell, plain, words, held_out) for key, cell in zip(keys, cells)]
     # Without a fixed seed two runs differ, and a stored cell of one would not belong to the other.
@@ -105,8 +135,7 @@ def search_parameters(
         found = run_units(work, opened, n_jobs=n_jobs, on_progress=report)
     table = [{"params": cell, **found[key]} for key, cell in zip(keys, cells)]
     best = max(table, key=lambda row: row["mean_overlap"])
-    chosen.set_params(**best["params"]).fit_words(words)
-    return chosen, table
+    return localizer.set_params(**best["params"]).fit_words(words), table
 
 
 def _try_cell(params, localizer, words, held_out):
