@@ -10,7 +10,7 @@ from numba import njit
 
 from lupi.boxes.branch_and_bound import branch_and_bound, integrals
 from lupi.boxes.placement import N_PLACEMENT, side_terms
-from lupi.boxes.row_pairs import row_pairs
+from lupi.boxes.row_pairs import best_columns, row_pairs
 
 
 @njit(cache=True)
@@ -54,7 +54,10 @@ def count_search_mismatches(n_cases, seed=0):
         wrong["branch_and_bound_mismatches"] += (
             abs(branch_and_bound(*images, sides, row_edges, col_edges, gt, c, 10**9)[1] - best) > 1e-9
         )
-        wrong["row_pairs_mismatches"] += abs(row_pairs(images[0], sides, row_edges, col_edges, gt, c)[1] - best) > 1e-9
+        wrong["row_pairs_mismatches"] += (
+            abs(row_pairs(images[0], sides, best_columns(images[0], sides), row_edges, col_edges, gt, c)[1] - best)
+            > 1e-9
+        )
     return {name: int(count) for name, count in wrong.items()}
 
 

@@ -77,56 +77,91 @@ def _narrow_columns(col_edges, g1, g3):
 
 
 @njit(cache=True, nogil=True)
-def row_pairs(total, sides, row_edges, col_edges, gt, c):
-    """Best box of a grid for score + sides + c * (1 - overlap): the grid box (t, l, b, r) and its value."""
+def best_columns(total, sides):
+    """For every pair of rows the best score of a box between them, and its left and right side: the search without a loss."""
+    h = total.shape[0] - 1
+    w = total.shape[1] - 1
+    top, left, bottom, right = sides
+    scores = np.empty((h, h + 1))
+    lefts = np.empty((h, h + 1), dtype=np.int16)
+    rights = np.empty((h, h + 1), dtype=np.int16)
+    for t in range(h):
+        for b in range(t + 1, h + 1):
+            score, lefts[t, b], rights[t, b] = _kadane(total, left, right, t, b, 0, w)
+            scores[t, b] = score + top[t] + bottom[b]
+    return scores, lefts, rights
+
+
+@njit(cache=True, nogil=True)
+def row_pairs(total, sides, columns, row_edges, col_edges, gt, c):
+    """Best box of a grid for score + sides + c * (1 - overlap): the grid box (t, l, b, r) and its value.
+
+    `columns` comes from :func:`best_columns`, which searches for several c share.
+    """
+    scores, lefts, rights = columns
+    h = total.shape[0] - 1
+    best = np.zeros(4, dtype=np.int64)
+    best_value = -np.inf
+    for t in range(h):
+        for b in range(t + 1, h + 1):
+            value = scores[t, b]
+            if value + max(c, 0.0) <= best_value:
+                continue
+            l, r = lefts[t, b], rights[t, b]
+            if c != 0.0:
+                value += c * (
+                    1.0
+                    - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt[0], gt[1], gt[2], gt[3])
+                )
+            if value > best_value:
+                best_value = value
+                best[0], best[1], best[2], best[3] = t, l, b, r
+    if c != 0.0:
+        bounds, best_value = _tight_bounds(total, sides, scores, row_edges, col_edges, gt, c, best, best_value)
+        if np.max(bounds) > best_value:
+            best_value = _scan_pairs(total, sides, row_edges, col_edges, gt, c, bounds, best, best_value)
+    return best, best_value
+
+
+@njit(cache=True, nogil=True)
+def _tight_bounds(total, sides, scores, row_edges, col_edges, gt, c, best, best_value):
+    """Bounds of the row pairs that may still win, and -inf for the others; updates `best`, returns the bounds and its value.
+
+    Columns beside the true ones have the full loss, so Kadane's pass over them alone settles them.
+    """
     h = total.shape[0] - 1
     w = total.shape[1] - 1
     g0, g1, g2, g3 = gt[0], gt[1], gt[2], gt[3]
     true_area = (g2 - g0) * (g3 - g1)
     narrow_common, narrow_width, left_end, right_start = _narrow_columns(col_edges, g1, g3)
-    best = np.zeros(4, dtype=np.int64)
-    best_value = -np.inf
-    bounds = np.empty((h, h + 1))
     top, left, bottom, right = sides
+    bounds = np.full((h, h + 1), -np.inf)
     for t in range(h):
         for b in range(t + 1, h + 1):
-            score, l, r = _kadane(total, left, right, t, b, 0, w)
-            score += top[t] + bottom[b]
-            value = score
-            if c != 0.0:
-                value += c * (
-                    1.0 - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3)
-                )
-                height = row_edges[b] - row_edges[t]
-                common_height = max(min(row_edges[b], g2) - max(row_edges[t], g0), 0.0)
-                if c > 0.0:
-                    smallest = 1.0
-                    for k in range(narrow_common.shape[0]):
-                        common = common_height * narrow_common[k]
-                        smallest = min(smallest, common / (true_area + height * narrow_width[k] - common))
-                    score += c * (1.0 - smallest)
-                else:
-                    # With these rows the overlap is largest when the columns are the true ones.
-                    score += c * (1.0 - edges_overlap(row_edges[t], g1, row_edges[b], g3, g0, g1, g2, g3))
-                if common_height <= 0.0:
-                    # The loss is 1 for all columns, so Kadane's box is the best one.
-                    score = -np.inf
-            bounds[t, b] = score
-            if value > best_value:
-                best_value = value
-                best[0], best[1], best[2], best[3] = t, l, b, r
-            if c > 0.0:
-                for side in range(2):
-                    start, stop = (0, left_end) if side == 0 else (right_start, w)
-                    if start < stop:
-                        value, l, r = _kadane(total, left, right, t, b, start, stop)
-                        value += top[t] + bottom[b] + c
-                        if value > best_value:
-                            best_value = value
-                            best[0], best[1], best[2], best[3] = t, l, b, r
-    if c != 0.0:
-        best_value = _scan_pairs(total, sides, row_edges, col_edges, gt, c, bounds, best, best_value)
-    return best, best_value
+            score = scores[t, b]
+            common_height = min(row_edges[b], g2) - max(row_edges[t], g0)
+            # Rows beside the true ones: the loss is 1 for all columns, and Kadane's box was the best one.
+            if score + max(c, 0.0) <= best_value or common_height <= 0.0:
+                continue
+            if c < 0.0:
+                # With these rows the overlap is largest when the columns are the true ones.
+                bounds[t, b] = score + c * (1.0 - edges_overlap(row_edges[t], g1, row_edges[b], g3, g0, g1, g2, g3))
+                continue
+            for side in range(2):
+                start, stop = (0, left_end) if side == 0 else (right_start, w)
+                if start < stop:
+                    value, l, r = _kadane(total, left, right, t, b, start, stop)
+                    value += top[t] + bottom[b] + c
+                    if value > best_value:
+                        best_value = value
+                        best[0], best[1], best[2], best[3] = t, l, b, r
+            smallest = 1.0
+            for k in range(narrow_common.shape[0]):
+                common = common_height * narrow_common[k]
+                area = (row_edges[b] - row_edges[t]) * narrow_width[k]
+                smallest = min(smallest, common / (true_area + area - common))
+            bounds[t, b] = score + c * (1.0 - smallest)
+    return bounds, best_value
 
 
 @njit(cache=True, nogil=True)

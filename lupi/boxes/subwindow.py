@@ -10,7 +10,7 @@ from numba import njit
 from lupi.boxes.branch_and_bound import branch_and_bound, integrals
 from lupi.boxes.geometry import Box, WordImage, check_box
 from lupi.boxes.placement import N_PLACEMENT, add_area, side_terms
-from lupi.boxes.row_pairs import row_pairs
+from lupi.boxes.row_pairs import best_columns, row_pairs
 
 SEARCHES = {"auto": 0, "branch_and_bound": 1, "row_pairs": 2}
 
@@ -68,6 +68,7 @@ def search_points(rows, cols, words, weights, placement_weights, h, w, step, gt,
     add_area(grid, row_edges, col_edges, placement_weights[N_PLACEMENT - 1])
     sides = side_terms(row_edges, col_edges, placement_weights)
     total, transposed, positive = integrals(grid)
+    columns = (np.empty((0, 0)), np.empty((0, 0), dtype=np.int16), np.empty((0, 0), dtype=np.int16))
     n_rows = row_edges.shape[0] - 1
     n_cols = col_edges.shape[0] - 1
     k = loss_weights.shape[0]
@@ -84,7 +85,9 @@ def search_points(rows, cols, words, weights, placement_weights, h, w, step, gt,
             )
             scan = bound > value and method == 0
         if scan:
-            found, value = row_pairs(total, sides, row_edges, col_edges, gt, c)
+            if columns[0].size == 0:
+                columns = best_columns(total, sides)
+            found, value = row_pairs(total, sides, columns, row_edges, col_edges, gt, c)
             bound = value
         boxes[q, 0] = row_edges[found[0]]
         boxes[q, 1] = col_edges[found[1]]

@@ -9,7 +9,7 @@ from structured_reference import brute_force_box, random_grid_case
 from lupi.boxes.branch_and_bound import branch_and_bound, integrals
 from lupi.boxes.loss_bounds import edges_overlap, largest_overlap, smallest_overlap
 from lupi.boxes.placement import N_PLACEMENT, add_area, placement, placement_range, side_terms
-from lupi.boxes.row_pairs import row_pairs
+from lupi.boxes.row_pairs import best_columns, row_pairs
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.vision import Box, WordImage, best_box
 
@@ -20,7 +20,7 @@ def searched(method, grid, weights, row_edges, col_edges, gt, c):
     add_area(grid, row_edges, col_edges, weights[-1])
     images = integrals(grid)
     if method == "row_pairs":
-        return row_pairs(images[0], sides, row_edges, col_edges, gt, c)
+        return row_pairs(images[0], sides, best_columns(images[0], sides), row_edges, col_edges, gt, c)
     box, value, upper, _ = branch_and_bound(*images, sides, row_edges, col_edges, gt, c, 10**9)
     assert upper == value
     return box, value
