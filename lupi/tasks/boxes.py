@@ -110,6 +110,11 @@ class BoxLocalization:
         """How many of the last features are the geometry of the box."""
         return N_PLACEMENT if self.geometry else 0
 
+    @property
+    def packable(self) -> bool:
+        """Whether oracles may search without asking this object: every image has its box, and no search is capped."""
+        return type(self) is BoxLocalization and not (self.allow_absent or self.offset) and self.method == "auto"
+
     def joint_feature(self, x, y):
         """Scaled word counts of the box, then the offset and the geometry; zero for no object."""
         out = np.zeros(self.n_features)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
+from lupi.tasks import box_planes
 from lupi.tasks.protocol import Task, argmax_scored
 
 # True joint features are kept when they fit into this many doubles; otherwise they are recomputed.
@@ -64,9 +65,14 @@ class TaskOracle:
         self.n_samples, self.n_features = len(X), int(task.n_features)
         self.true = TrueFeatures(task, X, Y)
         self.cheap_batch = hasattr(task, "argmax_batch")
+        self.packed = box_planes.packed_boxes(task, X, Y, self.true.kept)
 
     def planes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Most violated planes of all examples, by the task's own batch inference if it has one."""
+        if self.packed is not None and effective_n_jobs(self.n_jobs) == 1:
+            psi, loss = np.empty((self.n_samples, self.n_features)), np.empty(self.n_samples)
+            box_planes.all_planes(self.packed, w, psi, loss)
+            return psi, loss
         if not self.cheap_batch:
             return planes_by_plane(self, w)
         psi, loss = np.empty((self.n_samples, self.n_features)), np.empty(self.n_samples)
@@ -77,6 +83,9 @@ class TaskOracle:
 
     def plane(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
         """Most violated plane of example i, or the zero plane if nothing violates."""
+        if self.packed is not None:
+            psi = np.empty(self.n_features)
+            return psi, box_planes.plane(self.packed, i, w, psi)
         x, y = self.X[i], self.Y[i]
         found, loss, _ = argmax_scored(self.task, w, x, y, (1.0,))[0]
         psi = self.true[i] - self.task.joint_feature(x, found)
