@@ -17,6 +17,8 @@ from lupi.solvers.structural.sparse_planes import add_times, compress, dot
 _BUDGET = 50_000_000
 # Rounds without weight after which a plane is forgotten.
 _PATIENCE = 4
+# Pair steps on a block in a sweep: the next sweep comes soon, and an exact optimum of one block is lost when the others move.
+_STEPS = 3
 # Entries that a slot holds at first.
 _FIRST_WIDTH = 64
 
@@ -104,13 +106,13 @@ def ascend_all(planes, losses, gram, alpha, count, w, cap, max_sweeps, target):
         gap = 0.0
         for i in range(n):
             own = (values[i], index[i], sizes[i])
-            gap += ascend_block(own, losses[i], gram[i], alpha[i], count[i], w, cap, tol, 1000, False)
+            gap += ascend_block(own, losses[i], gram[i], alpha[i], count[i], w, cap, tol, _STEPS, False)
         if gap <= target:
             return gap, sweep + 1
         for _ in range(4):
             for i in range(n):
                 own = (values[i], index[i], sizes[i])
-                ascend_block(own, losses[i], gram[i], alpha[i], count[i], w, cap, tol, 1000, True)
+                ascend_block(own, losses[i], gram[i], alpha[i], count[i], w, cap, tol, _STEPS, True)
         face_step(planes, losses, alpha, count, w, cap, 5)
     return gap, max_sweeps
 
