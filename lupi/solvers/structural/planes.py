@@ -257,7 +257,7 @@ class PlaneStore:
     def _free(self, i: int) -> int:
         idle = np.flatnonzero(self.alpha[i, 1:] == 0.0) + 1
         if len(idle):
-            return int(min(idle, key=lambda k: self.losses[i, k] - self.dense(i, k) @ self.w))
+            return min(idle.tolist(), key=lambda k: self.losses[i, k] - self.dense(i, k) @ self.w)
         # All planes carry weight: the two lightest become their weighted mean, which leaves w and the dual unchanged.
         a, b = 1 + np.argsort(self.alpha[i, 1:])[:2]
         weight = self.alpha[i, a] + self.alpha[i, b]
