@@ -29,25 +29,10 @@ class PackedBoxes(NamedTuple):
     max_nodes: int
 
 
-def packed_boxes(task, X, Y, features) -> PackedBoxes | None:
-    """The images that a compiled oracle reads; None if a task's searches need more than boxes and their scores.
-
-    Parameters
-    ----------
-    task : object
-        Packed if it is a :class:`~lupi.tasks.BoxLocalization` in which every image has its object.
-    X, Y : sequences
-    features : ndarray of shape (n, task.n_features) or None
-        Joint features of the true boxes.
-    """
-    plain = getattr(task, "packable", False) and features is not None
-    if not plain or any(x is None or y is None for x, y in zip(X, Y)):
-        return None
-    flat = [np.concatenate([getattr(x, name) for x in X]) for name in ("rows", "cols", "words")]
-    if flat[2].max(initial=-1) >= task.n_words:
-        return None  # the task's own search explains what is wrong
+def packed_boxes(task, X, Y, features) -> PackedBoxes:
+    """The images of a :class:`~lupi.tasks.BoxLocalization`, their boxes and the joint features of these."""
     return PackedBoxes(
-        *flat,
+        *(np.concatenate([getattr(x, name) for x in X]) for name in ("rows", "cols", "words")),
         np.cumsum([0, *map(len, X)]),
         np.array([x.shape for x in X]),
         np.array([tuple(map(float, y)) for y in Y]),

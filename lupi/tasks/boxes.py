@@ -12,6 +12,7 @@ from lupi.boxes.kernel_search import CHI2, INTERSECTION, integral_histograms, ke
 from lupi.boxes.placement import N_PLACEMENT, placement
 from lupi.boxes.subwindow import SEARCHES, check_weights, grid_edges, search_points
 from lupi.engine.model_parts import model_part
+from lupi.tasks.box_planes import packed_boxes
 from lupi.tasks.checks import check_positive_int, check_positive_real, check_real_from_zero
 
 HISTOGRAM_KERNELS = {"chi2": CHI2, "intersection": INTERSECTION}
@@ -110,10 +111,15 @@ class BoxLocalization:
         """How many of the last features are the geometry of the box."""
         return N_PLACEMENT if self.geometry else 0
 
-    @property
-    def packable(self) -> bool:
-        """Whether oracles may search without asking this object: every image has its box, and no search is capped."""
-        return type(self) is BoxLocalization and not (self.allow_absent or self.offset) and self.method == "auto"
+    def packed(self, X, Y, features):
+        """What compiled oracles read (:mod:`lupi.tasks.box_planes`); None where a search needs more than boxes and scores.
+
+        That is: absence, a capped search, a subclass with methods of its own, images that are missing.
+        """
+        plain = type(self) is BoxLocalization and not (self.allow_absent or self.offset) and self.method == "auto"
+        if not plain or features is None or any(x is None or y is None for x, y in zip(X, Y)):
+            return None
+        return packed_boxes(self, X, Y, features)
 
     def joint_feature(self, x, y):
         """Scaled word counts of the box, then the offset and the geometry; zero for no object."""

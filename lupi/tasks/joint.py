@@ -117,11 +117,7 @@ class JointOracle:
         self.root, self.rho, self.infer, self.n_jobs = float(np.sqrt(lam)), float(rho), exact_inference, n_jobs
         self.n_samples, self.n_decision = len(X), int(task.n_features)
         self.n_features = self.n_decision + int(privileged_task.n_features)
-        packed = (
-            box_planes.packed_boxes(side.task, side.X, Y, true.kept)
-            for side, true in ((self.space, self.true), (self.privileged, self.true_star))
-        )
-        self.packed = tuple(packed)
+        self.packed = (self.true.packed(), self.true_star.packed())
 
     @property
     def compiled(self) -> bool:

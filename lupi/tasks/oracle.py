@@ -25,6 +25,10 @@ class TrueFeatures:
             for i in range(len(X)) if rows is None else rows:
                 self.kept[i] = task.joint_feature(X[i], Y[i])
 
+    def packed(self) -> Any:
+        """Inputs, outputs and features as compiled oracles read them; None if the task has no such form."""
+        return self.task.packed(self.X, self.Y, self.kept) if hasattr(self.task, "packed") else None
+
     def __getitem__(self, i: int) -> np.ndarray:
         return self.task.joint_feature(self.X[i], self.Y[i]) if self.kept is None else self.kept[i]
 
@@ -65,7 +69,7 @@ class TaskOracle:
         self.n_samples, self.n_features = len(X), int(task.n_features)
         self.true = TrueFeatures(task, X, Y)
         self.cheap_batch = hasattr(task, "argmax_batch")
-        self.packed = box_planes.packed_boxes(task, X, Y, self.true.kept)
+        self.packed = self.true.packed()
 
     def planes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Most violated planes of all examples, by the task's own batch inference if it has one."""

@@ -235,6 +235,27 @@ def test_whole_table_of_sun(folder, birds, tmp_path, monkeypatch):
     assert any("(paper: 8)" in line for line in lines)
 
 
+def test_table_of_the_geometry(folder, tmp_path, monkeypatch):
+    """The entry without privileged arms: no Figure 2, the constant box beside both."""
+    monkeypatch.setattr(feyereisl, "SIZES", (4,))
+    monkeypatch.setattr(feyereisl, "MOST_VALIDATION", 6)
+    arms = tuple(arm._replace(grid={"C": [1.0]} if arm.method else {}) for arm in feyereisl.GEOMETRY_ARMS)
+    assert [arm.settings for arm in arms] == [{}, {}, {"geometry": True}]
+    monkeypatch.setattr(feyereisl, "GEOMETRY_ARMS", arms)
+    monkeypatch.setattr(feyereisl, "SETTINGS", SETTINGS)
+    command = ["reproduce", "feyereisl-geometry", "--out", tmp_path, "--data", folder, "--splits", "2", "--jobs", "1"]
+    outcome = CliRunner().invoke(app, [*map(str, command)])
+    assert outcome.exit_code == 0, outcome.output
+    result = json.loads((tmp_path / "feyereisl-geometry" / "result.json").read_text())
+    units, (size,) = result["units"], result["sizes"]
+    for row in size["rows"]:
+        own = [units[f"4/{seed}/{row['arm']}"] for seed in (0, 1)]
+        assert row["overlap"]["mean"] == pytest.approx(100 * np.mean([unit["mean_overlap"] for unit in own]))
+        assert row["ahead"]["mean"] == pytest.approx(100 * np.mean([unit["ahead"]["difference"] for unit in own]))
+        assert f"{row['ahead']['mean']:+.1f} ± {row['ahead']['error']:.1f}" in outcome.output
+    assert "Figure 2" not in outcome.output
+
+
 def test_words_of_a_draw_are_made_once_and_do_not_travel(birds, monkeypatch):
     localizer = Localizer("ssvm", random_state=0, **SETTINGS)
     draws = [feyereisl.draw_birds(birds, 4, seed, n_validation=4) for seed in (0, 1)]

@@ -8,7 +8,7 @@ simplices, do the work of hundreds of sweeps (the idea of Moré and Toraldo's GP
 import numpy as np
 from numba import njit
 
-from lupi.solvers.structural.sparse_planes import add_times, dot
+from lupi.solvers.structural.sparse_planes import add_times, plane_dot
 
 
 @njit(cache=True, nogil=True)
@@ -44,7 +44,7 @@ def _apply(planes, block, slot, u):
     out = np.empty(block.shape[0])
     for k in range(block.shape[0]):
         i, q = block[k], slot[k]
-        out[k] = dot(values[i, q], index[i, q], sizes[i, q], u)
+        out[k] = plane_dot(values[i, q], index[i, q], sizes[i, q], u)
     return out
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from lupi.solvers.structural.face_step import face_step
-from lupi.solvers.structural.sparse_planes import add_times, compress, dot
+from lupi.solvers.structural.sparse_planes import add_times, compress, plane_dot
 
 # Memory that the stored planes may take, in doubles (400 MB).
 _BUDGET = 50_000_000
@@ -80,7 +80,7 @@ def ascend_block(planes, losses, gram, alpha, m, w, cap, tol, max_steps, active_
             grad[k] = -np.inf
             continue
         active += 1
-        s = losses[k] - dot(values[k], index[k], sizes[k], w)
+        s = losses[k] - plane_dot(values[k], index[k], sizes[k], w)
         grad[k] = s
         top = max(top, s)
         mean += alpha[k] * s
@@ -153,7 +153,7 @@ def add_plane(planes, losses, gram, alpha, idle, count, i, psi, loss, w, cap):
     top = -np.inf
     mean = 0.0
     for k in range(m):
-        s = losses[i, k] - dot(values[i, k], index[i, k], sizes[i, k], w)
+        s = losses[i, k] - plane_dot(values[i, k], index[i, k], sizes[i, k], w)
         top = max(top, s)
         mean += alpha[i, k] * s
     new = loss - np.dot(psi, w)
@@ -174,7 +174,7 @@ def put_plane(planes, losses, gram, alpha, idle, count, i, k, psi, loss):
     losses[i, k], alpha[i, k], idle[i, k] = loss, 0.0, 0
     count[i] = max(count[i], k + 1)
     for q in range(count[i]):
-        gram[i, k, q] = gram[i, q, k] = dot(values[i, q], index[i, q], sizes[i, q], psi)
+        gram[i, k, q] = gram[i, q, k] = plane_dot(values[i, q], index[i, q], sizes[i, q], psi)
 
 
 @njit(cache=True, nogil=True)

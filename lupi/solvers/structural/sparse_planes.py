@@ -24,7 +24,7 @@ def compress(psi, values, index):
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def dot(values, index, size, w):
+def plane_dot(values, index, size, w):
     """Scalar product of a stored plane with a vector."""
     s = 0.0
     if size == w.shape[0]:
