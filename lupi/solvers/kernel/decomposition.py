@@ -8,7 +8,7 @@ import numpy as np
 
 from lupi.problems import KernelQP
 from lupi.solvers.deadline import out_of_time
-from lupi.solvers.kernel.smo import ALMOST, SINGLE_PRECISION, UNLIMITED, state_of
+from lupi.solvers.kernel.smo import ALMOST, SINGLE_PRECISION, state_of, step_limit
 from lupi.solvers.solution import Solution
 
 # Examples of a sub-problem: an eighth of all within these limits; their matrices, in single precision, take 16 to 64 MB each.
@@ -42,7 +42,7 @@ def solve_decomposition(
     """
     if working_set is None:
         working_set = int(np.clip(problem.n_examples // 8, SMALLEST_SET, LARGEST_SET))
-    limit = UNLIMITED if max_iter < 0 else max_iter
+    limit = step_limit(problem, max_iter)
     start = problem.start()
     fields = problem.fields(start) if start.any() else [np.zeros(problem.n_examples) for _ in problem.spaces]
     before = 0

@@ -13,8 +13,6 @@ from lupi.solvers.kernel.smo_one_space import BLOCKED, smo_one_space
 from lupi.solvers.kernel.smo_two_space import smo_two_space
 from lupi.solvers.solution import Solution
 
-# No limit asked for: still one that a machine can reach, so that nothing ever loops forever.
-UNLIMITED = 10_000_000
 # Kernel values in single precision change the conditions by less than a tenth of such a tolerance.
 SINGLE_PRECISION = 1e-4
 # So many examples have matrices that are larger than a processor's cache.
@@ -38,7 +36,7 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> So
     max_iter : int
         Largest number of pair steps; -1 for none.
     """
-    limit = UNLIMITED if max_iter < 0 else max_iter
+    limit = step_limit(problem, max_iter)
     # Rows of large matrices come from memory: half the bytes take half the time, of the many steps that two spaces need.
     single = tol >= SINGLE_PRECISION and problem.n_examples >= LARGE and problem.layout == "two_space"
     inexact = single or any(space.inexact for space in problem.spaces)
@@ -56,6 +54,11 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> So
         done, _ = state.run(*matrices, ALMOST * tol, limit - found.n_iter)
         found = Solution.certify(problem, state.variables(problem), found.n_iter + done, False, "smo")
     return replace(found, converged=found.violation < tol)
+
+
+def step_limit(problem: KernelQP, max_iter: int = -1) -> int:
+    """Largest number of pair steps; where none was asked for, one that a machine can reach: nothing loops forever."""
+    return max(1_000_000, 2000 * problem.n_examples) if max_iter < 0 else max_iter
 
 
 def state_of(problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None, *, solver: str) -> Any:
