@@ -95,7 +95,7 @@ def forget_peak():
 
 
 def peak_bytes():
-    """Peak memory of the process since then; None where the system does not say."""
+    """Largest resident memory of this process since :func:`forget_peak`, or None where the system does not tell."""
     path = Path("/proc/self/status")
     lines = path.read_text().splitlines() if path.exists() else []
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), None)

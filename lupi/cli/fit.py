@@ -17,7 +17,6 @@ from lupi.cli.shared import (
     Seed,
     need,
     note,
-    user_errors,
 )
 
 
@@ -47,36 +46,31 @@ def fit(
     scheduler: Scheduler = None,
 ):
     """Train one model; its parameters are chosen by cross-validation."""
-    with user_errors():
-        need("pandas", "reading tables")
-        if scheduler is not None or len(tables) > 1 or tables[0].is_dir():
-            _fit_chunked(
-                tables, target, privileged, output, method or "svm2+", drop or "", metric, kernel, seed, scheduler
-            )
-            return
-        from lupi.comparison.data import check_data, split_frame
-        from lupi.comparison.final import fit_final
-        from lupi.comparison.leakage import examine
-        from lupi.comparison.methods import choose_methods
-        from lupi.comparison.protocol import Protocol
-        from lupi.comparison.read import read_table
-        from lupi.comparison.units import Setup
-        from lupi.persistence import save
+    need("pandas", "reading tables")
+    if scheduler is not None or len(tables) > 1 or tables[0].is_dir():
+        _fit_chunked(tables, target, privileged, output, method or "svm2+", drop or "", metric, kernel, seed, scheduler)
+        return
+    from lupi.comparison.leakage import examine
+    from lupi.comparison.methods import choose_methods
+    from lupi.comparison.protocol import Protocol
+    from lupi.comparison.read import check_data, read_table, split_frame
+    from lupi.comparison.units import Setup, fit_final
+    from lupi.persistence import save
 
-        split = split_frame(read_table(tables[0]), target, privileged, drop or "", regression=metric == "r2")
-        data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
-        for text in examine(split.X, data.y, split.privileged, target, grouped=True)[1]:
-            note(text)
-        chosen = choose_methods([method or "surrogate"], [], metric, 0 if classes is None else len(classes))
-        protocol = Protocol(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(data.labelled),))
-        used = list(chosen.values())[-1]
-        model = fit_final(used, Setup(protocol, data, chosen), classes)
-        model.info_ = {"method": used.name, "target": target, "privileged": [str(c) for c in split.privileged.columns]}
-        save(model, output)
-        rows = f"{len(data.labelled)} rows"
-        if used.unlabelled and len(data.unlabelled):
-            rows += f" and {len(data.unlabelled)} without a label"
-        _report(model, used, rows, output)
+    split = split_frame(read_table(tables[0]), target, privileged, drop or "", regression=metric == "r2")
+    data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
+    for text in examine(split.X, data.y, split.privileged, target, grouped=True)[1]:
+        note(text)
+    chosen = choose_methods([method or "surrogate"], [], metric, 0 if classes is None else len(classes))
+    protocol = Protocol(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(data.labelled),))
+    used = list(chosen.values())[-1]
+    model = fit_final(used, Setup(protocol, data, chosen), classes)
+    model.info_ = {"method": used.name, "target": target, "privileged": [str(c) for c in split.privileged.columns]}
+    save(model, output)
+    rows = f"{len(data.labelled)} rows"
+    if used.unlabelled and len(data.unlabelled):
+        rows += f" and {len(data.unlabelled)} without a label"
+    _report(model, used, rows, output)
 
 
 def _fit_chunked(tables, target, privileged, output, method, drop, metric, kernel, seed, scheduler):

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import clone
 
-from lupi.comparison.data import check_data, split_frame
 from lupi.comparison.encode import TableEncoder, encode_rows, plain_labels
-from lupi.comparison.final import MAX_FIT, fit_final
 from lupi.comparison.methods import choose_methods
 from lupi.comparison.protocol import Protocol
-from lupi.comparison.units import Setup
+from lupi.comparison.read import check_data, split_frame
+from lupi.comparison.units import MAX_FIT, Setup, fit_final
 
 # Methods whose training needs sums over the rows only.
 IN_CHUNKS = ("svm2+", "svm+", "ranktransfer", "l2svm", "svm", "ranksvm")

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.chunked_input import check_target, not_linear, read_chunks
 from lupi.estimators.convergence import unfinished
 from lupi.estimators.paths import WarmStartedPath
@@ -167,12 +168,11 @@ def _rows(data, kept, kernel):
     return data[np.ix_(kept, kept)] if kernel == "precomputed" else data[kept]
 
 
-class KernelMachine(BaseEstimator):
+class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
     """A decision function and a correcting function by kernel expansions: what they leave behind, and their values."""
 
     # The privileged features are routed to fit by every meta-estimator, without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True}
-    # Left out by lupi.save.
     _privileged_rows_in = ("_privileged_data",)
 
     _parameter_constraints: dict = {
@@ -277,9 +277,9 @@ class KernelMachine(BaseEstimator):
         given = self._privileged_kernel.name == "precomputed"
         if not given and not hasattr(self, "_privileged_data"):
             raise ValueError(
-                f"this {type(self).__name__} was loaded from a file, and files hold no privileged rows, which the correcting "
-                "function of a non-linear privileged kernel needs; call correcting_function before lupi.save, or use "
-                "privileged_kernel='linear'."
+                f"this {type(self).__name__} was loaded, and files and pickles hold no privileged rows, which the correcting "
+                "function of a non-linear privileged kernel needs; call correcting_function before, use "
+                "privileged_kernel='linear', or write it within lupi.keep_privileged()."
             )
         rows = self._privileged_rows if given else self._privileged_data
         coefficients = getattr(self, "_landmark_coef", self.privileged_dual_coef_)

@@ -9,6 +9,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.chunked_input import read_chunks
 from lupi.estimators.rank_svm import (
     RANKER_CONSTRAINTS,
@@ -45,7 +46,7 @@ def check_transfer_input(estimator, X, y, privileged, group):
 
 
 @model_part
-class RankTransfer(BaseRanker):
+class RankTransfer(WithoutPrivilegedRows, BaseRanker):
     r"""Ranking SVM whose margins are those of a ranking on the privileged features.
 
     Algorithm 1 of [1]_: a :class:`RankSVM` on the privileged features, the teacher, gives each training example a score
@@ -128,7 +129,7 @@ class RankTransfer(BaseRanker):
     """
 
     __metadata_request__fit: ClassVar = {"privileged": True, "group": True}
-    # Left out by lupi.save: a kernel teacher keeps its training rows, and its scores describe them.
+    # A kernel teacher keeps its training rows, and its scores describe them.
     _privileged_rows_in: ClassVar = ("teacher_", "margins_")
 
     _parameter_constraints: ClassVar[dict] = {
