@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lupi.problems import chunked_rows
-from lupi.problems.chunked_rows import Affine, ChunkedRows, Collection, beside, rows_here, take_rows
+from lupi.problems.chunked_rows import Affine, ChunkedRows, Collection, rows_here, tables_beside, take_rows
 from lupi.problems.kernel.feature_products import hessian_sums, second_moment, times, transposed_times
 from lupi.validation.chunks import row_blocks
 
@@ -46,7 +46,7 @@ def test_products_of_views(rows, tables):
     np.testing.assert_allclose(second_moment(Z, v), second_moment(other, v))
     sums = v, np.sign(np.cos(v)), np.array([v, v**2]), None, False
     np.testing.assert_allclose(hessian_sums(X, Z, *sums), hessian_sums(here, other, *sums))
-    joined = beside([X, Z], [1.0, 0.5]).mapped(Affine(np.ones((5, 1)), np.array([2.0])), 1)
+    joined = tables_beside([X, Z], [1.0, 0.5]).mapped(Affine(np.ones((5, 1)), np.array([2.0])), 1)
     np.testing.assert_allclose(joined @ np.ones(1), here.sum(axis=1) + 0.5 * other.sum(axis=1) + 2.0)
 
 
