@@ -173,8 +173,9 @@ class SVM2Plus(KernelClassifier):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            Decision features; the kernel matrix with ``kernel="precomputed"``.
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_samples, n_features)
+            Decision features; the kernel matrix with ``kernel="precomputed"``. A Dask array or frame stays in its chunks,
+            which with linear kernels is all that training needs; the other arguments are then chunked alike.
         y : array-like of shape (n_samples,)
             Labels of any type, two classes or more (one against the rest).
         privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
