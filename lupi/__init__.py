@@ -21,6 +21,8 @@ _PUBLIC = {
     "save": "lupi.persistence",
     "load": "lupi.persistence",
     "keep_privileged": "lupi.engine.privileged_rows",
+    "to_onnx": "lupi.interop",
+    "to_sklearn": "lupi.interop",
     "StructuralSVM": "lupi.estimators.structural_svm",
     "StructuralSVMPlus": "lupi.estimators.structural_svm_plus",
     "JKSE": "lupi.estimators.jkse",

@@ -5,17 +5,19 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import zipfile
 from copy import copy
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from lupi.engine.files import write_atomically
-from lupi.engine.model_parts import is_model_part
+from lupi.engine.model_parts import MODEL_PARTS
 from lupi.engine.privileged_rows import keep_privileged as keeping
+from lupi.engine.store import write_atomically
 
 # Written into every file. 1, the one before, had no number; module names have changed since.
 MODEL_FORMAT = 2
@@ -28,6 +30,21 @@ TREES = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.pr
 
 # Support vectors of models that were fitted on sparse features; checked likewise.
 SPARSE = ("scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array")
+# What a fitted search holds beside its model: which scorer, which folds. Data only, nothing of it runs in loading.
+SEARCHES = (
+    "sklearn.metrics._scorer._PassthroughScorer",
+    *(
+        f"sklearn.model_selection._split.{name}"
+        for name in (
+            "KFold",
+            "StratifiedKFold",
+            "GroupKFold",
+            "StratifiedGroupKFold",
+            "ShuffleSplit",
+            "StratifiedShuffleSplit",
+        )
+    ),
+)
 
 # Modules, or single classes of them, that had another name when a file was written.
 MOVED = {
@@ -92,7 +109,27 @@ def save(model, path, *, keep_privileged=False):
 
 def _is_trusted(name):
     """Whether a file may hold this type, beside those that skops trusts by itself (scikit-learn, numpy, scipy)."""
-    return name in TREES + SPARSE or is_model_part(name)
+    return name in TREES + SPARSE + SEARCHES or is_model_part(name)
+
+
+def is_model_part(name) -> bool:
+    """Whether a name, such as ``lupi.tasks.chain.Chain``, is that of a registered class (or function) of this library.
+
+    Its module is imported if that was not done yet: one of lupi's own, whatever a file may say.
+
+    Examples
+    --------
+    >>> is_model_part("lupi.tasks.chain.Chain"), is_model_part("lupi.persistence.load"), is_model_part("os.system")
+    (True, False, False)
+    """
+    module, _, _ = name.rpartition(".")
+    if not re.fullmatch(r"lupi(\.\w+)+", module, flags=re.ASCII):
+        return False
+    try:
+        import_module(module)
+    except ImportError:
+        return False
+    return name in MODEL_PARTS
 
 
 def load(path):

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
+from lupi.estimators.chunked_input import read_chunks
 from lupi.estimators.rank_svm import (
     RANKER_CONSTRAINTS,
     BaseRanker,
@@ -20,7 +21,7 @@ from lupi.estimators.rank_svm import (
 )
 from lupi.kernels import PRIVILEGED_KERNEL_CONSTRAINTS
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
-from lupi.validation import check_privileged
+from lupi.validation import check_privileged, is_chunked
 
 # Examples on which a teacher is judged, at most; and the share of pairs below which hardly any are left.
 LOOKED_AT = 1000
@@ -29,6 +30,10 @@ FEW_PAIRS = 0.01
 
 def check_transfer_input(estimator, X, y, privileged, group):
     """Input of a ranker with privileged features: a RankingInput, and a PrivilegedInput or None."""
+    if is_chunked(X):
+        chunks = read_chunks(estimator, X, privileged, (np.float64,), y=y, group=group)
+        X, privileged, y, group = chunks.table(), chunks.privileged, *chunks.vectors.values()
+        chunks.set_columns(estimator)
     data = check_ranking_input(estimator, X, y, group, partial=True)
     privileged = check_privileged(
         privileged,

@@ -15,7 +15,7 @@ from rich.table import Table
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.datasets.localization import load_localization
-from lupi.engine.files import write_atomically
+from lupi.engine.store import write_atomically
 from lupi.localize.learners import LEARNERS
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_parameters
@@ -25,18 +25,11 @@ ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 
 
 def guarded(command, **options):
-    """Run a command; errors of the user's data become one readable message and exit code 1."""
+    """Run a command; warnings about the user's data are one line each."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *rest, **more: typer.echo(f"lupi: {message}", err=True)
-        try:
-            command(**options)
-        except (ValueError, OSError, ImportError) as error:
-            typer.echo(f"lupi: {error}", err=True)
-            raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            typer.echo("\nlupi: stopped; what was finished is kept, the same command goes on from there.", err=True)
-            raise typer.Exit(130) from None
+        command(**options)
 
 
 def fit_command(data, layout, follow_links, output, privileged, search, validation, parameters):

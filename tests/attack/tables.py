@@ -12,10 +12,9 @@ from attack.harness import Target
 from attack.mutations import damaged_bytes, pick
 from sklearn.linear_model import LogisticRegression
 
-from lupi.comparison.data import check_data, split_frame
 from lupi.comparison.leakage import examine
 from lupi.comparison.model import TabularModel
-from lupi.comparison.read import read_table
+from lupi.comparison.read import check_data, read_table, split_frame
 
 WORDS = (
     "Ulm", "Bonn", "Köln", "a b", 'say "x"', "two\nlines", "semi;colon", "comma,", "tab\tbed", "=1+1", "[red]", "x" * 200,
