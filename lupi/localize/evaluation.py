@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lupi.boxes.geometry import Box
-from lupi.comparison.statistics import mean_and_error
+from lupi.comparison.summary import mean_and_error
 from lupi.images.images import source_name
 
 

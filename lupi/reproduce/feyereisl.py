@@ -11,9 +11,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lupi.comparison.protocol import derived_seed
-from lupi.comparison.render.figures import difference_bars
-from lupi.comparison.render.svg import standalone
-from lupi.engine.identity import fingerprint
+from lupi.comparison.render.svg import difference_bars, standalone
+from lupi.engine.store import fingerprint
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_words
 from lupi.reproduce._bird_words import MASKS_AND_ATTRIBUTES, Arm, Draw, of_classes, scored

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from lupi.problems import KernelQP
+from lupi.solvers.deadline import run_in_slices
 from lupi.solvers.kernel.smo_one_space import BLOCKED, smo_one_space
 from lupi.solvers.kernel.smo_two_space import smo_two_space
 from lupi.solvers.solution import Solution
 
-# No limit asked for: still one that a machine can reach, so that nothing ever loops forever.
-UNLIMITED = 10_000_000
+# Of one example in a pair step of one space.
+STEP_OPERATIONS = 2
 
 
 def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
@@ -29,8 +30,13 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> So
         Largest number of pair steps; -1 for none.
     """
     state = state_of(problem, problem.start(), solver="smo")
-    n_iter, violation = state.run(*state.matrices(problem), tol, UNLIMITED if max_iter < 0 else max_iter)
+    n_iter, violation = state.run(*state.matrices(problem), tol, step_limit(problem, max_iter))
     return Solution.certify(problem, state.variables(problem), n_iter, violation < tol, "smo")
+
+
+def step_limit(problem: KernelQP, max_iter: int = -1) -> int:
+    """Largest number of pair steps; where none was asked for, one that a machine can reach: nothing loops forever."""
+    return max(1_000_000, 2000 * problem.n_examples) if max_iter < 0 else max_iter
 
 
 def state_of(problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None, *, solver: str) -> Any:
@@ -88,7 +94,11 @@ class OneSpaceState:
 
     def run(self, K: np.ndarray, Q: np.ndarray | None, tol: float, limit: int) -> tuple[int, float]:
         """Iterate on these matrices; returns the number of steps and the violation."""
-        return smo_one_space(K, Q, self.y, self.a, self.r, self.upper, self.ridge, tol, limit)
+
+        def steps(part: int) -> tuple[int, float]:
+            return smo_one_space(K, Q, self.y, self.a, self.r, self.upper, self.ridge, tol, part)
+
+        return run_in_slices(steps, limit, work=STEP_OPERATIONS * len(self.y))
 
 
 @dataclass
@@ -154,10 +164,14 @@ class TwoSpaceState:
 
     def run(self, K: np.ndarray, S: np.ndarray, tol: float, limit: int) -> tuple[int, float]:
         """Iterate on these matrices; returns the number of steps and the violation."""
-        return smo_two_space(
-            K, S, self.weight, self.y, self.s, self.a, self.d, self.P, self.N,
-            self.upper_a, self.lower_d, self.upper_d, tol, limit,
-        )  # fmt: skip
+
+        def steps(part: int) -> tuple[int, float]:
+            return smo_two_space(
+                K, S, self.weight, self.y, self.s, self.a, self.d, self.P, self.N,
+                self.upper_a, self.lower_d, self.upper_d, tol, part,
+            )  # fmt: skip
+
+        return run_in_slices(steps, limit, work=2 * STEP_OPERATIONS * len(self.y))
 
     def variables(self, problem: KernelQP) -> np.ndarray:
         """The point in the problem's order."""
