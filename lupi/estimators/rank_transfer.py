@@ -9,6 +9,9 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
+from lupi.estimators.chunked_input import read_chunks
+from lupi.estimators.convergence import timed
 from lupi.estimators.rank_svm import (
     RANKER_CONSTRAINTS,
     BaseRanker,
@@ -19,7 +22,7 @@ from lupi.estimators.rank_svm import (
 )
 from lupi.kernels import PRIVILEGED_KERNEL_CONSTRAINTS
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
-from lupi.validation import check_privileged
+from lupi.validation import check_privileged, is_chunked
 
 # Examples on which a teacher is judged, at most; and the share of pairs below which hardly any are left.
 LOOKED_AT = 1000
@@ -28,6 +31,10 @@ FEW_PAIRS = 0.01
 
 def check_transfer_input(estimator, X, y, privileged, group):
     """Input of a ranker with privileged features: a RankingInput, and a PrivilegedInput or None."""
+    if is_chunked(X):
+        chunks = read_chunks(estimator, X, privileged, (np.float64,), y=y, group=group)
+        X, privileged, y, group = chunks.table(), chunks.privileged, *chunks.vectors.values()
+        chunks.set_columns(estimator)
     data = check_ranking_input(estimator, X, y, group, partial=True)
     privileged = check_privileged(
         privileged,
@@ -40,7 +47,7 @@ def check_transfer_input(estimator, X, y, privileged, group):
 
 
 @model_part
-class RankTransfer(BaseRanker):
+class RankTransfer(WithoutPrivilegedRows, BaseRanker):
     r"""Ranking SVM whose margins are those of a ranking on the privileged features.
 
     Algorithm 1 of [1]_: a :class:`RankSVM` on the privileged features, the teacher, gives each training example a score
@@ -80,6 +87,8 @@ class RankTransfer(BaseRanker):
         Relative gap at which the solvers stop.
     max_iter : int, default=500
         Newton steps or cutting planes at most.
+    max_time : float or None, default=None
+        Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     random_state : int, RandomState instance or None, default=None
         Choice of Nystroem's components.
     unlabelled : object, default=None
@@ -123,7 +132,7 @@ class RankTransfer(BaseRanker):
     """
 
     __metadata_request__fit: ClassVar = {"privileged": True, "group": True}
-    # Left out by lupi.save: a kernel teacher keeps its training rows, and its scores describe them.
+    # A kernel teacher keeps its training rows, and its scores describe them.
     _privileged_rows_in: ClassVar = ("teacher_", "margins_")
 
     _parameter_constraints: ClassVar[dict] = {
@@ -158,6 +167,7 @@ class RankTransfer(BaseRanker):
         solver="newton",
         tol=1e-5,
         max_iter=500,
+        max_time=None,
         random_state=None,
         unlabelled=None,
     ):
@@ -178,10 +188,12 @@ class RankTransfer(BaseRanker):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.random_state = random_state
         self.unlabelled = unlabelled
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X, y, privileged=None, group=None):
         """Train the teacher, then the student.
 
@@ -211,14 +223,15 @@ class RankTransfer(BaseRanker):
                 f"{np.ptp(self.margins_[~np.isnan(self.margins_)]):.2g} only, so all scores are 0; lower margin_threshold "
                 f"or raise C_privileged={self.C_privileged:g}.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
         elif self.teacher_ is not None:
             for doubt in self._doubts(data, privileged, self.margins_):
-                warnings.warn(doubt, UserWarning, stacklevel=2)
+                warnings.warn(doubt, UserWarning, stacklevel=4)
         space = self._space(data.X)
         return self._store(data, space, pairs, self._solve(space, pairs))
 
+    @timed
     def fit_path(self, candidates, X, y, privileged=None, group=None):
         """Fit for several pairs of (C, C_privileged) at less cost than one by one.
 
