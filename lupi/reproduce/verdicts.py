@@ -1,0 +1,120 @@
+"""Can the verdict of `lupi compare` be believed? Its answers on generated tables, and on eleven real ones with harder judges."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+from lupi.engine.identity import digest_of, fingerprint
+from lupi.engine.store import RunStore
+from lupi.engine.units import measured, run_units
+from lupi.reproduce._entry import Entry, write_result
+from lupi.reproduce._surrogate_tasks import load_table
+from lupi.reproduce._verdict_figures import tables_lines, truths_lines
+from lupi.reproduce._verdict_truths import TRUTHS
+from lupi.reproduce._verdict_units import WHOLE, measure_table, truth_units
+
+TABLES = (
+    "support2",
+    "bank_marketing",
+    "student_performance",
+    "parkinsons",
+    "wagepan",
+    "card",
+    "star",
+    "econmath",
+    "rotterdam",
+    "storms",
+    "opt",
+)
+# Tables of each kind that the verdict is asked about: many of noise, for the level, and of mediators, for the power.
+COUNTS = dict.fromkeys(TRUTHS, 20) | {"noise": 200, "mediators": 40}
+# Steps of the work on generated tables: quick methods first. Where the answer should be no, the counterpart alone is the
+# opponent (a yes is easier then); where it should be yes, plain methods stand beside it.
+EXACT = "exact 39"
+USEFUL = [kind for kind, answer in TRUTHS.items() if answer == "yes"]
+STEPS = (
+    (tuple(TRUTHS), ("surrogate-ridge",)),
+    (tuple(USEFUL), ("linear", EXACT)),
+    (("mediators", "label was wrong", "copy of X", "function of X", "noise"), ("surrogate",)),
+    (("noise",), (EXACT,)),
+)
+EXACT_TABLE = "exact 99"
+
+
+def run_part(part, work, out, *, n_splits, n_jobs=1, on_progress=None, data=None):
+    """Do the work of an entry, keep it in its store, and write `scores.json`.
+
+    Parameters
+    ----------
+    part : str
+        The entry is "compare-" and this.
+    work : dict of str to callable
+        ``table/part`` -> work.
+    out : Path
+    n_splits, n_jobs : int
+    on_progress : callable or None
+    data : str, optional
+        Digest of the data.
+
+    Returns
+    -------
+    dict of str to dict of str to dict
+        Table -> part -> record.
+    """
+    identity = fingerprint(entry=f"compare-{part}", n_splits=n_splits, data=data)
+    with RunStore(out / f"{part}.sqlite", identity) as store:
+        calls = [(name, measured, function) for name, function in work.items()]
+        results = run_units(calls, store, n_jobs=n_jobs, on_progress=on_progress)
+    records = collect(results)
+    (out / "scores.json").write_text(json.dumps(records, separators=(",", ":")) + "\n")
+    seconds = sum(result["seconds"] for result in results.values())
+    write_result(out, f"compare-{part}", splits=n_splits, seconds=seconds)
+    return records
+
+
+def collect(results):
+    """Records of units by table and part.
+
+    Examples
+    --------
+    >>> collect({"noise/0/svm": {"scores": {}, "seconds": 1.0, "warnings": {}}})
+    {'noise/0': {'svm': {'scores': {}}}}
+    """
+    records = {}
+    for name, result in results.items():
+        table, _, part = name.rpartition("/")
+        found = {key: value for key, value in result.items() if key not in ("seconds", "warnings")}
+        records.setdefault(table, {})[part] = found
+    return records
+
+
+def _truths(data, out, *, n_splits=20, tasks=None, n_jobs=1, on_progress=None):
+    work = {}
+    for kinds, parts in STEPS:
+        work |= truth_units({kind: tasks or COUNTS[kind] for kind in kinds}, parts, n_splits)
+    return truths_lines(run_part("truths", work, out, n_splits=n_splits, n_jobs=n_jobs, on_progress=on_progress))
+
+
+def _tables(data, out, *, n_splits=20, tasks=None, n_jobs=1, on_progress=None):
+    root = None if data is None else str(data)
+    names = TABLES[:tasks]
+    frames = [part for name in names for part in load_table(name, root)]
+    work = {
+        f"{name}/{part}": partial(measure_table, name, part, n_splits, root)
+        for part in (*WHOLE, EXACT_TABLE, "judges")
+        for name in names
+    }
+    given = {"n_splits": n_splits, "n_jobs": n_jobs, "on_progress": on_progress, "data": digest_of(*frames)}
+    return tables_lines(run_part("tables", work, out, **given))
+
+
+ENTRIES = (
+    Entry("compare-truths", "Verdicts of `lupi compare` on tables whose truth is known", "nothing", _truths),
+    Entry(
+        "compare-tables",
+        "Verdicts of `lupi compare` on eleven tables, and tuned plain learners as judges",
+        "followup, support2, student_performance, bank_marketing, parkinsons",
+        _tables,
+    ),
+)
