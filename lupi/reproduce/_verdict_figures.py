@@ -1,2 +1,260 @@
-def truths_lines(records): return [str(records)[:1500]]
-tables_lines=truths_lines
+"""From the scores of the study of verdicts to its tables: answers, how often, and whether harder judges overturn a yes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scipy.stats import binomtest
+
+from lupi.comparison.methods import METHODS
+from lupi.comparison.protocol import Protocol
+from lupi.comparison.statistics import mean_and_error, paired, permutation_p
+from lupi.comparison.summary import LEVEL, candidate_row, judge
+from lupi.comparison.verdict import verdict
+from lupi.reproduce._verdict_truths import TRUTHS
+
+LEAK = {"kind": "privileged", "columns": ["?"], "text": "Leakage?"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the scores of a table say.
+
+    Attributes
+    ----------
+    answer : {"yes", "unclear", "no"}
+    method, best_plain : str
+        The method with the columns that the answer is about, and the plain method with the best mean.
+    row : dict
+        The method's comparisons, as of `lupi.comparison.schema.MethodRow`.
+    plain_mean : float
+        Of the best plain method.
+    exact : float or None
+        p of the exact test; None where it was not run.
+    whole : bool
+        Whether the exact test had all its permutations; with the first few only p is above the level, however many follow.
+    leaks : int
+    """
+
+    answer: str
+    method: str
+    best_plain: str
+    row: dict
+    plain_mean: float
+    exact: float | None
+    whole: bool
+    leaks: int
+
+    @property
+    def helps(self):
+        """Whether the method beats every plain method and both controls, before the exact test and leaks are looked at."""
+        return self.row["outcome"] == "helps"
+
+
+def verdict_of(parts, names=None):
+    """The verdict of `lupi compare`, from the scores of its methods.
+
+    Parameters
+    ----------
+    parts : dict of str to dict
+        Records of one table, as of :func:`lupi.reproduce._verdict_units.kept`.
+    names : sequence of str, optional
+        Parts to look at; by default all but the judges.
+
+    Returns
+    -------
+    Verdict
+    """
+    chosen = {name: part for name, part in parts.items() if name != "judges" and (names is None or name in names)}
+    first = next(iter(chosen.values()))
+    rows = {name: _row(name, part) for part in chosen.values() for name in part["scores"]}
+    plains = [row for row in rows.values() if row["role"] == "plain"]
+    best = max(plains, key=lambda row: row["mean"])
+    judge([row for row in rows.values() if row["role"] == "privileged"], list(rows.values()), plains, best)
+    size = {
+        "train_size": first["n_train"],
+        "n_unlabelled": first["n_unlabelled"],
+        "best_plain": best["name"],
+        "methods": list(rows.values()),
+    }
+    exact, asked = _exact(chosen, candidate_row(size)["method"])
+    said = verdict([size], Protocol(metric="auc"), permutation=exact, leaks=[LEAK] * first["leaks"])
+    return Verdict(
+        answer=said["answer"],
+        method=said["candidate"],
+        best_plain=best["name"],
+        row=candidate_row(size),
+        plain_mean=best["mean"],
+        exact=exact and exact["p"],
+        whole=exact is not None and exact["n"] == asked,
+        leaks=first["leaks"],
+    )
+
+
+def _row(name, part):
+    """A method's row, as the comparison makes it."""
+    method = METHODS[name.split("/")[0]]
+    mean, error = mean_and_error(part["scores"][name])
+    row = {"name": name, "method": method.name, "title": method.title, "role": method.role, "plain": method.plain}
+    row |= {"scores": part["scores"][name], "mean": mean, "error": error, "failed": 0, "rows": "labelled"}
+    if name in part["shuffled"]:
+        row["shuffled"] = {"scores": part["shuffled"][name], "failed": 0}
+    if part["n_unlabelled"] and method.unlabelled and "/" not in name:
+        row["rows"] = "all"
+    return row
+
+
+def exact_part(parts, n_permutations):
+    """Name of the part with the exact test that an ordinary run makes: by the method that did best, if it can be run so often.
+
+    Parameters
+    ----------
+    parts : dict of str to dict
+        Records of one table.
+    n_permutations : int
+
+    Returns
+    -------
+    str
+    """
+    return f"exact {n_permutations} {_computed_by(verdict_of(parts).row['method'])}"
+
+
+def _computed_by(method):
+    return method if METHODS[method].closed_form or METHODS[method].grid else "surrogate-ridge"
+
+
+def _exact(parts, method):
+    """The exact test of a method, as the comparison makes it, and how many permutations it could have had; None if not run."""
+    for name, part in parts.items():
+        found = part["exact"]
+        if found and found["method"] == _computed_by(method):
+            title = METHODS[found["method"]].title
+            p = permutation_p(found["score"], found["permuted"])
+            return {**found, "title": title, "n": len(found["permuted"]), "p": p}, int(name.split()[1])
+    return None, 0
+
+
+def share(count, total):
+    """How often, with an exact 95% interval.
+
+    Examples
+    --------
+    >>> share(0, 200)
+    '0 of 200 = 0.0% (0.0 to 1.8)'
+    """
+    low, high = binomtest(count, total).proportion_ci()
+    return f"{count} of {total} = {100 * count / total:.1f}% ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def _verdicts(records, kind, names):
+    """Verdicts of the tables of a kind that have all these parts."""
+    tables = {table: parts for table, parts in records.items() if table.startswith(f"{kind}/")}
+    return [verdict_of(parts, names) for parts in tables.values() if set(names) <= set(parts)]
+
+
+SETS = (
+    ("noise", "surrogate-ridge", ("surrogate-ridge",)),
+    ("noise", "surrogate and surrogate-ridge", ("surrogate", "surrogate-ridge")),
+    ("mediators", "surrogate-ridge; logistic regression", ("surrogate-ridge", "linear")),
+    ("mediators", "surrogate and surrogate-ridge; logistic regression", ("surrogate", "surrogate-ridge", "linear")),
+)
+
+
+def level_lines(records):
+    """How often a method is said to help on noise and on mediators, by the rule of wins, by the exact test, by both."""
+    lines = [
+        "| columns | methods; further opponents | the rule of wins | exact test, p <= 0.05 | both |",
+        "|---|---|---|---|---|",
+    ]
+    for kind, what, names in SETS:
+        found = _verdicts(records, kind, names)
+        tested = _verdicts(records, kind, (*names, "exact 19 surrogate-ridge"))
+        if found:
+            rule = share(sum(v.helps for v in found), len(found))
+            exact = share(sum(v.exact <= LEVEL for v in tested), len(tested)) if tested else ""
+            both = share(sum(v.answer == "yes" for v in tested), len(tested)) if tested else ""
+            lines.append(f"| {kind} | {what} | {rule} | {exact} | {both} |")
+    return lines
+
+
+def answers_lines(records):
+    """Answers on tables of every kind, from all that was run on them."""
+    lines = [
+        "| columns | should be | tables | yes | unclear | no | leak named | gain over the counterpart | over shuffled |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for kind, wanted in TRUTHS.items():
+        found = [verdict_of(parts) for table, parts in records.items() if table.startswith(f"{kind}/")][:20]
+        if not found:
+            continue
+        counts = [str(sum(v.answer == answer for v in found)) for answer in ("yes", "unclear", "no")]
+        gains = [
+            f"{sum(100 * v.row[name]['mean'] for v in found) / len(found):+.2f}" for name in ("gain", "over_shuffled")
+        ]
+        named = sum(v.leaks > 0 for v in found)
+        lines.append(f"| {' | '.join([kind, wanted, str(len(found)), *counts, str(named), *gains])} |")
+    return lines
+
+
+def truths_lines(records):
+    """Level and power, and answers on every kind of table."""
+    return ["", *level_lines(records), "", *answers_lines(records)]
+
+
+def tables_lines(records):
+    """Verdicts on real tables, and what harder judges say to them."""
+    lines = [
+        "| table | rows | best plain | method with the columns | gain over best plain (95%) | p | exact p | verdict | best judge | "
+        "gain over it (95%) |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for table, parts in records.items():
+        found = verdict_of(parts)
+        first = next(iter(parts.values()))
+        judged = parts.get("judges")
+        if judged:
+            name, scores = max(judged["scores"].items(), key=lambda item: sum(item[1]))
+            over = paired(found.row["scores"], scores)
+            judge_cells = [f"{name.removeprefix('judge-')} {100 * mean_and_error(scores)[0]:.1f}", _interval(over)]
+        else:
+            judge_cells = ["", ""]
+        cells = [
+            table,
+            f"{first['n_train']} / {first['n_test']}",
+            f"{found.best_plain} {100 * found.plain_mean:.1f}",
+            f"{found.method} {100 * found.row['mean']:.1f}",
+            _interval(found.row["over_best_plain"]),
+            f"{found.row['p']:.2g}",
+            _exact_p(found),
+            found.answer + (", leak named" if found.leaks else ""),
+            *judge_cells,
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _exact_p(found):
+    if found.exact is None:
+        return ""
+    return f"{found.exact:.2g}" if found.whole else "> 0.05"
+
+
+def _interval(part):
+    return f"{100 * part['mean']:+.2f} ({100 * part['low']:+.2f} to {100 * part['high']:+.2f})"
+
+
+def overturned(parts):
+    """Whether a judge on the ordinary columns alone reaches the mean of the method that the verdict is about.
+
+    Parameters
+    ----------
+    parts : dict of str to dict
+        Records of one table, with the judges'.
+
+    Returns
+    -------
+    bool
+    """
+    best = max(mean_and_error(scores)[0] for scores in parts["judges"]["scores"].values())
+    return best >= verdict_of(parts).row["mean"]

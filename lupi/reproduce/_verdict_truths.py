@@ -19,9 +19,9 @@ TRUTHS = {
 
 
 def truth(kind, seed):
-    """A table of a known kind.
+    r"""A table of a known kind.
 
-    Fifteen standard normal columns :math:`x`; three later measurements :math:`z = W^T x / \\sqrt{15} + \\epsilon`; the target is
+    Fifteen standard normal columns :math:`x`; three later measurements :math:`z = W^T x / \sqrt{15} + \epsilon`; the target is
     whether their sum, with noise of standard deviation 1.5, is positive. The privileged columns are
 
     ======================  ===================================================================================

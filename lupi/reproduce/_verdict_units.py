@@ -55,7 +55,7 @@ def _rounded(scores):
     return [round(score, 6) for score in scores]
 
 
-def measure(table, part, n_splits, n_train=TRAIN):
+def measure(table, part, n_splits, store=None):
     """Scores of one method, with its controls, on a table.
 
     Parameters
@@ -63,8 +63,11 @@ def measure(table, part, n_splits, n_train=TRAIN):
     table : tuple
         X, y, Z and perhaps groups.
     part : str
-        A method's name; "exact N": the exact test with N permutations; "judges": those of :func:`judges`.
-    n_splits, n_train : int
+        A method's name; "exact N NAME": the exact test with N permutations, computed by a method; "judges": those of
+        :func:`judges`.
+    n_splits : int
+    store : path-like, optional
+        Folder that keeps every fit, so that a run with more splits goes on from there.
 
     Returns
     -------
@@ -72,24 +75,25 @@ def measure(table, part, n_splits, n_train=TRAIN):
         As of :func:`kept`.
     """
     X, y, Z, *groups = table
-    given = {"train_size": n_train, "n_splits": n_splits, "columns": False, "hard_examples": False, "permutations": 0}
+    given = {"train_size": TRAIN, "n_splits": n_splits, "columns": False, "hard_examples": False, "store": store}
     if groups:
         given["groups"] = groups[0]
     if part.startswith("exact "):
-        return _exact(partial(compare, X, y, Z, **given), int(part.split()[1]))
+        _, number, method = part.split()
+        return _exact(partial(compare, X, y, Z, methods=[method], baselines=[], **given), int(number))
     if part == "judges":
         chosen = {"methods": [], "baselines": judges()}
     elif METHODS[part].privileged:
         chosen = {"methods": [part], "baselines": []}
     else:
         chosen = {"methods": [], "baselines": [part]}
-    return kept(compare(X, y, Z, **given, **chosen).summary)
+    return kept(compare(X, y, Z, permutations=0, **given, **chosen).summary)
 
 
 def _exact(run, n_permutations):
-    """The exact test in closed form; a few permutations first, all of them only where they can still confirm the columns."""
+    """The exact test; a few permutations first, all of them only where they can still confirm the columns."""
     for number in (min(FIRST_PERMUTATIONS, n_permutations), n_permutations):
-        found = kept(run(methods=["surrogate-ridge"], baselines=[], permutations=number).summary)
+        found = kept(run(permutations=number).summary)
         if cannot_confirm(found["exact"], n_permutations):
             break
     return found
@@ -126,9 +130,9 @@ def measure_truth(kind, seed, part, n_splits):
     return measure(truth(kind, seed), part, n_splits)
 
 
-def measure_table(name, part, n_splits, root=None):
+def measure_table(name, part, n_splits, root=None, store=None):
     """:func:`measure` on a real table."""
-    return measure(load_table(name, root), part, n_splits)
+    return measure(load_table(name, root), part, n_splits, store)
 
 
 def truth_units(kinds, parts, n_splits):

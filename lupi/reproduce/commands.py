@@ -6,7 +6,17 @@ from pathlib import Path
 
 from lupi.engine.files import write_atomically
 from lupi.engine.progress import progress
-from lupi.reproduce import celik, feyereisl, mnist_plus, sharmanska, sharmanska_substitutes, sun, surrogate, verdicts, xu
+from lupi.reproduce import (
+    celik,
+    feyereisl,
+    mnist_plus,
+    sharmanska,
+    sharmanska_substitutes,
+    sun,
+    surrogate,
+    verdicts,
+    xu,
+)
 
 ENTRIES = {
     entry.name: entry
