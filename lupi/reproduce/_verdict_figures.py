@@ -67,7 +67,7 @@ def verdict_of(parts, names=None):
     """
     chosen = {name: part for name, part in parts.items() if name != "judges" and (names is None or name in names)}
     first = next(iter(chosen.values()))
-    rows = {name: _row(name, part) for part in chosen.values() for name in part["scores"]}
+    rows = {name: _row(name, part) for part in chosen.values() for name in part.get("scores", ())}
     plains = [row for row in rows.values() if row["role"] == "plain"]
     best = max(plains, key=lambda row: row["mean"])
     judge([row for row in rows.values() if row["role"] == "privileged"], list(rows.values()), plains, best)

@@ -74,7 +74,7 @@ def run_part(part, work, out, *, n_splits, n_jobs=1, on_progress=None, data=None
 
 
 def collect(results):
-    """Records of units by table and part.
+    """Records of units by table and part; of an exact test its own figures only: the scores are with the method.
 
     Examples
     --------
@@ -84,7 +84,8 @@ def collect(results):
     records = {}
     for name, result in results.items():
         table, _, part = name.rpartition("/")
-        found = {key: value for key, value in result.items() if key not in ("seconds", "warnings")}
+        left_out = ("seconds", "warnings", *(("scores", "shuffled") if part.startswith("exact ") else ()))
+        found = {key: value for key, value in result.items() if key not in left_out}
         records.setdefault(table, {})[part] = found
     return records
 
