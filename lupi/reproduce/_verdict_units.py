@@ -17,9 +17,6 @@ from lupi.reproduce._verdict_truths import truth
 TRAIN = 100
 # The methods of an ordinary run that can change the answer: it has references, too.
 WHOLE = (*BASELINES, "surrogate", "surrogate-ridge", "surrogate-boosted", "svm2+")
-LEVEL = 0.05
-# The first few decide already if so many of them are as good as the real order that p <= 0.05 is out of reach.
-FIRST_PERMUTATIONS = 9
 
 
 def kept(summary):
@@ -80,35 +77,14 @@ def measure(table, part, n_splits, store=None):
         given["groups"] = groups[0]
     if part.startswith("exact "):
         _, number, method = part.split()
-        return _exact(partial(compare, X, y, Z, methods=[method], baselines=[], **given), int(number))
-    if part == "judges":
+        chosen = {"methods": [method], "baselines": [], "permutations": int(number)}
+    elif part == "judges":
         chosen = {"methods": [], "baselines": judges()}
     elif METHODS[part].privileged:
         chosen = {"methods": [part], "baselines": []}
     else:
         chosen = {"methods": [], "baselines": [part]}
-    return kept(compare(X, y, Z, permutations=0, **given, **chosen).summary)
-
-
-def _exact(run, n_permutations):
-    """The exact test; a few permutations first, all of them only where they can still confirm the columns."""
-    for number in (min(FIRST_PERMUTATIONS, n_permutations), n_permutations):
-        found = kept(run(permutations=number).summary)
-        if cannot_confirm(found["exact"], n_permutations):
-            break
-    return found
-
-
-def cannot_confirm(exact, n_permutations):
-    """Whether p is above the level even if every further permutation does worse than the real order.
-
-    Examples
-    --------
-    >>> cannot_confirm({"score": 0.7, "permuted": [0.71, 0.72, 0.6]}, 39), cannot_confirm({"score": 0.7, "permuted": [0.71]}, 39)
-    (True, False)
-    """
-    as_good = sum(score >= exact["score"] for score in exact["permuted"])
-    return (1 + as_good) / (1 + n_permutations) > LEVEL
+    return kept(compare(X, y, Z, **{"permutations": 0} | given | chosen).summary)
 
 
 def judges():

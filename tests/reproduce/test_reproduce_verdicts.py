@@ -14,7 +14,7 @@ from lupi.reproduce import verdicts
 from lupi.reproduce._surrogate_tasks import load_table
 from lupi.reproduce._verdict_figures import exact_part, overturned, tables_lines, truths_lines, verdict_of
 from lupi.reproduce._verdict_truths import TRUTHS, truth
-from lupi.reproduce._verdict_units import WHOLE, cannot_confirm, measure_truth
+from lupi.reproduce._verdict_units import WHOLE, measure_truth
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -79,14 +79,6 @@ def test_parts_make_the_verdict_of_one_run():
     assert found.best_plain == summary["sizes"][0]["best_plain"]
     assert found.row["p"] == pytest.approx(rows[found.method]["p"])
     assert found.exact == summary["permutation"]["p"]
-
-
-def test_a_test_is_cut_short_only_where_no_end_could_confirm_it():
-    n = 19
-    for as_good in range(5):
-        exact = {"score": 0.5, "permuted": [0.6] * as_good + [0.4] * (9 - as_good)}
-        best = (1 + as_good) / (1 + n)  # every further permutation is worse
-        assert cannot_confirm(exact, n) == (best > 0.05)
 
 
 def part(scores, shuffled=None, exact=None, leaks=0):
