@@ -136,7 +136,7 @@ def test_errors_are_one_message(folder, tmp_path):
         (("fit", bad, "-o", tmp_path / "no" / "m"), f"--output: the folder of {tmp_path / 'no' / 'm'} does not exist"),
         (("fit", bad, "--privileged", "parts"), "--privileged: must be masks, attributes, both or none"),
     ):
-        assert f"Invalid value for {message}" in run(*arguments, code=2).stderr
+        assert run(*arguments, code=2).stderr.startswith(f"lupi: invalid value for {message}")
     skipped = run("predict", folder / "model.lupi", bad, folder / "00.png", "--skip-errors", "--cache", tmp_path)
     assert skipped.stdout.splitlines()[1].endswith(",,,,")
 
@@ -162,3 +162,11 @@ def test_help_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_files_elsewhere_are_read_only_if_asked_for(folder, tmp_path):
+    text = (folder / "boxes.csv").read_text().replace("00.png", f"{folder}/00.png")
+    (tmp_path / "boxes.csv").write_text("\n".join(text.splitlines()[:2]) + "\n")
+    common = (folder / "model.lupi", tmp_path / "boxes.csv", "--cache", folder / "cache", "--jobs", 1)
+    assert "--follow-links" in run("evaluate", *common, code=1).stderr
+    assert "mean overlap" in run("evaluate", *common, "--follow-links").stdout

@@ -118,7 +118,7 @@ def test_a_judge_overturns_a_yes_by_reaching_its_mean():
 
 
 def test_an_entry_goes_on_where_it_stopped(monkeypatch, tmp_path):
-    monkeypatch.setattr(verdicts, "STEPS", ((("noise",), ("surrogate-ridge",)),))
+    monkeypatch.setattr(verdicts, "STEPS", (({"noise": 5}, ("surrogate-ridge",)),))
     lines = verdicts._truths(None, tmp_path, n_splits=2, tasks=1)
     monkeypatch.setattr("lupi.reproduce._verdict_units.compare", None)
     assert verdicts._truths(None, tmp_path, n_splits=2, tasks=1) == lines
