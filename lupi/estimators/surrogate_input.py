@@ -13,6 +13,7 @@ from lupi.problems.chunked_rows import ChunkedRows, rows_here
 from lupi.problems.surrogate import fit_ridge
 from lupi.validation import (
     check_group,
+    check_magnitude,
     check_partial_targets,
     check_privileged_spaces,
     check_sample_weight,
@@ -98,6 +99,7 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
             ensure_all_finite=finite,
             ensure_min_samples=2,
         )
+    check_magnitude(X, "X", estimator_name=name)
     targets = check_partial_targets(
         y, X, classification=model._is_classification, unlabelled=model.unlabelled, estimator_name=name
     )
