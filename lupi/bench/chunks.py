@@ -211,18 +211,18 @@ def _killed_after(n_passes, victim):
 )
 def chunks_ten_million(quick):
     """What the estimate for 10^9 rows in the documentation rests on."""
-    from lupi.bench.linear import _forget_peak, _peak_bytes
+    from lupi.bench.linear import forget_peak, peak_bytes
 
     n_blocks, size = (4, 2000) if quick else (100, 100_000)
     model = _models(True)["SVM2+"]
     table = _from_blocks(lambda k: make_block(k, size, "float32"), n_blocks, size, "float32")
     X, y, Z = _collections(table)
-    _forget_peak()
+    forget_peak()
     with _counted() as counts:
         start, wall = process_time(), monotonic()
         model.fit(X, y, privileged=Z)
         seconds, wall = process_time() - start, monotonic() - wall
-    peak = _peak_bytes()
+    peak = peak_bytes()
     memory = "unknown" if peak is None else f"{peak / 2**20:.0f} MB, data {table.nbytes / 2**20:.0f} MB"
     return [
         Row(

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
-from lupi.estimators.convergence import unfinished
+from lupi.estimators.convergence import MAX_TIME, timed, unfinished
 from lupi.estimators.joint_features import JOINT_KERNELS, joint_features, joint_kernel, normalized
 from lupi.estimators.kernel_machine import POSITIVE
 from lupi.estimators.one_class_svm_plus import ONE_CLASS_SOLVERS
@@ -51,7 +51,7 @@ class JKSE(BaseEstimator):
     normalize : bool, default=False
         Divide each joint feature by its sum. Raw counts tell a box's extent but need about two points a bin. The intersection
         kernel grows with the box and needs ``normalize=True`` to tell boxes apart.
-    solver, tol, max_iter
+    solver, tol, max_iter, max_time
         As in :class:`OneClassSVMPlus`.
 
     Attributes
@@ -83,6 +83,9 @@ class JKSE(BaseEstimator):
     (True, 2)
     """
 
+    # Models of files that were written before the parameter was there.
+    max_time = None
+
     _parameter_constraints: dict = {
         "task": [TASK_METHODS],
         "nu": [Real],
@@ -92,10 +95,21 @@ class JKSE(BaseEstimator):
         "solver": [StrOptions(ONE_CLASS_SOLVERS)],
         "tol": POSITIVE,
         "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "max_time": MAX_TIME,
     }
 
     def __init__(
-        self, task, nu=0.5, *, kernel="chi2", gamma="scale", normalize=False, solver="auto", tol=1e-4, max_iter=-1
+        self,
+        task,
+        nu=0.5,
+        *,
+        kernel="chi2",
+        gamma="scale",
+        normalize=False,
+        solver="auto",
+        tol=1e-4,
+        max_iter=-1,
+        max_time=None,
     ):
         self.task = task
         self.nu = nu
@@ -105,8 +119,10 @@ class JKSE(BaseEstimator):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X, Y):
         """Find the support of the pairs (X, Y).
 
@@ -123,7 +139,7 @@ class JKSE(BaseEstimator):
         problem = one_class_dual(self._kernel(features), self.nu)
         solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
         if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=3)
+            warnings.warn(unfinished(self, solution), stacklevel=4)
         return self._store(features, problem, solution)
 
     def _check(self, X, Y):
@@ -224,7 +240,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         As in :class:`JKSE`.
     privileged_kernel, privileged_gamma, privileged_normalize
         The same for the privileged space.
-    solver, tol, max_iter
+    solver, tol, max_iter, max_time
         As in :class:`OneClassSVMPlus`.
 
     Attributes
@@ -278,9 +294,18 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         solver="auto",
         tol=1e-4,
         max_iter=-1,
+        max_time=None,
     ):
         super().__init__(
-            task, nu, kernel=kernel, gamma=gamma, normalize=normalize, solver=solver, tol=tol, max_iter=max_iter
+            task,
+            nu,
+            kernel=kernel,
+            gamma=gamma,
+            normalize=normalize,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            max_time=max_time,
         )
         self.lam = lam
         self.privileged_task = privileged_task
@@ -289,6 +314,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         self.privileged_normalize = privileged_normalize
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X, Y, privileged=None):
         """Find the support of the pairs (X, Y).
 
@@ -315,7 +341,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             problem = one_class_dual(self._kernel(features), self.nu)
         solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
         if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=3)
+            warnings.warn(unfinished(self, solution), stacklevel=4)
         self.privileged_dual_coef_ = self.privileged_intercept_ = self._privileged_data = None
         if available.any():
             correction = problem.privileged(solution)

@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.chunked_input import check_target, not_linear, read_chunks
-from lupi.estimators.convergence import unfinished
+from lupi.estimators.convergence import MAX_TIME, unfinished
 from lupi.estimators.paths import WarmStartedPath
 from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
 from lupi.problems import over_weights
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.solvers import SOLVERS
-from lupi.validation import check_classes, check_privileged, effective_class_weight, is_chunked
+from lupi.validation import check_classes, check_magnitude, check_privileged, effective_class_weight, is_chunked
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
@@ -99,6 +99,7 @@ class TrainingData:
             raise ValueError(
                 f"kernel='precomputed' needs a square matrix of shape (n_samples, n_samples) as `X`; got {X.shape}."
             )
+        check_magnitude(X, "X", estimator_name=type(estimator).__name__)
         given = estimator.privileged_kernel == "precomputed"
         checked = check_privileged(
             privileged,
@@ -174,6 +175,8 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
     # The privileged features are routed to fit by every meta-estimator, without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True}
     _privileged_rows_in = ("_privileged_data",)
+    # Models of files that were written before the parameter was there.
+    max_time = None
 
     _parameter_constraints: dict = {
         **KERNEL_CONSTRAINTS,
@@ -181,6 +184,7 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
         "solver": [StrOptions(set(SOLVERS["kernel"]))],
         "tol": POSITIVE,
         "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "max_time": MAX_TIME,
     }
 
     def __sklearn_tags__(self):
@@ -304,17 +308,18 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         if is_chunked(X):
             chunks = read_chunks(self, X, privileged, dtypes, y=y, sample_weight=sample_weight)
             X, privileged, y, sample_weight = chunks.table(), chunks.privileged, *chunks.vectors.values()
+            chunks.set_columns(self)
         if isinstance(X, ChunkedRows):
             if not _linear(self):
                 raise not_linear(X)
-            chunks.set_columns(self)
+            self.n_features_in_ = X.shape[1]
             valid_X, y = X, check_target(y)
         else:
             valid_X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtypes, order="C")
         checked = check_classes(valid_X, y, sample_weight, estimator_name=type(self).__name__)
         data = TrainingData.of(self, valid_X, privileged, checked.sample_weight, self.cache_size, index_of=X)
         data.classes, data.labels = checked.classes, checked.y[data.kept]
-        class_weight = effective_class_weight(self.class_weight, checked.classes, checked.y)
+        class_weight = effective_class_weight(self.class_weight, checked.classes, checked.y, checked.sample_weight)
         data.weight = data.weight * class_weight[data.labels]
         data.columns = {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
         return data

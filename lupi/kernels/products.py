@@ -6,10 +6,19 @@ import numpy as np
 from numba import njit
 from scipy.linalg import blas
 
+# Operations of one matrix product, a few tenths of a second: Ctrl-C has to wait for its end.
+OPERATIONS = 1e10
+
 
 def self_products(X: np.ndarray) -> np.ndarray:
     """X X' at half the work of a general product."""
-    product = blas.dsyrk(1.0, np.ascontiguousarray(X).T, trans=1, lower=1).T
+    n, d = X.shape
+    together = max(1, int(OPERATIONS / max(1, n * n)))
+    product = blas.dsyrk(1.0, np.ascontiguousarray(X[:, :together]).T, trans=1, lower=1)
+    for start in range(together, d, together):
+        columns = np.ascontiguousarray(X[:, start : start + together]).T
+        product = blas.dsyrk(1.0, columns, trans=1, lower=1, beta=1.0, c=product, overwrite_c=1)
+    product = product.T
     scale_and_mirror(product, np.ones(len(product)))
     return product
 

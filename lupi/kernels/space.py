@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
 from lupi.kernels.memory import USABLE, available_memory, require_memory
-from lupi.kernels.products import self_products, sparse_product
+from lupi.kernels.products import OPERATIONS, self_products, sparse_product
 from lupi.kernels.rows import KernelRows
 
 # Every kernel of the library, with its parameters.
@@ -41,6 +41,9 @@ PRIVILEGED_KERNEL_CONSTRAINTS = {f"privileged_{name}": constraint for name, cons
 PROBE = 1500
 # Kernel values that a prediction holds at a time.
 LARGEST_BLOCK = 2**24
+# Kernels without a matrix product, and the operations of one call that computes them: Ctrl-C has to wait for its end.
+SLOW_KERNELS = ("chi2", "laplacian")
+SLOW_OPERATIONS = 3e8
 # Bytes of a matrix for which nobody is asked.
 ALWAYS_FREE = 2**24
 
@@ -99,8 +102,20 @@ class Kernel:
             return self._checked(self.name(A, A if B is None else B), A, A if B is None else B)
         if self.name == "precomputed":
             return np.ascontiguousarray(A if B is None else A[:, B], dtype=np.float64)
-        if self.name in ("chi2", "intersection"):
-            A, B = (self._histograms(block) for block in (A, A if B is None else B))
+        if self.name in ("chi2", "laplacian", "intersection"):
+            A, B = self._prepared(A), self._prepared(A if B is None else B)
+        if B is None:
+            return self._finite(self._values(A))
+        most = SLOW_OPERATIONS if self.name in SLOW_KERNELS else OPERATIONS
+        step = max(1, int(most / max(1.0, _length(B) * B.shape[0])))
+        if step >= A.shape[0]:
+            return self._values(A, B)
+        out = np.empty((A.shape[0], B.shape[0]))
+        for start in range(0, A.shape[0], step):
+            out[start : start + step] = self._values(A[start : start + step], B)
+        return out
+
+    def _values(self, A, B=None) -> np.ndarray:
         if self.name == "intersection":
             return sum(np.minimum(A[:, k, None], B[None, :, k]) for k in range(A.shape[1]))
         if self.name == "linear" and B is None and not sparse.issparse(A):
@@ -117,6 +132,27 @@ class Kernel:
                 f"rows; it must return one value per pair, shape {(A.shape[0], B.shape[0])}."
             )
         return matrix
+
+    def _finite(self, matrix: np.ndarray) -> np.ndarray:
+        """The matrix, unless its values are too large for a computer."""
+        if not np.isfinite(matrix.sum()):
+            raise ValueError(
+                f"the {self.name} kernel of `{self.argument}` has values beyond the range of double precision; scale the "
+                "features, e.g. with StandardScaler, or choose other parameters of the kernel."
+            )
+        return matrix
+
+    def _prepared(self, block):
+        """What the compiled loops of these kernels take: writable arrays, sparse ones with short indices."""
+        if self.name != "laplacian":
+            block = self._histograms(block)
+        if not sparse.issparse(block):
+            return np.require(block, requirements=["C", "W"])
+        if block.indices.dtype == np.int32:
+            return block
+        return sparse.csr_matrix(
+            (block.data, block.indices.astype(np.int32), block.indptr.astype(np.int32)), shape=block.shape
+        )
 
     def _histograms(self, block) -> np.ndarray:
         if block.size and block.min() < 0:
@@ -143,10 +179,16 @@ class Kernel:
         return np.concatenate([self(X[i : i + step], rows) @ coefficients.T for i in range(0, X.shape[0], step)])
 
 
+def _length(block) -> float:
+    """Entries of a row that a product reads."""
+    return block.nnz / max(1, block.shape[0]) if sparse.issparse(block) else block.shape[1]
+
+
 def _rbf(A: np.ndarray, B: np.ndarray | None, gamma: float) -> np.ndarray:
     """exp(-gamma |a - b|^2), by scikit-learn's formula; its checks take longer than a matrix of 100 x 100."""
     squares = np.einsum("ij,ij->i", A, A)
-    distances = -2.0 * (A @ (A if B is None else B).T)
+    large = B is None and A.shape[0] ** 2 * A.shape[1] > OPERATIONS
+    distances = -2.0 * (self_products(A) if large else A @ (A if B is None else B).T)
     distances += squares[:, None]
     distances += squares if B is None else np.einsum("ij,ij->i", B, B)
     np.maximum(distances, 0.0, out=distances)

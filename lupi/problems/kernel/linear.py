@@ -25,7 +25,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from lupi.problems.chunked_rows import ChunkedRows, take_rows
 from lupi.problems.kernel.feature_products import both_times, both_transposed_times
-from lupi.problems.kernel.kernel_qp import MARGIN, Expansion
+from lupi.problems.kernel.kernel_qp import MARGIN, Expansion, largest_move
 from lupi.problems.kernel.linear_dual import SharedMatrices
 
 # Sums over the examples that are 0 at a feasible point carry rounding errors of this size, relative to their terms.
@@ -221,16 +221,12 @@ class LinearPrimal:
         return stretch * theta, stretch * f, stretch * g
 
     def violation(self, x: np.ndarray, f: np.ndarray, g: np.ndarray) -> float:
-        """Largest slope along which a variable could still move by more than a hair of its interval."""
+        """How much the optimality conditions are violated, as in :meth:`KernelQP.violation`."""
         own = self.s * g
         slopes = [1.0 - self.y * f - own - self.tables[0] * x[0], own]
-        worst = 0.0
-        limits = [(np.zeros(1), self.tables[1]), (self.tables[2], self.tables[3])]
-        for value, slope, (low, high) in zip(x, slopes, limits):
-            scale = np.where(np.isfinite(high), high, np.maximum(np.abs(value), 1.0)) + 1e-300
-            room = np.where(slope > 0, high - value, value - low) / scale
-            worst = max(worst, float(np.max(np.minimum(np.abs(slope), room), initial=0.0)))
-        return worst
+        ends = [(np.zeros(self.n_examples), self.tables[1]), (self.tables[2], self.tables[3])]
+        moves = [largest_move(value, slope, low, high) for value, slope, (low, high) in zip(x, slopes, ends)]
+        return 2.0 * max(moves)
 
     def from_dual(self, x: np.ndarray, biases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights and variables of shape (n_kinds, n) for a point of ``matrices.dual(y)`` with its intercepts."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, lapack, solve_triangular
+from scipy.linalg import cho_factor, lapack, solve_triangular
 
 from lupi.kernels import Space, require_matrix, scale_and_mirror
 from lupi.problems.kernel.duals import OneSpaceDual
@@ -49,7 +49,10 @@ def deformation_matrix(K_star: np.ndarray, C: np.ndarray, lam: float, available:
     if info == 0:
         inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=1)
     if info != 0:
-        raise LinAlgError("the privileged kernel matrix is not positive semi-definite")
+        raise ValueError(
+            "the kernel matrix of `privileged` is not positive semi-definite, or its values are too far apart for double "
+            "precision; scale the privileged features, use a positive semi-definite kernel, or bring lam nearer to 1."
+        )
     Q = inverse.T
     scale_and_mirror(Q, np.sqrt(lam) * price)
     np.negative(Q, out=Q)

@@ -6,7 +6,7 @@ import numpy as np
 
 from lupi.problems import KernelQP
 from lupi.solvers.deadline import out_of_time
-from lupi.solvers.kernel.smo import UNLIMITED, state_of
+from lupi.solvers.kernel.smo import state_of, step_limit
 from lupi.solvers.solution import Solution
 
 SMALLEST_SET, LARGEST_SET = 256, 2048
@@ -35,7 +35,7 @@ def solve_decomposition(
     if working_set is None:
         held = [space.source.capacity for space in problem.spaces if space.source is not None]
         working_set = int(np.clip(4 * min(held, default=LARGEST_SET), SMALLEST_SET, LARGEST_SET))
-    limit = UNLIMITED if max_iter < 0 else max_iter
+    limit = step_limit(problem, max_iter)
     x = problem.start()
     fields = problem.fields(x) if x.any() else [np.zeros(problem.n_examples) for _ in problem.spaces]
     chosen = np.zeros(0, dtype=int)

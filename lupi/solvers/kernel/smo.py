@@ -13,8 +13,6 @@ from lupi.solvers.kernel.smo_one_space import BLOCKED, smo_one_space
 from lupi.solvers.kernel.smo_two_space import smo_two_space
 from lupi.solvers.solution import Solution
 
-# No limit asked for: still one that a machine can reach, so that nothing ever loops forever.
-UNLIMITED = 10_000_000
 # Of one example in a pair step of one space.
 STEP_OPERATIONS = 2
 
@@ -32,8 +30,13 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> So
         Largest number of pair steps; -1 for none.
     """
     state = state_of(problem, problem.start(), solver="smo")
-    n_iter, violation = state.run(*state.matrices(problem), tol, UNLIMITED if max_iter < 0 else max_iter)
+    n_iter, violation = state.run(*state.matrices(problem), tol, step_limit(problem, max_iter))
     return Solution.certify(problem, state.variables(problem), n_iter, violation < tol, "smo")
+
+
+def step_limit(problem: KernelQP, max_iter: int = -1) -> int:
+    """Largest number of pair steps; where none was asked for, one that a machine can reach: nothing loops forever."""
+    return max(1_000_000, 2000 * problem.n_examples) if max_iter < 0 else max_iter
 
 
 def state_of(problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None, *, solver: str) -> Any:
