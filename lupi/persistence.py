@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from copy import copy
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from lupi.engine.files import write_atomically
-from lupi.engine.model_parts import is_model_part
+from lupi.engine.model_parts import MODEL_PARTS
+from lupi.engine.store import write_atomically
 
 # Written into every file. 1, the one before, had no number; module names have changed since.
 MODEL_FORMAT = 2
@@ -96,6 +98,26 @@ def save(model, path):
 def _is_trusted(name):
     """Whether a file may hold this type, beside those that skops trusts by itself (scikit-learn, numpy, scipy)."""
     return name in TREES or name in SEARCHES or is_model_part(name)
+
+
+def is_model_part(name) -> bool:
+    """Whether a name, such as ``lupi.tasks.chain.Chain``, is that of a registered class of this library.
+
+    Its module is imported if that was not done yet: one of lupi's own, whatever a file may say.
+
+    Examples
+    --------
+    >>> is_model_part("lupi.tasks.chain.Chain"), is_model_part("lupi.persistence.load"), is_model_part("os.system")
+    (True, False, False)
+    """
+    module, _, _ = name.rpartition(".")
+    if not re.fullmatch(r"lupi(\.\w+)+", module, flags=re.ASCII):
+        return False
+    try:
+        import_module(module)
+    except ImportError:
+        return False
+    return name in MODEL_PARTS
 
 
 def load(path):

@@ -14,7 +14,6 @@ from lupi.cli.shared import (
     Seed,
     Table,
     note,
-    user_errors,
 )
 
 
@@ -32,29 +31,26 @@ def fit(
     seed: Seed = 0,
 ):
     """Train one model; its parameters are chosen by cross-validation."""
-    with user_errors():
-        from lupi.comparison.data import check_data, split_frame
-        from lupi.comparison.final import fit_final
-        from lupi.comparison.leakage import examine
-        from lupi.comparison.methods import choose_methods
-        from lupi.comparison.protocol import Protocol
-        from lupi.comparison.read import read_table
-        from lupi.comparison.units import Setup
-        from lupi.persistence import save
+    from lupi.comparison.leakage import examine
+    from lupi.comparison.methods import choose_methods
+    from lupi.comparison.protocol import Protocol
+    from lupi.comparison.read import check_data, read_table, split_frame
+    from lupi.comparison.units import Setup, fit_final
+    from lupi.persistence import save
 
-        split = split_frame(read_table(table), target, privileged, drop or "", regression=metric == "r2")
-        data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
-        for text in examine(split.X, data.y, split.privileged, target, grouped=True)[1]:
-            note(text)
-        chosen = choose_methods([method], [], metric, 0 if classes is None else len(classes))
-        protocol = Protocol(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(data.labelled),))
-        used = list(chosen.values())[-1]
-        model = fit_final(used, Setup(protocol, data, chosen), classes)
-        model.info_ = {"method": used.name, "target": target, "privileged": [str(c) for c in split.privileged.columns]}
-        save(model, output)
-        grid = {key: value for key, value in model.estimator.get_params().items() if key in used.grid}
-        chosen = f" ({', '.join(f'{key} = {value:g}' for key, value in grid.items())})" if grid else ""
-        rows = f"{len(data.labelled)} rows"
-        if used.unlabelled and len(data.unlabelled):
-            rows += f" and {len(data.unlabelled)} without a label"
-        typer.echo(f"{used.title}{chosen} from {rows}: {output}")
+    split = split_frame(read_table(table), target, privileged, drop or "", regression=metric == "r2")
+    data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
+    for text in examine(split.X, data.y, split.privileged, target, grouped=True)[1]:
+        note(text)
+    chosen = choose_methods([method], [], metric, 0 if classes is None else len(classes))
+    protocol = Protocol(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(data.labelled),))
+    used = list(chosen.values())[-1]
+    model = fit_final(used, Setup(protocol, data, chosen), classes)
+    model.info_ = {"method": used.name, "target": target, "privileged": [str(c) for c in split.privileged.columns]}
+    save(model, output)
+    grid = {key: value for key, value in model.estimator.get_params().items() if key in used.grid}
+    chosen = f" ({', '.join(f'{key} = {value:g}' for key, value in grid.items())})" if grid else ""
+    rows = f"{len(data.labelled)} rows"
+    if used.unlabelled and len(data.unlabelled):
+        rows += f" and {len(data.unlabelled)} without a label"
+    typer.echo(f"{used.title}{chosen} from {rows}: {output}")

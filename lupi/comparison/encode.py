@@ -123,6 +123,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Whether numbers are standardized; otherwise they stay as they are, but for the gaps.
     fill : bool, default=True
         Whether gaps among numbers are filled; otherwise they stay NaN, for estimators that know what to do with them.
+    as_frame : bool, default=False
+        Whether the columns stay as they are, for estimators that know what to do with words, too: a frame with numbers and
+        categories, gaps as NaN. Only where `fit` got a frame.
 
     Attributes
     ----------
@@ -148,11 +151,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ['age', 'sex=f', 'sex=m']
     """
 
-    fill = True  # files of earlier versions do not have it
+    fill, as_frame = True, False  # files of earlier versions do not have them
 
-    def __init__(self, standardize=True, fill=True):
+    def __init__(self, standardize=True, fill=True, as_frame=False):
         self.standardize = standardize
         self.fill = fill
+        self.as_frame = as_frame
 
     def fit(self, X, y=None):
         """Learn medians, scales and levels.
@@ -194,10 +198,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_out)
+        ndarray of shape (n_samples, n_out), or data frame
         """
         check_is_fitted(self)
         table = X if isinstance(X, RawTable) else self._taken_apart(X)
+        if self.as_frame and self.columns_ is not None:
+            return _frame_of(table, self.levels_)
         numbers = np.where(np.isfinite(table.numbers), table.numbers, self.medians_ if self.fill else np.nan)
         blocks = [(numbers - self.means_) / self.scales_]
         for name, levels in self.levels_.items():
@@ -222,6 +228,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             words[name], levels[name] = _codes_of_words(X[name])
         block = np.column_stack(numbers) if numbers else np.zeros((len(X), 0))
         return RawTable(self.columns_, numeric, block, words, levels)
+
+
+def _frame_of(table, levels):
+    """The table as a frame again, words as categories that were seen in training."""
+    import pandas as pd
+
+    columns = dict(zip(table.numeric, table.numbers.T))
+    for name, codes in table.words.items():
+        words = pd.Categorical.from_codes(codes, categories=table.levels[name])
+        columns[name] = words.set_categories(levels[name])
+    return pd.DataFrame({name: columns[name] for name in table.names})
 
 
 def encode_privileged(table, standardize=True):

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
@@ -101,7 +102,13 @@ def run_anywhere(function, calls, *, n_jobs=1, share=True):
     options |= {"max_nbytes": "1M" if share else None, "initializer": _end_with_starter}
     options["initargs"] = (os.getpid(), threading.current_thread() is threading.main_thread())
     with parallel_config("loky", inner_max_num_threads=1), _workers_first():
-        yield from Parallel(**options)(jobs)
+        try:
+            yield from Parallel(**options)(jobs)
+        except BrokenProcessPool:
+            raise ChildProcessError(
+                "a worker process was killed, perhaps by the system for want of memory; what was finished is kept, the same "
+                "call goes on from there. Fewer processes (n_jobs, --jobs) need less memory."
+            ) from None
 
 
 def _end_with_starter(starter, of_main_thread):

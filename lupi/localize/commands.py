@@ -24,18 +24,11 @@ ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 
 
 def guarded(command, **options):
-    """Run a command; errors of the user's data become one readable message and exit code 1."""
+    """Run a command; warnings about the user's data are one line each."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *rest, **more: typer.echo(f"lupi: {message}", err=True)
-        try:
-            command(**options)
-        except (ValueError, OSError, ImportError) as error:
-            typer.echo(f"lupi: {error}", err=True)
-            raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            typer.echo("\nlupi: stopped; what was finished is kept, the same command goes on from there.", err=True)
-            raise typer.Exit(130) from None
+        command(**options)
 
 
 def fit_command(data, layout, output, privileged, search, validation, parameters):

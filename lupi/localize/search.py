@@ -10,11 +10,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lupi.engine.files import strict_json
-from lupi.engine.identity import digest_of, fingerprint
-from lupi.engine.progress import progress
-from lupi.engine.store import RunStore
-from lupi.engine.units import run_units
+from lupi.engine.store import RunStore, digest_of, fingerprint, strict_json
+from lupi.engine.units import progress, run_units
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.learners import LEARNERS
 

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from lupi.comparison.protocol import derived_seed, others_rows
-from lupi.comparison.statistics import mean_and_error, paired
+from lupi.comparison.summary import mean_and_error, paired
 from lupi.datasets import load_cub
 from lupi.datasets.files import data_folder
-from lupi.engine.identity import digest_of
-from lupi.engine.store import RunStore
+from lupi.engine.store import RunStore, digest_of
 from lupi.engine.units import measured, run_units
 from lupi.images.images import read_mask
 from lupi.localize.evaluation import evaluate_boxes
@@ -198,7 +197,7 @@ def run_arms(birds, draws, arms, localizer, run_arm, *, store, identity, n_jobs=
     store : path-like or None
         The SQLite file of finished units.
     identity : str
-        A :func:`~lupi.engine.identity.fingerprint`: a store of another protocol, of other data or of other code is refused.
+        A :func:`~lupi.engine.store.fingerprint`: a store of another protocol, of other data or of other code is refused.
     n_jobs, on_progress
         As in :func:`~lupi.engine.units.run_units`.
 

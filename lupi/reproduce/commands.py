@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lupi.engine.files import write_atomically
-from lupi.engine.progress import progress
+from lupi.engine.store import write_atomically
+from lupi.engine.units import progress
 from lupi.reproduce import celik, feyereisl, mnist_plus, sharmanska, sharmanska_substitutes, sun, surrogate, xu
 
 ENTRIES = {

@@ -10,9 +10,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lupi.comparison.protocol import derived_seed
-from lupi.comparison.render.figures import difference_bars
-from lupi.comparison.render.svg import standalone
-from lupi.engine.identity import fingerprint
+from lupi.comparison.render.svg import difference_bars, standalone
+from lupi.engine.store import fingerprint
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_parameters
 from lupi.reproduce._birds import (

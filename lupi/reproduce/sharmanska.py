@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from lupi.comparison.comparison import compare
-from lupi.comparison.render.figures import difference_bars
-from lupi.comparison.render.svg import standalone
-from lupi.comparison.statistics import holm, mean_and_error
-from lupi.comparison.summary import LEVEL
+from lupi.comparison.render.svg import difference_bars, standalone
+from lupi.comparison.summary import LEVEL, holm, mean_and_error
 from lupi.datasets import load_awa
-from lupi.engine.files import write_atomically
+from lupi.engine.store import write_atomically
 from lupi.reproduce._entry import Entry, beside, paper_table, write_result
 
 # Section 4: the ranges of C, for L1-normalized data and for the privileged space.

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lupi.comparison.protocol import derived_seed
-from lupi.comparison.statistics import mean_and_error
-from lupi.engine.identity import fingerprint
+from lupi.comparison.summary import mean_and_error
+from lupi.engine.store import fingerprint
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.localizer import Localizer
 from lupi.reproduce._birds import (

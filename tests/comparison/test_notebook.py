@@ -7,7 +7,7 @@ import pytest
 from summaries import ANSWERS, summary, with_every_outcome
 
 from lupi.comparison.comparison import Comparison
-from lupi.comparison.render.words import percent, signed
+from lupi.comparison.verdict import percent, signed
 
 
 class Cells(HTMLParser):

@@ -106,3 +106,15 @@ def test_without_dask_it_says_what_to_install(monkeypatch, tmp_path):
         result = CliRunner().invoke(app, [*command, "--scheduler", "tcp://127.0.0.1:9"])
         assert result.exit_code == 1
         assert 'pip install "lupi[dask]"' in result.output
+
+
+def _die(number):
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"number": number}
+
+
+def test_a_killed_worker_is_told_in_words():
+    """As when the system runs out of memory."""
+    with pytest.raises(ChildProcessError, match=r"a worker process was killed, .* goes on from there"):
+        run_units([(str(k), _die, k) for k in range(4)], RunStore(None, "deaths"), n_jobs=2)

@@ -136,7 +136,7 @@ def test_errors_are_one_message(folder, tmp_path):
         (("fit", bad, "-o", tmp_path / "no" / "m"), f"--output: the folder of {tmp_path / 'no' / 'm'} does not exist"),
         (("fit", bad, "--privileged", "parts"), "--privileged: must be masks, attributes, both or none"),
     ):
-        assert f"Invalid value for {message}" in run(*arguments, code=2).stderr
+        assert run(*arguments, code=2).stderr.startswith(f"lupi: invalid value for {message}")
     skipped = run("predict", folder / "model.lupi", bad, folder / "00.png", "--skip-errors", "--cache", tmp_path)
     assert skipped.stdout.splitlines()[1].endswith(",,,,")
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from lupi.comparison.render.figures import difference_bars
+from lupi.comparison.render.svg import difference_bars
 from lupi.reproduce import mnist_plus, sharmanska
 from lupi.reproduce._entry import beside, write_result
 
