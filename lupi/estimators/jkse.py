@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +21,7 @@ from lupi.estimators.structural_svm import TASK_METHODS, check_examples, check_p
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import solve
 from lupi.validation import check_privileged
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike
 
 GAMMA = [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")]
 
@@ -94,8 +96,17 @@ class JKSE(BaseEstimator):
     }
 
     def __init__(
-        self, task, nu=0.5, *, kernel="chi2", gamma="scale", normalize=False, solver="auto", tol=1e-4, max_iter=-1
-    ):
+        self,
+        task: Any,
+        nu: float = 0.5,
+        *,
+        kernel: KernelName = "chi2",
+        gamma: str | float = "scale",
+        normalize: bool = False,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = -1,
+    ) -> None:
         self.task = task
         self.nu = nu
         self.kernel = kernel
@@ -106,7 +117,7 @@ class JKSE(BaseEstimator):
         self.max_iter = max_iter
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, Y):
+    def fit(self, X: MatrixLike, Y: Any) -> Self:
         """Find the support of the pairs (X, Y).
 
         Parameters
@@ -146,7 +157,7 @@ class JKSE(BaseEstimator):
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, int(solution.n_iter)
         return self
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray | list[Any]:
         """The output of each input that lies deepest in the support.
 
         Parameters
@@ -185,7 +196,7 @@ class JKSE(BaseEstimator):
         check_is_fitted(self, "dual_coef_")
         return self._kernel(joint_features(self.task, X, Y, self.normalize), self.support_features_) @ self.dual_coef_
 
-    def score(self, X, Y):
+    def score(self, X: MatrixLike, Y: Any) -> float:
         """1 - mean loss of the predictions.
 
         Parameters
@@ -264,21 +275,21 @@ class JKSEPlus(JKSE):
 
     def __init__(
         self,
-        task,
-        nu=0.5,
-        lam=1.0,
+        task: Any,
+        nu: float = 0.5,
+        lam: float = 1.0,
         *,
-        privileged_task=None,
-        kernel="chi2",
-        gamma="scale",
-        normalize=False,
-        privileged_kernel="chi2",
-        privileged_gamma="scale",
-        privileged_normalize=False,
-        solver="auto",
-        tol=1e-4,
-        max_iter=-1,
-    ):
+        privileged_task: Any = None,
+        kernel: KernelName = "chi2",
+        gamma: str | float = "scale",
+        normalize: bool = False,
+        privileged_kernel: KernelName = "chi2",
+        privileged_gamma: str | float = "scale",
+        privileged_normalize: bool = False,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = -1,
+    ) -> None:
         super().__init__(
             task, nu, kernel=kernel, gamma=gamma, normalize=normalize, solver=solver, tol=tol, max_iter=max_iter
         )
@@ -289,7 +300,7 @@ class JKSEPlus(JKSE):
         self.privileged_normalize = privileged_normalize
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, Y, privileged=None):
+    def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
         """Find the support of the pairs (X, Y).
 
         Parameters
@@ -310,7 +321,7 @@ class JKSEPlus(JKSE):
             self._privileged_kernel = joint_kernel(self.privileged_kernel, self.privileged_gamma, rows, "privileged")
             K_star = np.zeros((len(X), len(X)))
             K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
-            problem = one_class_plus_dual(self._kernel(features), K_star, self.nu, self.lam, available)
+            problem: Any = one_class_plus_dual(self._kernel(features), K_star, self.nu, self.lam, available)
         else:
             problem = one_class_dual(self._kernel(features), self.nu)
         solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
@@ -339,7 +350,7 @@ class JKSEPlus(JKSE):
             features = joint_features(task, [given.data[i] for i in index], [Y[i] for i in index], False)
         return (normalized(features) if self.privileged_normalize else features), given.available
 
-    def correcting_function(self, privileged, Y=None):
+    def correcting_function(self, privileged: PrivilegedLike, Y: Any = None) -> np.ndarray:
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard a pair is.
 
         Parameters
@@ -364,7 +375,7 @@ class JKSEPlus(JKSE):
         features, available = self._privileged_features(privileged, Y, privileged)
         values = np.full(len(available), np.nan)
         if available.any():
-            coefficients = self.privileged_dual_coef_[self._available]
+            coefficients = np.asarray(self.privileged_dual_coef_)[self._available]
             expansion = self._privileged_kernel.expand(features, self._privileged_data, coefficients)
             values[available] = expansion + self.privileged_intercept_
         return values

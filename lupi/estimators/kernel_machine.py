@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -18,6 +19,7 @@ from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS, Feat
 from lupi.problems import over_weights
 from lupi.solvers import SOLVERS
 from lupi.validation import check_classes, check_privileged, effective_class_weight
+from lupi.validation.types import MatrixLike, PrivilegedLike
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
@@ -73,20 +75,20 @@ class TrainingData:
         What scikit-learn's check of X has set on the estimator.
     """
 
-    X: object
+    X: Any
     kept: np.ndarray
     weight: np.ndarray
     kernel: Kernel
     cache_size: float
-    Z: object
+    Z: Any
     available: np.ndarray
-    privileged_kernel: Kernel | None
+    privileged_kernel: Any
     n_privileged: int
     privileged: Space | None = None
     approximation: FeatureSpace | None = None
     remarks: list[Warning] = field(default_factory=list)
     labels: np.ndarray | None = None
-    classes: np.ndarray | None = None
+    classes: Any = None
     columns: dict = field(default_factory=dict)
 
     @classmethod
@@ -122,7 +124,7 @@ class TrainingData:
         """Space of the decision features."""
         return make_space(self.kernel, self.X.astype(np.float64, copy=False), self.cache_size)
 
-    def over_weights(self, solver, smooth) -> bool:
+    def over_weights(self, solver: str, smooth: bool) -> bool:
         """Whether to solve over the weights of linear functions, which needs no kernel matrix."""
         linear = all(kernel is None or kernel.name == "linear" for kernel in (self.kernel, self.privileged_kernel))
         if solver == "newton" and not linear:
@@ -135,7 +137,7 @@ class TrainingData:
         n_weights = self.X.shape[1] + 1 + (0 if self.Z is None else self.Z.shape[1] + 1)
         return solver == "newton" or over_weights(self.X.shape[0], n_weights, smooth)
 
-    def privileged_space(self, cache_size=np.inf) -> Space:
+    def privileged_space(self, cache_size: float = np.inf) -> Space:
         """Space of the privileged features, formed once for all prices that are tried on the data."""
         if self.privileged is None:
             Z = self.Z.astype(np.float64, copy=False)
@@ -177,7 +179,7 @@ class KernelMachine(BaseEstimator):
         "max_iter": [Interval(Integral, -1, None, closed="left")],
     }
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
@@ -234,7 +236,7 @@ class KernelMachine(BaseEstimator):
         rows = self.support_ if self._kernel.name == "precomputed" else self.support_vectors_
         return self._kernel.expand(X, rows, self.dual_coef_)
 
-    def correcting_function(self, privileged):
+    def correcting_function(self, privileged: PrivilegedLike) -> np.ndarray:
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard an example is.
 
         Parameters
@@ -336,7 +338,7 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
             setattr(self, name, value)
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Distance-like score of every class; of the second class alone when there are two.
 
         Parameters
@@ -351,7 +353,7 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         scores = self._decision_values(X) + self.intercept_
         return scores.ravel() if len(self.classes_) == 2 else scores
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict labels; privileged features are never needed.
 
         Parameters

@@ -1,6 +1,9 @@
 """Knowledge transfer: predict the privileged features and hand the predictions to an ordinary estimator."""
 
+from __future__ import annotations
+
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lupi.engine.model_parts import model_part
 from lupi.estimators._meta import StudentMethods
 from lupi.validation import check_partial_targets, check_privileged
+from lupi.validation.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 
 @model_part
@@ -87,7 +91,16 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     # Models of files that were written before this parameter existed.
     unlabelled = None
 
-    def __init__(self, estimator, regressor=None, *, passthrough=True, cv=5, unlabelled=None, random_state=None):
+    def __init__(
+        self,
+        estimator: Any,
+        regressor: Any = None,
+        *,
+        passthrough: bool = True,
+        cv: Any = 5,
+        unlabelled: Any = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.estimator = estimator
         self.regressor = regressor
         self.passthrough = passthrough
@@ -95,7 +108,7 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         self.unlabelled = unlabelled
         self.random_state = random_state
 
-    def fit(self, X, y, privileged=None):
+    def fit(self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None) -> Self:
         """Fit the regressor of the privileged features, then the student.
 
         Parameters

@@ -1,8 +1,10 @@
 """Rank Transfer: rank with the margins that a teacher reaches on privileged features."""
 
+from __future__ import annotations
+
 import warnings
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -20,6 +22,7 @@ from lupi.estimators.rank_svm import (
 from lupi.kernels import PRIVILEGED_KERNEL_CONSTRAINTS
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
 from lupi.validation import check_privileged
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Examples on which a teacher is judged, at most; and the share of pairs below which hardly any are left.
 LOOKED_AT = 1000
@@ -140,27 +143,27 @@ class RankTransfer(BaseRanker):
 
     def __init__(
         self,
-        C=1.0,
-        C_privileged=1.0,
+        C: float = 1.0,
+        C_privileged: float = 1.0,
         *,
-        pairs="across",
-        margin_threshold=0.1,
-        loss="squared_hinge",
-        kernel="linear",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        privileged_kernel="linear",
-        privileged_gamma="scale",
-        privileged_degree=3,
-        privileged_coef0=0.0,
-        n_components=None,
-        solver="newton",
-        tol=1e-5,
-        max_iter=500,
-        random_state=None,
-        unlabelled=None,
-    ):
+        pairs: str = "across",
+        margin_threshold: float = 0.1,
+        loss: str = "squared_hinge",
+        kernel: KernelName = "linear",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "linear",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        n_components: int | None = None,
+        solver: str = "newton",
+        tol: float = 1e-5,
+        max_iter: int = 500,
+        random_state: RandomState = None,
+        unlabelled: Any = None,
+    ) -> None:
         self.C = C
         self.C_privileged = C_privileged
         self.pairs = pairs
@@ -182,7 +185,9 @@ class RankTransfer(BaseRanker):
         self.unlabelled = unlabelled
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, privileged=None, group=None):
+    def fit(
+        self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None, group: VectorLike | None = None
+    ) -> Self:
         """Train the teacher, then the student.
 
         Parameters
@@ -219,7 +224,14 @@ class RankTransfer(BaseRanker):
         space = self._space(data.X)
         return self._store(data, space, pairs, self._solve(space, pairs))
 
-    def fit_path(self, candidates, X, y, privileged=None, group=None):
+    def fit_path(
+        self,
+        candidates: list[dict[str, Any]],
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        group: VectorLike | None = None,
+    ) -> list[Any]:
         """Fit for several pairs of (C, C_privileged) at less cost than one by one.
 
         Each teacher is trained once, all students share their features' coordinates, those of one teacher their pairs; and
@@ -240,7 +252,7 @@ class RankTransfer(BaseRanker):
         models, shares = prepare_path(self, candidates, {"C", "C_privileged"})
         for members in shares:
             first = models[members[0]]
-            by_teacher = {}
+            by_teacher: dict[float, list[int]] = {}
             for k in sorted(members, key=lambda k: models[k].C):
                 by_teacher.setdefault(models[k].C_privileged, []).append(k)
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +16,7 @@ from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.kernels import FeatureSpace, Space
 from lupi.problems import deformation_space, linear_problems, svm2_plus_dual
 from lupi.solvers import SOLVERS, solve
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Q is worth this many megabytes before it is replaced by an approximation.
 LARGEST_MATRIX = 1100
@@ -112,26 +114,26 @@ class SVM2Plus(KernelClassifier):
 
     def __init__(
         self,
-        C=1.0,
-        lam=1.0,
+        C: float = 1.0,
+        lam: float = 1.0,
         *,
-        correction="slack",
-        kappa=3.0,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        privileged_kernel="rbf",
-        privileged_gamma="scale",
-        privileged_degree=3,
-        privileged_coef0=0.0,
-        class_weight=None,
-        solver="auto",
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=200,
-        random_state=None,
-    ):
+        correction: str = "slack",
+        kappa: float = 3.0,
+        kernel: KernelName = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "rbf",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        class_weight: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 200,
+        random_state: RandomState = None,
+    ) -> None:
         self.C = C
         self.lam = lam
         self.correction = correction
@@ -152,7 +154,13 @@ class SVM2Plus(KernelClassifier):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, privileged=None, sample_weight=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        sample_weight: VectorLike | None = None,
+    ) -> Self:
         """Fit to decision features, labels and privileged features.
 
         Parameters

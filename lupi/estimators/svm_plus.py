@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -14,6 +15,7 @@ from lupi.engine.model_parts import model_part
 from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.problems import linear_problems, svm_dual, svm_plus_dual
 from lupi.solvers import solve
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 
 @model_part
@@ -136,26 +138,26 @@ class SVMPlus(KernelClassifier):
 
     def __init__(
         self,
-        C=1.0,
-        lam=1.0,
+        C: float = 1.0,
+        lam: float = 1.0,
         *,
-        correction="slack",
-        kappa=3.0,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        privileged_kernel="rbf",
-        privileged_gamma="scale",
-        privileged_degree=3,
-        privileged_coef0=0.0,
-        class_weight=None,
-        solver="auto",
-        tol=1e-3,
-        max_iter=-1,
-        cache_size=200,
-        random_state=None,
-    ):
+        correction: str = "slack",
+        kappa: float = 3.0,
+        kernel: KernelName = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "rbf",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        class_weight: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 200,
+        random_state: RandomState = None,
+    ) -> None:
         self.C = C
         self.lam = lam
         self.correction = correction
@@ -176,7 +178,13 @@ class SVMPlus(KernelClassifier):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, privileged=None, sample_weight=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        sample_weight: VectorLike | None = None,
+    ) -> Self:
         """Fit to decision features, labels and privileged features.
 
         Parameters
