@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from lupi.engine.model_parts import model_part
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators._meta import StudentMethods
 from lupi.estimators.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.estimators.surrogate_wrapped import SMALLEST_SHARE, class_shares
@@ -21,7 +22,7 @@ from lupi.validation.types import MatrixLike, PrivilegedLike, VectorLike
 
 
 @model_part
-class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
+class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
     r"""Fit a teacher on the privileged features, then any estimator on X to imitate it [1]_.
 
     The teacher's log-probabilities, divided by the temperature, give each training example a soft label
@@ -54,7 +55,7 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         The fitted student.
     teacher_ : estimator or None
         The fitted teacher; with ``teacher_features="auto"`` the surrogate model that holds the averaged ones. None where
-        there was nothing to teach. Not in a saved model.
+        there was nothing to teach. Not in a file or a pickle.
     classes_ : ndarray
         The labels, if the student is a classifier.
     n_features_in_ : int
@@ -82,7 +83,7 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     """
 
     __metadata_request__fit = {"privileged": True}
-    # Left out by lupi.save: a kernel or neighbour method keeps rows of its training data.
+    # A kernel or neighbour method keeps rows of its training data.
     _privileged_rows_in = ("teacher_",)
 
     _parameter_constraints: dict = {
