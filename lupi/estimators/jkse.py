@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
-from lupi.estimators.convergence import unfinished
-from lupi.estimators.joint_features import JOINT_KERNELS, joint_features, joint_kernel, normalized
+from lupi.estimators.convergence import MAX_TIME, timed, unfinished
+from lupi.estimators.joint_features import JOINT_KERNELS, geometry_of, joint_features, joint_kernel, normalized
 from lupi.estimators.kernel_machine import POSITIVE
 from lupi.estimators.one_class_svm_plus import ONE_CLASS_SOLVERS
 from lupi.estimators.structural_svm import TASK_METHODS, check_examples, check_privileged_inputs
@@ -37,8 +37,9 @@ class JKSE(BaseEstimator):
         \sum_i a_i = \nu l; \qquad
         \hat y(x) = \arg\max_y \sum_i a_i K((x_i, y_i), (x, y))
 
-    The kernel compares joint features. Prediction searches all boxes of a :class:`~lupi.tasks.BoxLocalization` exactly, by
-    branch and bound, and lists the outputs of tasks that have a method ``outputs(x)``.
+    The kernel compares joint features; where boxes lie (``geometry=True`` of their task) is compared by a Gaussian that multiplies
+    it. Prediction searches all boxes of a :class:`~lupi.tasks.BoxLocalization` exactly, by branch and bound, and lists the outputs
+    of tasks that have a method ``outputs(x)``.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ class JKSE(BaseEstimator):
     normalize : bool, default=False
         Divide each joint feature by its sum. Raw counts tell a box's extent but need about two points a bin. The intersection
         kernel grows with the box and needs ``normalize=True`` to tell boxes apart.
-    solver, tol, max_iter
+    solver, tol, max_iter, max_time
         As in :class:`OneClassSVMPlus`.
 
     Attributes
@@ -85,6 +86,9 @@ class JKSE(BaseEstimator):
     (True, 2)
     """
 
+    # Models of files that were written before the parameter was there.
+    max_time: float | None = None
+
     _parameter_constraints: dict = {
         "task": [TASK_METHODS],
         "nu": [Real],
@@ -94,6 +98,7 @@ class JKSE(BaseEstimator):
         "solver": [StrOptions(ONE_CLASS_SOLVERS)],
         "tol": POSITIVE,
         "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "max_time": MAX_TIME,
     }
 
     def __init__(
@@ -107,6 +112,7 @@ class JKSE(BaseEstimator):
         solver: str = "auto",
         tol: float = 1e-4,
         max_iter: int = -1,
+        max_time: float | None = None,
     ) -> None:
         self.task = task
         self.nu = nu
@@ -116,8 +122,10 @@ class JKSE(BaseEstimator):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X: MatrixLike, Y: Any) -> Self:
         """Find the support of the pairs (X, Y).
 
@@ -134,7 +142,7 @@ class JKSE(BaseEstimator):
         problem = one_class_dual(self._kernel(features), self.nu)
         solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
         if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=3)
+            warnings.warn(unfinished(self, solution), stacklevel=4)
         return self._store(features, problem, solution)
 
     def _check(self, X, Y):
@@ -147,7 +155,7 @@ class JKSE(BaseEstimator):
                 "outputs, nor argmax_kernel."
             )
         features = joint_features(self.task, X, Y, self.normalize)
-        self._kernel = joint_kernel(self.kernel, self.gamma, features, "X")
+        self._kernel = joint_kernel(self.kernel, self.gamma, features, "X", geometry_of(self.task))
         return features
 
     def _store(self, features, problem, solution):
@@ -235,7 +243,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         As in :class:`JKSE`.
     privileged_kernel, privileged_gamma, privileged_normalize
         The same for the privileged space.
-    solver, tol, max_iter
+    solver, tol, max_iter, max_time
         As in :class:`OneClassSVMPlus`.
 
     Attributes
@@ -289,9 +297,18 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         solver: str = "auto",
         tol: float = 1e-4,
         max_iter: int = -1,
+        max_time: float | None = None,
     ) -> None:
         super().__init__(
-            task, nu, kernel=kernel, gamma=gamma, normalize=normalize, solver=solver, tol=tol, max_iter=max_iter
+            task,
+            nu,
+            kernel=kernel,
+            gamma=gamma,
+            normalize=normalize,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            max_time=max_time,
         )
         self.lam = lam
         self.privileged_task = privileged_task
@@ -300,6 +317,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         self.privileged_normalize = privileged_normalize
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
         """Find the support of the pairs (X, Y).
 
@@ -318,7 +336,9 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         features = self._check(X, Y)
         rows, available = self._privileged_features(privileged, Y, X)
         if available.any():
-            self._privileged_kernel = joint_kernel(self.privileged_kernel, self.privileged_gamma, rows, "privileged")
+            self._privileged_kernel = joint_kernel(
+                self.privileged_kernel, self.privileged_gamma, rows, "privileged", geometry_of(self.privileged_task)
+            )
             K_star = np.zeros((len(X), len(X)))
             K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
             problem: Any = one_class_plus_dual(self._kernel(features), K_star, self.nu, self.lam, available)
@@ -326,7 +346,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             problem = one_class_dual(self._kernel(features), self.nu)
         solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
         if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=3)
+            warnings.warn(unfinished(self, solution), stacklevel=4)
         self.privileged_dual_coef_ = self.privileged_intercept_ = self._privileged_data = None
         if available.any():
             correction = problem.privileged(solution)
@@ -348,7 +368,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             features = given.data[index]
         else:
             features = joint_features(task, [given.data[i] for i in index], [Y[i] for i in index], False)
-        return (normalized(features) if self.privileged_normalize else features), given.available
+        return (normalized(features, geometry_of(task)) if self.privileged_normalize else features), given.available
 
     def correcting_function(self, privileged: PrivilegedLike, Y: Any = None) -> np.ndarray:
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard a pair is.

@@ -8,6 +8,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from lupi.estimators.convergence import timed
 from lupi.solvers import solve, solve_near
 from lupi.validation.types import MatrixLike, VectorLike
 
@@ -59,11 +60,12 @@ class WarmStartedPath:
     tol: float
     max_iter: int
 
+    @timed
     def fit_path(self, candidates: list[dict[str, Any]], X: MatrixLike, y: VectorLike, **fit_params: Any) -> list[Any]:
         """Fit a clone for each candidate: kernels and checked data are shared where only prices differ.
 
         Each fit starts from the solution of the nearest candidate that is already solved; it is the same within the
-        solver's tolerance.
+        solver's tolerance. ``max_time`` counts for all fits together.
 
         Parameters
         ----------
@@ -93,7 +95,7 @@ class WarmStartedPath:
                     near = solved.get(_nearest(candidates[k], {j: candidates[j] for j in solved}))
                     solved[k] = problems, model._solve_near(problems, near)
                     for remark in [*data.remarks, *model._remarks(*solved[k])]:
-                        warnings.warn(remark, stacklevel=2)
+                        warnings.warn(remark, stacklevel=3)
                     data.remarks.clear()
                     fitted[k] = model._store(data, *solved[k])
                 except ValueError as problem:

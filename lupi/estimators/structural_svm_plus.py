@@ -11,6 +11,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
+from lupi.estimators.convergence import timed
 from lupi.estimators.structural_svm import (
     TASK_METHODS,
     StructuralPredictor,
@@ -51,7 +52,7 @@ class StructuralSVMPlus(StructuralPredictor):
     inference : {"exact", "alternating"}, default="exact"
         Global joint search, or the paper's alternation, which stops at local maxima. ``objective_`` and ``dual_gap_`` always
         come from the exact search, so an alternating fit usually warns that it has not converged.
-    solver, tol, max_iter, average, n_jobs, callback, random_state
+    solver, tol, max_iter, max_time, average, n_jobs, callback, random_state
         As in :class:`StructuralSVM`.
 
     Attributes
@@ -105,6 +106,7 @@ class StructuralSVMPlus(StructuralPredictor):
         solver: str = "bcfw",
         tol: float = 1e-3,
         max_iter: int = 1000,
+        max_time: float | None = None,
         average: bool = False,
         n_jobs: int | None = None,
         callback: Callable[..., Any] | None = None,
@@ -119,12 +121,14 @@ class StructuralSVMPlus(StructuralPredictor):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.average = average
         self.n_jobs = n_jobs
         self.callback = callback
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
         """Learn w and w*.
 
