@@ -103,9 +103,9 @@ class Comparison:
         -------
         matplotlib.axes.Axes
         """
-        from lupi.comparison.render.plots import plot_gains
+        from lupi.plot import GainsDisplay
 
-        return plot_gains(self.summary, ax)
+        return GainsDisplay.from_comparison(self, ax=ax).ax_
 
     def plot_curve(self, ax=None):
         """Learning curves of the best plain method and of the best method with the columns; needs several sizes.
@@ -119,9 +119,9 @@ class Comparison:
         -------
         matplotlib.axes.Axes
         """
-        from lupi.comparison.render.plots import plot_curve
+        from lupi.plot import LearningCurveDisplay
 
-        return plot_curve(self.summary, ax)
+        return LearningCurveDisplay.from_comparison(self, ax=ax).ax_
 
     def to_json(self, path):
         """Write the summary as JSON; infinite parameters (``kappa=inf``) as the word "inf".

@@ -163,11 +163,6 @@ def candidate_row(size):
     return max(helping or tested, key=lambda row: row["mean"], default=None)
 
 
-def find_row(size, name):
-    """The row of that name, or None."""
-    return next((row for row in size["methods"] if row["name"] == name), None)
-
-
 def summarize_permutations(results, setup, unit_of):
     """The exact test from its units, one for each split.
 

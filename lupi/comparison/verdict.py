@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lupi.comparison.protocol import METRICS
 from lupi.comparison.summary import LEVEL, candidate_row
+from lupi.plot.series import savings
 
 # A gain over the best plain method whose whole interval lies below this is none worth more splits.
 NEGLIGIBLE = 0.002
@@ -195,28 +196,6 @@ def _rounded(count):
     """A number with two digits that count."""
     step = 10 ** max(0, len(str(round(count))) - 2)
     return round(count / step) * step
-
-
-def savings(worth, by_size):
-    """The points of the learning curve where the columns are shown to help and save labelled rows; none without a yes.
-
-    Parameters
-    ----------
-    worth : list of lupi.comparison.schema.Worth
-    by_size : list of lupi.comparison.schema.SizeVerdict
-
-    Returns
-    -------
-    list of lupi.comparison.schema.Worth
-    """
-    if by_size[-1]["answer"] != "yes":
-        return []
-    shown = {part["train_size"] for part in by_size if part["answer"] == "yes"}
-    return [
-        part
-        for part in worth
-        if part["train_size"] in shown and (not part["plain_rows"] or part["plain_rows"] > part["train_size"])
-    ]
 
 
 def _notes(size, protocol, permutation, skipped):

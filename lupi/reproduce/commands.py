@@ -19,7 +19,7 @@ def list_entries():
     """Print the entries of `lupi reproduce`, and what they need."""
     for entry in ENTRIES.values():
         state = f"needs {entry.data}" if entry.run else f"not possible: {entry.missing}"
-        print(f"{entry.name:22} {entry.title}; {state}")
+        print(f"{entry.name:34} {entry.title}; {state}")
 
 
 def run_reproduce(name, *, data, out, splits, tasks, jobs):

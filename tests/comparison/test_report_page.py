@@ -14,9 +14,9 @@ from summaries import ANSWERS, HARD, summary
 
 from lupi.comparison import compare
 from lupi.comparison.render.page import render
-from lupi.comparison.render.series import main_lines, reading
 from lupi.comparison.verdict import percent
 from lupi.datasets import make_privileged
+from lupi.plot.series import main_lines, reading
 
 pytest.importorskip("jinja2")
 COMMAND = "lupi compare 'my table.csv' --target ill --privileged 'z*'"

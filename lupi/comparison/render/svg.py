@@ -10,40 +10,14 @@ from html import escape
 
 import numpy as np
 
-from lupi.comparison.render.series import all_lines
+from lupi.plot.colours import COLOURS, SERIES
+from lupi.plot.series import all_lines
 
 WIDTH = 480
 RIGHT = 14
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
 ROW = 24
 NARROWEST_BAR = 8
-_COLOURS = {  # light, dark, print
-    "paper": ("#ffffff", "#12161c", "#ffffff"),
-    "ink": ("#1c2128", "#e6edf3", "#000000"),
-    "soft": ("#57606a", "#a5b0bb", "#444444"),
-    "rule": ("#d0d7de", "#39424e", "#bbbbbb"),
-    "panel": ("#f4f6f8", "#1c232c", "#f4f4f4"),
-    "real": ("#1b6ca8", "#6cb6ff", "#1b6ca8"),
-    "shuffled": ("#6e7781", "#8b949e", "#6e7781"),
-    "negative": ("#b3541e", "#f0a06a", "#b3541e"),
-    "good": ("#1a6e34", "#6fdd8b", "#1a6e34"),
-    "bad": ("#a4161a", "#ff8f8f", "#a4161a"),
-    "doubt": ("#7d5700", "#e3c55b", "#7d5700"),
-    "s1": ("#1b6ca8", "#6cb6ff", "#1b6ca8"),
-    "s2": ("#b3541e", "#f0a06a", "#b3541e"),
-    "s3": ("#1a6e34", "#6fdd8b", "#1a6e34"),
-    "s4": ("#7b3fa0", "#d2a8ff", "#7b3fa0"),
-    "s5": ("#8a6d00", "#e3c55b", "#8a6d00"),
-    "s6": ("#00707a", "#56d4dd", "#00707a"),
-    "s7": ("#a4161a", "#ff8f8f", "#a4161a"),
-    "s8": ("#57606a", "#a5b0bb", "#57606a"),
-    "s9": ("#c2387e", "#ff9bce", "#c2387e"),
-    "s10": ("#3d4aa5", "#a3b1ff", "#3d4aa5"),
-}
-SERIES = tuple(name for name in _COLOURS if name[0] == "s" and name[1:].isdigit())
-COLOURS = {
-    scheme: {name: found[k] for name, found in _COLOURS.items()} for k, scheme in enumerate(("light", "dark", "print"))
-}
 STYLE = """\
 .figure { width: 100%; height: auto; display: block; }
 .figure text { font: 14px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink); }
@@ -185,7 +159,7 @@ def intervals(groups, *, below, title, name, left=150):
 
     Parameters
     ----------
-    groups : dict of str to list of lupi.comparison.render.series.Interval
+    groups : dict of str to list of lupi.plot.series.Interval
         A group without a name has no line for it.
     below : str
         Text below the axis.
@@ -297,7 +271,7 @@ def learning_curve(sizes, metric, lines=None, reading=None):
     ----------
     sizes : list of lupi.comparison.schema.Size
     metric : str
-    lines : list of lupi.comparison.render.series.Line, optional
+    lines : list of lupi.plot.series.Line, optional
         By default one for each method.
     reading : lupi.comparison.schema.Worth, optional
         A point to be read off: the rows that the plain curve needs for the same score.

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from lupi.problems import KernelQP
+from lupi.solvers.deadline import out_of_time, steps_left
 from lupi.solvers.kernel.decomposition import solve_decomposition
 from lupi.solvers.kernel.interior_point import follow_central_path
 from lupi.solvers.kernel.smo import solve_smo
@@ -19,6 +20,8 @@ LOOSE = 1e-3
 SMALL = 200
 # Beyond this many variables a factorization would cost more memory and time than further SMO steps.
 MOST_FACTORIZED = 8000
+# Active-set rounds from the bounds that other solvers leave active, and from those of an interior point.
+ROUNDS, ROUNDS_FROM_INTERIOR = 15, 6
 # A relative gap above this says little about the solution.
 VAGUE = 1e-2
 # With this many free variables a few factorizations take less time than SMO from scratch.
@@ -64,10 +67,10 @@ def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int 
     tol : float
         Relative duality gap at which to stop.
     max_iter : int
-        Largest number of steps of the interior point; -1 for the built-in limit.
+        Largest number of steps in all; -1 for the built-in limits.
     """
     rough, active = follow_central_path(problem, tol=tol, max_iter=max_iter)
-    finished = polish(problem, rough, guess=active, max_iter=6)
+    finished = polish(problem, rough, guess=active, max_iter=steps_left(max_iter, rough.n_iter, ROUNDS_FROM_INTERIOR))
     return replace(finished, converged=finished.gap <= max(tol, 1e-8))
 
 
@@ -138,25 +141,25 @@ def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) ->
     # With large prices a small violation still costs much: the conditions are met, and the value is far off.
     vague = solution.gap > VAGUE and free <= MOST_FACTORIZED_FREELY
     if not _good(problem, solution, tol) or problem.n_variables <= SMALL or vague:
-        if free <= MOST_FACTORIZED and not _exact(solution):
-            solution = polish(problem, solution)
+        if free <= MOST_FACTORIZED and not _exact(solution) and not out_of_time():
+            solution = polish(problem, solution, max_iter=steps_left(max_iter, solution.n_iter, ROUNDS))
         if _good(problem, solution, tol):
             return replace(solution, converged=True)
     else:
         return solution
-    if max_iter >= 0 and solution.n_iter >= max_iter:
+    if steps_left(max_iter, solution.n_iter) == 0 or out_of_time():
         return replace(solution, converged=False)
     if problem.n_variables <= MOST_FACTORIZED:
-        solution = solution.better(solve_interior_point(problem, tol=tol))
+        left = steps_left(max_iter, solution.n_iter)
+        solution = solution.better(solve_interior_point(problem, tol=tol, max_iter=left))
         if problem.diverges(solution.point):
             return replace(solution, converged=False)
         if _good(problem, solution, tol):
             return replace(solution, converged=True)
     # Where even the interior point ran out of digits, SMO would not find more.
-    if problem.layout and solution.gap > 1e-4:
-        more = solve_smo(
-            problem, tol=tol, max_iter=max(1_000_000, 2000 * problem.n_examples) if max_iter < 0 else max_iter
-        )
+    if problem.layout and solution.gap > 1e-4 and not out_of_time():
+        limit = steps_left(max_iter, solution.n_iter, max(1_000_000, 2000 * problem.n_examples))
+        more = solve_smo(problem, tol=tol, max_iter=limit)
         solution = more.better(solution)
     return replace(solution, converged=_good(problem, solution, tol))
 
@@ -181,7 +184,7 @@ def polish(
     start: Solution,
     *,
     guess: tuple[np.ndarray, np.ndarray] | None = None,
-    max_iter: int = 15,
+    max_iter: int = ROUNDS,
 ) -> Solution:
     """Guess which bounds are active, solve for the rest exactly, correct the guess; keep the better of both points.
 
@@ -231,7 +234,7 @@ def polish(
         corrections = int(np.sum(release | below | above))
         stuck = 0 if corrections < fewest else stuck + 1
         fewest = min(fewest, corrections)
-        if stuck >= PATIENCE:
+        if stuck >= PATIENCE or out_of_time():
             break
         at_lower = (at_lower & ~release) | below
         at_upper = (at_upper & ~release) | above

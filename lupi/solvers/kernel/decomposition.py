@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lupi.problems import KernelQP
+from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.smo import UNLIMITED, state_of
 from lupi.solvers.solution import Solution
 
@@ -43,7 +44,7 @@ def solve_decomposition(
     while True:
         margins = problem.margins(x, fields)
         biases, violation = problem.optimal_biases(x, margins)
-        if violation < tol or steps >= limit:
+        if violation < tol or steps >= limit or out_of_time():
             break
         chosen = _working_set(problem, x, margins, biases, chosen, working_set)
         inner_tol = max(0.1 * violation, 0.5 * tol)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from lupi.problems import KernelQP
+from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.newton_systems import newton_system
 from lupi.solvers.solution import Solution
 
@@ -44,7 +45,7 @@ def follow_central_path(
     goal = min(tol, 1e-6) * 1e-3
     converged = False
     steps = 0
-    while steps < limit and not converged and not iterate.stalled:
+    while steps < limit and not converged and not iterate.stalled and not out_of_time():
         steps += 1
         try:
             converged = iterate.advance(goal)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lupi.problems import LinearPrimal
 from lupi.problems.kernel.feature_products import stored_entries
+from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.auto import solve_auto
 from lupi.solvers.kernel.linear_newton import solve_newton
 from lupi.solvers.kernel.linear_rows import FEW_EXAMPLES, solve_rows
@@ -44,7 +45,7 @@ def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1
     tol : float
         Relative duality gap.
     max_iter : int
-        Largest number of steps of each run; -1 for the solvers' own limits.
+        Largest number of steps; -1 for the solvers' own limits.
 
     Returns
     -------
@@ -84,7 +85,7 @@ def _try_matrices(problem: LinearPrimal, tol: float) -> Solution | None:
         if forming > 0.5 * matrices.n_problems * expected:
             return None
         found = solve_smo(matrices.dual(problem.y), tol=tol, max_iter=max(1, int(expected / (SMO_STEP * n))))
-        if found.violation > tol or found.gap > tol:
+        if (found.violation > tol or found.gap > tol) and not out_of_time():
             matrices.failures += 1
             return None
     theta, x = problem.from_dual(found.point, found.certificate.biases)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from lupi.problems import LinearPrimal
+from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.linear_systems import FactorizedSystem
 from lupi.solvers.solution import Solution
 
@@ -44,6 +45,8 @@ def solve_weights(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -
     best = iterate.solution(0)
     steps, length = 0, 1.0
     while steps < limit and best.gap > tol and length >= SHORTEST and np.isfinite(iterate.complementarity):
+        if out_of_time():
+            break
         steps += 1
         try:
             length = iterate.advance()

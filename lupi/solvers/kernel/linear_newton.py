@@ -14,6 +14,7 @@ from scipy.linalg import LinAlgError
 
 from lupi.problems import LinearPrimal
 from lupi.problems.kernel.row_losses import best_intercept, respond, slope_along
+from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.linear_systems import System, linear_system
 from lupi.solvers.solution import Solution
 
@@ -52,7 +53,7 @@ def solve_newton(
     system = linear_system(problem)
     best = run.solution(0)
     steps, moving = 0, True
-    while steps < limit and best.gap > tol and moving:
+    while steps < limit and best.gap > tol and moving and not out_of_time():
         steps += 1
         try:
             moving = run.step(system)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from lupi.problems import LinearPrimal
+from lupi.solvers.deadline import out_of_time, steps_left
 from lupi.solvers.kernel.linear_interior import solve_weights
 from lupi.solvers.kernel.linear_newton import solve_newton
 from lupi.solvers.kernel.linear_systems import wide
@@ -36,7 +37,7 @@ def solve_rows(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) 
     tol : float
         Relative duality gap.
     max_iter : int
-        Largest number of steps of each run; -1 for the solvers' own limits.
+        Largest number of steps; -1 for the solvers' own limits.
 
     Returns
     -------
@@ -90,24 +91,26 @@ def _solve_in_rounds(problem: LinearPrimal, first: Solution, errors: float, tol:
     f, g = problem.fields(first.point)
     distance = _distance(problem, f, g)
     inside = np.zeros(n, dtype=bool)
+    best: Solution | None = None
     wanted = distance <= errors
     for _ in range(MOST_ROUNDS):
         inside |= wanted if np.count_nonzero(wanted) <= n // 4 else _nearest(distance, n // 4)
         if np.count_nonzero(inside) > n // 2:
             break
-        found, part_converged = _solve_part(problem, inside, f, g, tol, max_iter)
+        found, part_converged = _solve_part(problem, inside, f, g, tol, steps_left(max_iter, steps))
         steps += found.n_iter
+        best = found if best is None or found.gap <= best.gap else best
         f, g = problem.fields(found.point)
-        if found.gap <= tol:
-            violation = problem.violation(found.certificate, f, g)
-            return replace(found, n_iter=steps, violation=violation, converged=True)
+        if best.gap <= tol or steps_left(max_iter, steps) == 0 or out_of_time():
+            violation = problem.violation(best.certificate, *problem.fields(best.point))
+            return replace(best, n_iter=steps, violation=violation, converged=best.gap <= tol)
         distance = _distance(problem, f, g)
         distance[inside] = np.inf
         errors *= 0.3
         wanted = _wrong(problem, found.certificate, f, g) | (distance <= errors)
         # The fixed variables may leave the others no balanced choice: more of them must be free.
         wanted |= False if part_converged else _nearest(distance, int(inside.sum()))
-    found = solve_weights(problem, tol=tol, max_iter=max_iter)
+    found = solve_weights(problem, tol=tol, max_iter=steps_left(max_iter, steps))
     return replace(found, n_iter=steps + found.n_iter)
 
 

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from lupi.problems import KernelQP
+from lupi.solvers.deadline import run_in_slices
 from lupi.solvers.kernel.smo_one_space import BLOCKED, smo_one_space
 from lupi.solvers.kernel.smo_two_space import smo_two_space
 from lupi.solvers.solution import Solution
 
 # No limit asked for: still one that a machine can reach, so that nothing ever loops forever.
 UNLIMITED = 10_000_000
+# Of one example in a pair step of one space.
+STEP_OPERATIONS = 2
 
 
 def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
@@ -88,7 +91,11 @@ class OneSpaceState:
 
     def run(self, K: np.ndarray, Q: np.ndarray | None, tol: float, limit: int) -> tuple[int, float]:
         """Iterate on these matrices; returns the number of steps and the violation."""
-        return smo_one_space(K, Q, self.y, self.a, self.r, self.upper, self.ridge, tol, limit)
+
+        def steps(part: int) -> tuple[int, float]:
+            return smo_one_space(K, Q, self.y, self.a, self.r, self.upper, self.ridge, tol, part)
+
+        return run_in_slices(steps, limit, work=STEP_OPERATIONS * len(self.y))
 
 
 @dataclass
@@ -154,10 +161,14 @@ class TwoSpaceState:
 
     def run(self, K: np.ndarray, S: np.ndarray, tol: float, limit: int) -> tuple[int, float]:
         """Iterate on these matrices; returns the number of steps and the violation."""
-        return smo_two_space(
-            K, S, self.weight, self.y, self.s, self.a, self.d, self.P, self.N,
-            self.upper_a, self.lower_d, self.upper_d, tol, limit,
-        )  # fmt: skip
+
+        def steps(part: int) -> tuple[int, float]:
+            return smo_two_space(
+                K, S, self.weight, self.y, self.s, self.a, self.d, self.P, self.N,
+                self.upper_a, self.lower_d, self.upper_d, tol, part,
+            )  # fmt: skip
+
+        return run_in_slices(steps, limit, work=2 * STEP_OPERATIONS * len(self.y))
 
     def variables(self, problem: KernelQP) -> np.ndarray:
         """The point in the problem's order."""

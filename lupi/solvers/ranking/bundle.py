@@ -1,17 +1,23 @@
 """Cutting planes for the hinge ranking loss, each plane one dominance sum, with a certified gap."""
 
+from functools import partial
+
 import numpy as np
 from numba import njit
 
 from lupi.problems.ranking.pairwise import Array, RankingProblem
+from lupi.solvers.deadline import out_of_time, run_in_slices
 from lupi.solvers.solution import Solution, relative_gap
 
 
 @njit(cache=True)
-def _simplex_qp(gram, height, lam, tol, max_steps):
-    """Maximize height.lam - lam'gram lam / 2 over the simplex, by steps along pairs; lam is updated in place."""
-    gradient = height - gram @ lam
-    for _ in range(max_steps):
+def _simplex_qp(gram, gradient, lam, tol, max_steps):
+    """Maximize height.lam - lam'gram lam / 2 over the simplex, by steps along pairs; lam and gradient change in place.
+
+    Returns the steps taken and the rise that the next one would have.
+    """
+    rise = 0.0
+    for step_number in range(max_steps):
         up, down = -1, -1
         for i in range(lam.size):
             if up < 0 or gradient[i] > gradient[up]:
@@ -20,13 +26,14 @@ def _simplex_qp(gram, height, lam, tol, max_steps):
                 down = i
         rise = gradient[up] - gradient[down]
         if rise <= tol:
-            break
+            return step_number, rise
         curvature = gram[up, up] + gram[down, down] - 2 * gram[up, down]
         step = min(lam[down], rise / curvature) if curvature > 0 else lam[down]
         lam[up] += step
         lam[down] = lam[down] - step if step < lam[down] else 0.0
         for i in range(lam.size):
             gradient[i] -= step * (gram[i, up] - gram[i, down])
+    return max_steps, rise
 
 
 def _search(problem: RankingProblem, w: Array, target: Array, max_evaluations: int = 10) -> float:
@@ -91,8 +98,13 @@ def solve_ranking_bundle(
     gram = planes @ planes.T
     lam = np.array([1.0, 0.0])
     bound, n_iter = 0.0, 0
-    while n_iter < max_iter:
-        _simplex_qp(gram, heights, lam, 0.1 * tol * max(best, 1e-300), 200 * len(lam) + 10_000)
+    while n_iter < max_iter and not out_of_time():
+        gradient = heights - gram @ lam
+        run_in_slices(
+            partial(_simplex_qp, gram, gradient, lam, 0.1 * tol * max(best, 1e-300)),
+            limit=200 * len(lam) + 10_000,
+            work=3 * len(lam),
+        )
         w = planes.T @ lam
         bound = max(bound, float(heights @ lam) - 0.5 * float(w @ w))
         if relative_gap(best, bound) <= tol:

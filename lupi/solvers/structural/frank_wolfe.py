@@ -6,12 +6,14 @@ oracle call. Tasks whose inference is compiled run whole passes in one call (``o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from lupi.problems.structural.margin_rescaling import StructuralProblem
+from lupi.solvers.deadline import out_of_time
 from lupi.solvers.solution import Solution
 from lupi.solvers.structural.planes import PlaneStore
 from lupi.solvers.structural.progress import Progress
@@ -20,6 +22,8 @@ from lupi.solvers.structural.progress import Progress
 _CHECK_EVERY = 5
 # Plain Frank-Wolfe steps are cheap but creep on strongly coupled problems: after this many passes planes are kept.
 _SWITCH = 60
+# Seconds below which compiled steps may be taken for more examples together.
+_SHORT = 0.05
 
 
 def solve_frank_wolfe(
@@ -72,7 +76,7 @@ def solve_frank_wolfe(
         if average:
             mean += 2.0 / (n_iter + 1) * (engine.w - mean)
         promising = gaps.sum() <= 0.9 * tol * max(engine.dual, 0.0) and n_iter > checked + 1
-        if promising or n_iter >= next_check or n_iter == max_iter:
+        if promising or n_iter >= next_check or n_iter == max_iter or out_of_time():
             checked = n_iter
             next_check = n_iter + (1 if getattr(problem.oracle, "cheap_batch", False) else _CHECK_EVERY)
             psi, loss = progress.planes(engine.w)
@@ -105,6 +109,8 @@ class CompiledEngine:
         self.cap = problem.cap
         self.w = np.zeros(problem.n_features)
         self.state = oracle.start()
+        # Examples of one call: a compiled loop cannot be interrupted, so that it must not last.
+        self.together = 64
 
     @property
     def dual(self) -> float:
@@ -113,7 +119,14 @@ class CompiledEngine:
 
     def run_pass(self, order: np.ndarray, gaps: np.ndarray) -> None:
         """One step for each example of `order`."""
-        self.oracle.sweep(self.state, self.w, order, self.cap, gaps)
+        done = 0
+        while done < len(order) and not out_of_time():
+            part = order[done : done + self.together]
+            began = time.monotonic()
+            self.oracle.sweep(self.state, self.w, part, self.cap, gaps)
+            done += len(part)
+            if len(part) == self.together and time.monotonic() - began < _SHORT:
+                self.together *= 2
 
     def learn(self, psi: np.ndarray, loss: np.ndarray, gaps: np.ndarray) -> None:
         """Nothing to keep: the compiled pass is as cheap as a stored plane."""
@@ -144,6 +157,8 @@ class CachedEngine:
         for i in order:
             gaps[i] = store.add(i, *self.oracle.plane(i, store.w))
             store.ascend(i, 1e-10)
+            if out_of_time():
+                break
         self._polish(gaps)
 
     def learn(self, psi: np.ndarray, loss: np.ndarray, gaps: np.ndarray) -> None:

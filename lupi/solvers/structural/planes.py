@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from lupi.solvers.deadline import SLICE, out_of_time
 from lupi.solvers.structural.face_step import face_step
 
 # Memory that the stored planes may take, in doubles (400 MB).
@@ -209,9 +210,13 @@ class PlaneStore:
 
     def ascend_all(self, *, max_sweeps: int, target: float) -> float:
         """Re-optimize over stored planes only; returns the remaining gap of the restricted problem."""
-        gap, _ = ascend_all(
-            self.planes, self.losses, self.gram, self.alpha, self.count, self.w, self.cap, max_sweeps, target
-        )
+        arrays = self.planes, self.losses, self.gram, self.alpha, self.count, self.w, self.cap
+        # A sweep reads the planes about ten times.
+        together = max(1, SLICE // (10 * int(self.count.sum()) * self.d))
+        gap, done = np.inf, 0
+        while gap > target and done < max_sweeps and not out_of_time():
+            gap, sweeps = ascend_all(*arrays, min(together, max_sweeps - done), target)
+            done += sweeps
         return gap
 
     def tidy(self) -> None:

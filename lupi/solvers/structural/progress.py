@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lupi.problems.structural.margin_rescaling import StructuralProblem
+from lupi.solvers.deadline import out_of_time
 from lupi.solvers.solution import Solution, relative_gap
 
 
@@ -26,7 +27,7 @@ class Progress:
         return self.problem.oracle.planes(w)
 
     def update(self, w: np.ndarray, psi: np.ndarray, loss: np.ndarray, dual: float, n_iter: int) -> bool:
-        """Record (w, dual); True when the gap is small enough or the callback asks to stop."""
+        """Record (w, dual); True when the gap is small enough, the time is over or the callback asks to stop."""
         primal = self.problem.primal(w, psi, loss)
         if primal < self.primal:
             self.primal, self.w = primal, w.copy()
@@ -40,7 +41,7 @@ class Progress:
                 "n_oracle_calls": self.n_oracle_calls,
             }
             self.stopped = bool(self.callback(info))
-        return self.stopped or self.converged
+        return self.stopped or self.converged or out_of_time()
 
     @property
     def converged(self) -> bool:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lupi.comparison.summary import find_row
-from lupi.comparison.verdict import savings
-
 # Colour, words for one method alone, part of its row.
 AGAINST = (
     ("real", "best plain method", "over_best_plain"),
     ("s4", "plain counterpart", "gain"),
     ("shuffled", "shuffled control", "over_shuffled"),
 )
+
+
+def find_row(size, name):
+    """The row of that name, or None."""
+    return next((row for row in size["methods"] if row["name"] == name), None)
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,28 @@ def _line(label, sizes, colour, get):
         return None
     means, margins = [100 * row["mean"] for row in rows], [200 * row["error"] for row in rows]
     return Line(label, [size["train_size"] for size in sizes], means, margins, colour)
+
+
+def savings(worth, by_size):
+    """The points of the learning curve where the columns are shown to help and save labelled rows; none without a yes.
+
+    Parameters
+    ----------
+    worth : list of lupi.comparison.schema.Worth
+    by_size : list of lupi.comparison.schema.SizeVerdict
+
+    Returns
+    -------
+    list of lupi.comparison.schema.Worth
+    """
+    if by_size[-1]["answer"] != "yes":
+        return []
+    shown = {part["train_size"] for part in by_size if part["answer"] == "yes"}
+    return [
+        part
+        for part in worth
+        if part["train_size"] in shown and (not part["plain_rows"] or part["plain_rows"] > part["train_size"])
+    ]
 
 
 def reading(summary):
