@@ -201,7 +201,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_out), or data frame
         """
         check_is_fitted(self)
-        table = X if isinstance(X, RawTable) else self._taken_apart(X)
+        table = X if isinstance(X, RawTable) else self.taken_apart(X)
         if self.as_frame and self.columns_ is not None:
             return _frame_of(table, self.levels_)
         numbers = np.where(np.isfinite(table.numbers), table.numbers, self.medians_ if self.fill else np.nan)
@@ -210,7 +210,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             blocks.append(_one_column_per_level(table.words[name], table.levels[name], levels))
         return np.hstack(blocks)
 
-    def _taken_apart(self, X):
+    def taken_apart(self, X):
+        """The rows' columns that `fit` saw, as a RawTable."""
         if self.columns_ is None or not is_frame(X):
             if np.shape(X)[1] != self.n_features_in_:
                 raise ValueError(f"X has {np.shape(X)[1]} features, but {self.n_features_in_} are needed.")
@@ -253,6 +254,24 @@ def encode_privileged(table, standardize=True):
     encoded = TableEncoder(standardize).fit(table.take(np.flatnonzero(~empty))).transform(table)
     encoded[empty] = np.nan
     return encoded
+
+
+def encode_rows(encoder, frame):
+    """Features of a frame's rows by a fitted encoder; NaN throughout where a row has no value at all.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+    frame : data frame
+
+    Returns
+    -------
+    ndarray
+    """
+    table = encoder.taken_apart(frame)
+    features = encoder.transform(table)
+    features[table.empty_rows()] = np.nan
+    return features
 
 
 def missing_targets(y):

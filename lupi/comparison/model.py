@@ -63,8 +63,6 @@ class TabularModel(BaseEstimator):
     """
 
     __metadata_request__fit = {"privileged": True, "groups": True}
-    # Files of earlier versions hold the encoder of the privileged columns; it does not get into another one.
-    _privileged_rows_in = ("privileged_encoder_",)
     privileged_columns = None
 
     def __init__(self, estimator, regression=False, standardize=True, privileged_columns=None):
@@ -72,6 +70,10 @@ class TabularModel(BaseEstimator):
         self.regression = regression
         self.standardize = standardize
         self.privileged_columns = privileged_columns
+
+    def __setstate__(self, state):
+        # Files of earlier versions hold the encoder of the privileged columns; it does not get into another one.
+        super().__setstate__({name: value for name, value in state.items() if name != "privileged_encoder_"})
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from lupi.engine.model_parts import model_part
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators._meta import StudentMethods
 from lupi.estimators.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.estimators.surrogate_wrapped import SMALLEST_SHARE, class_shares
@@ -17,7 +18,7 @@ from lupi.validation import check_partial_targets, check_privileged
 
 
 @model_part
-class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
+class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
     r"""Fit a teacher on the privileged features, then any estimator on X to imitate it [1]_.
 
     The teacher's log-probabilities, divided by the temperature, give each training example a soft label
@@ -50,7 +51,7 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         The fitted student.
     teacher_ : estimator or None
         The fitted teacher; with ``teacher_features="auto"`` the surrogate model that holds the averaged ones. None where
-        there was nothing to teach. Not in a saved model.
+        there was nothing to teach. Not in a file or a pickle.
     classes_ : ndarray
         The labels, if the student is a classifier.
     n_features_in_ : int
@@ -78,7 +79,7 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     """
 
     __metadata_request__fit = {"privileged": True}
-    # Left out by lupi.save: a kernel or neighbour method keeps rows of its training data.
+    # A kernel or neighbour method keeps rows of its training data.
     _privileged_rows_in = ("teacher_",)
 
     _parameter_constraints: dict = {

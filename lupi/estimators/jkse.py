@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.model_parts import model_part
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.convergence import unfinished
 from lupi.estimators.joint_features import JOINT_KERNELS, joint_features, joint_kernel, normalized
 from lupi.estimators.kernel_machine import POSITIVE
@@ -201,7 +202,7 @@ class JKSE(BaseEstimator):
 
 
 @model_part
-class JKSEPlus(JKSE):
+class JKSEPlus(WithoutPrivilegedRows, JKSE):
     r"""JKSE+: joint kernel support estimation whose slacks are a function of privileged features.
 
     .. math::
@@ -250,7 +251,6 @@ class JKSEPlus(JKSE):
     """
 
     __metadata_request__fit = {"privileged": True}
-    # Left out by lupi.save.
     _privileged_rows_in = ("_privileged_data",)
 
     _parameter_constraints: dict = {
@@ -357,8 +357,8 @@ class JKSEPlus(JKSE):
         check_is_fitted(self, "dual_coef_")
         if getattr(self, "_privileged_data", None) is None:
             raise ValueError(
-                "this JKSEPlus has no correcting function: it was fitted without privileged features, or comes from a file, "
-                "and files hold no privileged rows."
+                "this JKSEPlus has no correcting function: it was fitted without privileged features, or was loaded, and "
+                "files and pickles hold no privileged rows."
             )
         privileged = privileged.toarray() if sparse.issparse(privileged) else privileged
         features, available = self._privileged_features(privileged, Y, privileged)

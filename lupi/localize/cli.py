@@ -41,6 +41,7 @@ _Jobs = Annotated[int, typer.Option(help="Cores; -1 takes all.")]
 _Cache = Annotated[Path, typer.Option(metavar="DIR", help="Where features and finished work are kept.")]
 _Skip = Annotated[bool, typer.Option("--skip-errors", help="Leave unreadable images out instead of stopping.")]
 _Layout = Annotated[_Format, typer.Option("--format", help="Layout of DATA.")]
+_Links = Annotated[bool, typer.Option("--follow-links", help="Read files outside of the folder of DATA, too.")]
 _CACHE = Path(".lupi-cache")
 
 
@@ -69,6 +70,7 @@ def fit(
     cache: _Cache = _CACHE,
     layout: _Layout = _Format.auto,
     skip_errors: _Skip = False,
+    follow_links: _Links = False,
 ):
     """Train a localizer. Run again after an interruption, it goes on where it was."""
     if privileged not in ("masks", "attributes", "both", "none"):
@@ -81,6 +83,7 @@ def fit(
         fit_command,
         data=data,
         layout=layout.value,
+        follow_links=follow_links,
         output=output,
         privileged=privileged,
         search=search,
@@ -145,6 +148,7 @@ def evaluate(
     cache: _Cache = _CACHE,
     layout: _Layout = _Format.auto,
     skip_errors: _Skip = False,
+    follow_links: _Links = False,
 ):
     """Mean overlap and detection rate (overlap > 0.5), overall and for each class."""
     from lupi.localize.commands import evaluate_command, guarded
@@ -154,6 +158,7 @@ def evaluate(
         model=model,
         data=data,
         layout=layout.value,
+        follow_links=follow_links,
         html=html,
         json_file=json,
         settings={"n_jobs": jobs, "cache": str(cache), "on_error": "skip" if skip_errors else "raise"},

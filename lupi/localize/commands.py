@@ -15,6 +15,7 @@ from rich.table import Table
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.datasets.localization import load_localization
+from lupi.engine.store import write_atomically
 from lupi.localize.learners import LEARNERS
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_parameters
@@ -31,9 +32,9 @@ def guarded(command, **options):
         command(**options)
 
 
-def fit_command(data, layout, output, privileged, search, validation, parameters):
+def fit_command(data, layout, follow_links, output, privileged, search, validation, parameters):
     """Train and save."""
-    found = load_localization(data, layout)
+    found = load_localization(data, layout, follow_links=follow_links)
     localizer = Localizer(verbose=True, **parameters)
     known = found.privileged if LEARNERS[parameters["method"]].uses_privileged and privileged != "none" else None
     if known is not None and privileged != "both":
@@ -99,7 +100,7 @@ def predict_command(model, images, output, overlays, settings):
     if output is None:
         typer.echo(text, nl=False)
     else:
-        output.write_text(text, encoding="utf-8")
+        write_atomically(output, text.encode())
     if overlays is not None:
         from lupi.localize.pictures import save_overlay
 
@@ -125,13 +126,13 @@ def _as_csv(files, boxes):
     return buffer.getvalue()
 
 
-def evaluate_command(model, data, layout, html, json_file, settings):
+def evaluate_command(model, data, layout, follow_links, html, json_file, settings):
     """Evaluate and report."""
     localizer = _load(model, settings)
-    found = load_localization(data, layout)
+    found = load_localization(data, layout, follow_links=follow_links)
     result = localizer.evaluate(found.images, found.boxes, labels=found.labels, label_names=found.label_names)
     if json_file is not None:
-        json_file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_atomically(json_file, f"{json.dumps(result, indent=2)}\n".encode())
     if html is not None:
         from lupi.localize.gallery import write_gallery
 

@@ -14,6 +14,7 @@ from lupi.validation.inputs import (
     check_privileged,
     check_sample_weight,
     effective_class_weight,
+    is_chunked,
     warn_of_minus_one,
 )
 from lupi.validation.spaces import check_privileged_sequence, check_privileged_spaces
@@ -31,6 +32,7 @@ __all__ = [
     "check_sample_weight",
     "column_names",
     "effective_class_weight",
+    "is_chunked",
     "is_frame",
     "warn_of_minus_one",
 ]

@@ -59,6 +59,17 @@ class ClassificationInput(NamedTuple):
     sample_weight: np.ndarray
 
 
+def is_chunked(data):
+    """Whether this is a Dask collection.
+
+    Examples
+    --------
+    >>> is_chunked([[1.0, 2.0]])
+    False
+    """
+    return hasattr(data, "__dask_graph__") and hasattr(data, "npartitions")
+
+
 def check_privileged(
     privileged,
     n_samples,

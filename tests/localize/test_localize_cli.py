@@ -162,3 +162,11 @@ def test_help_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_files_elsewhere_are_read_only_if_asked_for(folder, tmp_path):
+    text = (folder / "boxes.csv").read_text().replace("00.png", f"{folder}/00.png")
+    (tmp_path / "boxes.csv").write_text("\n".join(text.splitlines()[:2]) + "\n")
+    common = (folder / "model.lupi", tmp_path / "boxes.csv", "--cache", folder / "cache", "--jobs", 1)
+    assert "--follow-links" in run("evaluate", *common, code=1).stderr
+    assert "mean overlap" in run("evaluate", *common, "--follow-links").stdout
