@@ -289,7 +289,7 @@ class RankTransfer(BaseRanker):
 
     def _rankers(self, seen, Cs):
         """Teachers on the privileged features of some examples."""
-        shared = ("loss", "n_components", "solver", "tol", "max_iter", "random_state")
+        shared = ("loss", "n_components", "solver", "tol", "max_iter", "max_time", "random_state")
         kernel = {name: getattr(self, f"privileged_{name}") for name in ("kernel", "gamma", "degree", "coef0")}
         ranker = RankSVM(**{name: getattr(self, name) for name in shared}, **kernel)
         return ranker.fit_path([{"C": C} for C in Cs], seen.X, seen.y, seen.group)

@@ -16,7 +16,7 @@ from lupi.engine.model_parts import model_part
 from lupi.estimators.rank_svm import BaseRanker, path_scores
 from lupi.estimators.rank_transfer import RankTransfer, check_transfer_input
 from lupi.estimators.ranking_metrics import RANKING_METRICS, default_metric
-from lupi.solvers import deadline, out_of_time
+from lupi.solvers.deadline import deadline, out_of_time
 
 # What the grid is over.
 TUNED = ("C", "C_privileged")

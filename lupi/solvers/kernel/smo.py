@@ -36,7 +36,7 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> So
 
 def step_limit(problem: KernelQP, max_iter: int = -1) -> int:
     """Largest number of pair steps; where none was asked for, one that a machine can reach: nothing loops forever."""
-    return max(1_000_000, 2000 * problem.n_examples) if max_iter < 0 else max_iter
+    return max(300_000, 2000 * problem.n_examples) if max_iter < 0 else max_iter
 
 
 def state_of(problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None, *, solver: str) -> Any:
