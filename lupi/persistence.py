@@ -4,21 +4,47 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import re
 import zipfile
 from copy import copy
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from lupi.engine.files import write_atomically
-from lupi.engine.model_parts import is_model_part
+from lupi.engine.model_parts import MODEL_PARTS
+from lupi.engine.privileged_rows import keep_privileged as keeping
+from lupi.engine.store import write_atomically
 
 # Written into every file. 1, the one before, had no number; module names have changed since.
 MODEL_FORMAT = 2
 
+# Parts of a model are stored as they are; sparse matrices are packed, a tenth of their size or so. More is no model.
+MOST_UNPACKED = 200
+
 # Compiled code follows the numbers in these without a look: a file's trees are checked before anyone predicts with them.
 TREES = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
+
+# Support vectors of models that were fitted on sparse features; checked likewise.
+SPARSE = ("scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array")
+# What a fitted search holds beside its model: which scorer, which folds. Data only, nothing of it runs in loading.
+SEARCH_PARTS = (
+    "sklearn.metrics._scorer._PassthroughScorer",
+    *(
+        f"sklearn.model_selection._split.{name}"
+        for name in (
+            "KFold",
+            "StratifiedKFold",
+            "GroupKFold",
+            "StratifiedGroupKFold",
+            "ShuffleSplit",
+            "StratifiedShuffleSplit",
+        )
+    ),
+)
 
 # Modules, or single classes of them, that had another name when a file was written.
 MOVED = {
@@ -34,12 +60,12 @@ class _NewerFormatError(Exception):
     """The file was written by a later version."""
 
 
-def save(model, path):
+def save(model, path, *, keep_privileged=False):
     """Save a fitted model of this library, or a scikit-learn pipeline around one.
 
     The file (skops format, no pickle) appears as a whole or not at all. Privileged training rows are left out: what only
-    the correcting function or a teacher needs is removed from the saved copy, prediction is not affected. (The support
-    vectors of a kernel method are rows of X, and stay.) So are folders of this machine, such as the cache of a localizer.
+    the correcting function or a teacher needs is not in the file, prediction is not affected. (The support vectors of a
+    kernel method are rows of X, and stay.) So are folders of this machine, such as the cache of a localizer.
 
     Parameters
     ----------
@@ -47,11 +73,14 @@ def save(model, path):
         Fitted estimator.
     path : path-like
         The file.
+    keep_privileged : bool, default=False
+        Whether what was learned from single privileged rows goes into the file too.
 
     Raises
     ------
     TypeError
-        For a model that contains something other than known estimators and data, such as a user's function.
+        For a model that contains something other than known estimators and data, such as a user's function; and for one
+        that cannot predict without its privileged training rows, unless `keep_privileged`.
 
     Examples
     --------
@@ -67,7 +96,8 @@ def save(model, path):
     """
     import skops.io
 
-    content = skops.io.dumps(_for_file(model))
+    with keeping(keep_privileged):
+        content = skops.io.dumps(_for_file(model))
     unknown = [name for name in skops.io.get_untrusted_types(data=content) if not _is_trusted(name)]
     if unknown:
         raise TypeError(
@@ -79,7 +109,27 @@ def save(model, path):
 
 def _is_trusted(name):
     """Whether a file may hold this type, beside those that skops trusts by itself (scikit-learn, numpy, scipy)."""
-    return name in TREES or is_model_part(name)
+    return name in TREES + SPARSE + SEARCH_PARTS or is_model_part(name)
+
+
+def is_model_part(name) -> bool:
+    """Whether a name, such as ``lupi.tasks.chain.Chain``, is that of a registered class (or function) of this library.
+
+    Its module is imported if that was not done yet: one of lupi's own, whatever a file may say.
+
+    Examples
+    --------
+    >>> is_model_part("lupi.tasks.chain.Chain"), is_model_part("lupi.persistence.load"), is_model_part("os.system")
+    (True, False, False)
+    """
+    module, _, _ = name.rpartition(".")
+    if not re.fullmatch(r"lupi(\.\w+)+", module, flags=re.ASCII):
+        return False
+    try:
+        import_module(module)
+    except ImportError:
+        return False
+    return name in MODEL_PARTS
 
 
 def load(path):
@@ -110,27 +160,59 @@ def load(path):
         unknown = [name for name in named if not _is_trusted(name)]
         if not unknown:
             model = skops.io.loads(content, trusted=named)
-            _check_trees(model)
+            _check_loaded(model)
             return model
     except _NewerFormatError as problem:
         raise ValueError(f"{path} {problem}; update lupi to load it.") from None
-    except (zipfile.BadZipFile, KeyError, EOFError, OSError, TypeError, AttributeError, ValueError) as problem:
+    except (
+        Exception
+    ) as problem:  # what was written by anyone can fail in any way: while unpacking, parsing, making objects
         raise ValueError(
-            f"{path} is damaged or is no model of lupi ({type(problem).__name__}: {problem}); save it again with lupi.save."
+            f"{path} is damaged or is no model of lupi ({type(problem).__name__}: {str(problem)[:300]}); save it again with "
+            "lupi.save."
         ) from None
     raise ValueError(f"{path} is not loaded, because it holds types that lupi does not trust: {', '.join(unknown)}")
 
 
 def _with_schema(content, change):
     """The same archive with another description of its content."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts = _unpacked(content)
+    for name, part in parts.items():
+        # By their first bytes, since a description may call a part as it likes.
+        if part.startswith(b"\x93NUMPY"):
+            _check_array(name, part)
+        elif part.startswith(b"PK"):
+            for inner, array in _unpacked(part).items():
+                _check_array(f"{name}/{inner}", array)
     parts["schema.json"] = json.dumps(change(json.loads(parts["schema.json"]))).encode()
     changed = io.BytesIO()
     with zipfile.ZipFile(changed, "w") as archive:
         for name, part in parts.items():
             archive.writestr(name, part)
     return changed.getvalue()
+
+
+def _unpacked(content):
+    """Parts of an archive, unless there are two of a name or they are far larger than the archive."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        entries = archive.infolist()
+        if len({entry.filename for entry in entries}) < len(entries):
+            raise ValueError("two parts have the same name")
+        size = sum(entry.file_size for entry in entries)
+        if size > MOST_UNPACKED * len(content) + 2**20:
+            raise ValueError(f"{len(content)} bytes would unpack to {size}")
+        return {entry.filename: archive.read(entry) for entry in entries}
+
+
+def _check_array(name, part):
+    """Refuse an array that claims another size than it has, before memory is asked for."""
+    file = io.BytesIO(part)
+    version = np.lib.format.read_magic(file)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(file)
+    held, claimed = len(part) - file.tell(), math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or held != claimed:
+        raise ValueError(f"the array {name} holds {held} bytes, but claims {claimed}")
 
 
 def _present_schema(schema):
@@ -159,38 +241,44 @@ def _rename_modules(node):
             _rename_modules(part)
 
 
-def _check_trees(value, n_features=0):
-    """Refuse trees that lead out of themselves, in a circle, or to features that there are not.
+def _check_loaded(model):
+    """Refuse what compiled code would follow without a look: sparse matrices and trees that lead out of themselves."""
+    waiting, seen = [(model, 0)], set()
+    while waiting:
+        value, n_features = waiting.pop()
+        if (id(value), n_features) in seen:
+            continue
+        seen.add((id(value), n_features))
+        if isinstance(value, BaseEstimator):
+            n_features = int(getattr(value, "n_features_in_", n_features))  # of the nearest estimator around a tree
+        waiting += [(part, n_features) for part in _parts_of(value)]
+        if sparse.issparse(value) and hasattr(value, "check_format"):
+            value.check_format(full_check=True)
+        elif f"{type(value).__module__}.{type(value).__name__}" in TREES:
+            _check_tree(value, n_features)
 
-    Parameters
-    ----------
-    value : object
-        Part of a loaded model.
-    n_features : int
-        Of the nearest estimator around it.
-    """
+
+def _parts_of(value):
     if isinstance(value, BaseEstimator):
-        n_features = int(getattr(value, "n_features_in_", n_features))
-        value = list(vars(value).values())
+        return vars(value).values()
     if isinstance(value, dict):
-        value = list(value.values())
+        return value.values()
     if isinstance(value, np.ndarray) and value.dtype == object:
-        value = value.ravel().tolist()
-    if isinstance(value, list | tuple):
-        for part in value:
-            _check_trees(part, n_features)
+        return value.ravel().tolist()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _check_tree(tree, n_features):
+    """Refuse a tree that leads out of itself, in a circle, or to features that there are not."""
+    if hasattr(tree, "children_left"):
+        nodes, leaf = tree.__getstate__()["nodes"], tree.children_left == -1
+        n_features = min(n_features, tree.n_features)
+        _check_nodes(nodes["left_child"], nodes["right_child"], nodes["feature"], leaf, n_features)
         return
-    kind = f"{type(value).__module__}.{type(value).__name__}"
-    if kind == TREES[0]:
-        nodes, leaf = value.__getstate__()["nodes"], value.children_left == -1
-        _check_nodes(
-            nodes["left_child"], nodes["right_child"], nodes["feature"], leaf, min(n_features, value.n_features)
-        )
-    elif kind == TREES[1]:
-        nodes = value.nodes
-        _check_nodes(nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"] == 1, n_features)
-        if (nodes["is_categorical"] == 1).any() and nodes["bitset_idx"].max() >= len(value.raw_left_cat_bitsets):
-            raise ValueError("a tree asks for categories that there are not")
+    nodes = tree.nodes
+    _check_nodes(nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"] == 1, n_features)
+    if (nodes["is_categorical"] == 1).any() and nodes["bitset_idx"].max() >= len(tree.raw_left_cat_bitsets):
+        raise ValueError("a tree asks for categories that there are not")
 
 
 def _check_nodes(left, right, feature, leaf, n_features):
@@ -207,15 +295,13 @@ def _check_nodes(left, right, feature, leaf, n_features):
 def _for_file(value):
     """Copy without what a file must not hold, at any depth.
 
-    A class lists attributes with privileged rows in ``_privileged_rows_in`` (removed) and parameters that name places on this
-    machine in ``_places_in`` (set to None, since a parameter has to exist).
+    A class lists parameters that name places on this machine in ``_places_in``: they are set to None, since a parameter has
+    to exist. Privileged rows are the business of ``WithoutPrivilegedRows``.
     """
     if isinstance(value, BaseEstimator):
         stripped = copy(value)
         for name, part in vars(value).items():
-            if name in getattr(value, "_privileged_rows_in", ()):
-                delattr(stripped, name)
-            elif name in getattr(value, "_places_in", ()):
+            if name in getattr(value, "_places_in", ()):
                 setattr(stripped, name, None)
             else:
                 setattr(stripped, name, _for_file(part))

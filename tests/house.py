@@ -35,12 +35,13 @@ class Walk:
 def walk(call):
     """Run a function of no arguments and record its way.
 
-    Imports are no part of it, and neither is compiled code.
+    A file counts if a function of it runs: one that a reader has to look into. What an import runs (modules, bodies of
+    classes, decorators) is no part of it, and neither is compiled code.
     """
     found = Walk()
 
     def record(frame, event, _):
-        if event != "call" or not _is_ours(frame):
+        if event != "call" or not _is_ours(frame) or _is_import(frame):
             return
         here = _file(frame)
         if here not in found.files:
@@ -66,7 +67,18 @@ def walk(call):
 
 
 def _is_ours(frame):
-    return frame.f_code.co_filename.startswith(f"{PACKAGE}/") and frame.f_code.co_name != "<module>"
+    """Whether it is a function of the library; the package's own `__init__` does nothing but import public names."""
+    file = frame.f_code.co_filename
+    return file.startswith(f"{PACKAGE}/") and file != lupi.__file__
+
+
+def _is_import(frame):
+    """Whether an import called it, at whatever depth."""
+    while frame is not None:
+        if frame.f_code.co_name == "_find_and_load" and "importlib" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _file(frame):

@@ -58,14 +58,14 @@ def all_sequences(n_states, length):
 
 def reference_objective(psi, loss, block, C):
     """Optimal value of a structural SVM with every plane listed, by a generic interior-point QP on the dual."""
-    import cvxopt
+    import piqp
 
-    n = block.max() + 1
-    cvxopt.solvers.options.update({"show_progress": False, "abstol": 1e-10, "reltol": 1e-10, "feastol": 1e-10})
-    m = len(loss)
-    P = cvxopt.matrix(psi @ psi.T + 1e-12 * np.eye(m))
-    A = np.zeros((n, m))
-    A[block, np.arange(m)] = 1.0
-    G = cvxopt.matrix(np.vstack([-np.eye(m), A]))
-    h = cvxopt.matrix(np.concatenate([np.zeros(m), np.full(n, C / n)]))
-    return -cvxopt.solvers.qp(P, cvxopt.matrix(-loss), G, h)["primal objective"]
+    m, n = len(loss), block.max() + 1
+    sums = np.zeros((n, m))
+    sums[block, np.arange(m)] = 1.0
+    solver = piqp.DenseSolver()
+    settings = solver.settings
+    settings.eps_abs = settings.eps_rel = settings.eps_duality_gap_abs = settings.eps_duality_gap_rel = 1e-10
+    solver.setup(psi @ psi.T + 1e-12 * np.eye(m), -loss, G=sums, h_u=np.full(n, C / n), x_l=np.zeros(m))
+    assert solver.solve().name == "PIQP_SOLVED"
+    return -solver.result.info.primal_obj

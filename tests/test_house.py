@@ -71,7 +71,10 @@ def test_a_way_upward_and_a_bounce_are_seen():
 
 
 def test_the_way_of_a_comparison(tmp_path, monkeypatch):
-    """read -> data -> encode -> protocol -> units -> summary -> verdict -> render, with one method."""
+    """read -> encode -> protocol -> units -> summary -> verdict -> render, with one method, its fit included.
+
+    Its engine calls the work that is handed to it and tells how far it is, the only steps upward.
+    """
     from typer.testing import CliRunner
 
     from lupi.cli import app
@@ -84,5 +87,9 @@ def test_the_way_of_a_comparison(tmp_path, monkeypatch):
     numbers = {"splits": 2, "permutations": 2, "jobs": 1}
     options = [word for name, value in (named | numbers).items() for word in (f"--{name}", str(value))]
     way = walk(lambda: CliRunner().invoke(app, ["compare", "table.csv", *options], catch_exceptions=False))
-    assert len(way.files) <= 45, sorted(way.files)
-    assert "cli/compare.py" in way.files[:2]
+    assert (tmp_path / "lupi-report" / "report.html").exists()  # the whole way
+    assert len(way.files) <= 34, sorted(way.files)
+    assert way.files[0] == "cli/shared.py"
+    assert {there for _, there in way.upward} <= {"comparison/units.py", "comparison/comparison.py"}
+    assert {here for here, _ in way.upward} == {"engine/units.py"}
+    assert way.bounces == []

@@ -7,9 +7,17 @@ import numpy as np
 
 def solve_cvxopt(qp):
     """CVXOPT's dense interior point at its default tolerance (1e-7)."""
-    from lupi.solvers.kernel.reference import cvxopt_qp
+    from cvxopt import matrix, solvers, spmatrix
 
-    return np.array(cvxopt_qp(qp)["x"]).ravel()
+    below = np.flatnonzero(np.isfinite(qp["lb"]))
+    above = np.flatnonzero(np.isfinite(qp["ub"]))
+    m = len(below) + len(above)
+    signs = [-1.0] * len(below) + [1.0] * len(above)
+    G = spmatrix(signs, list(range(m)), [*below.tolist(), *above.tolist()], (m, len(qp["q"])))
+    h = np.concatenate([-qp["lb"][below], qp["ub"][above]])
+    P, q, A, b = (matrix(qp[name]) for name in ("P", "q", "A", "b"))
+    found = solvers.qp(P, q, G, matrix(h), A, b, options={"show_progress": False})
+    return np.array(found["x"]).ravel()
 
 
 def solve_piqp(qp):

@@ -45,7 +45,7 @@ def warm_up():
 
 
 def exact():
-    """Objective and weights against a QP over explicit pairs (CVXOPT): worst relative errors over all settings."""
+    """Objective and weights against a QP over explicit pairs (PIQP): worst relative errors over all settings."""
     worst = {"objective": 0.0, "weights": 0.0}
     settings = 0
     for n, grades, n_groups, ties in (

@@ -1,6 +1,7 @@
 """Ranking with every pair written down: what the dominance sums replace, and what they are checked against."""
 
 import numpy as np
+from scipy import sparse
 from sklearn.svm import LinearSVC
 
 
@@ -42,7 +43,7 @@ def pair_objective(w, X, i, j, margin, C, loss):
 
 
 def solve_qp(X, i, j, margin, C, loss):
-    """Solve the pairwise problem as a quadratic program with an interior-point method (CVXOPT).
+    """Solve the pairwise problem as a quadratic program with an interior-point method (PIQP).
 
     Parameters
     ----------
@@ -60,21 +61,20 @@ def solve_qp(X, i, j, margin, C, loss):
     ndarray of shape (d,)
         The weights.
     """
-    from cvxopt import matrix, solvers, sparse, spdiag, spmatrix
+    import piqp
 
     n_pairs, d = len(i), X.shape[1]
     quadratic = 2.0 * C if loss == "squared_hinge" else 0.0
-    P = spdiag([*([1.0] * d), *([quadratic] * n_pairs)])
-    q = matrix(np.concatenate((np.zeros(d), np.full(n_pairs, 0.0 if quadratic else C))))
-    rows = np.repeat(np.arange(n_pairs), d)
-    columns = np.tile(np.arange(d), n_pairs)
-    differences = spmatrix(-(X[i] - X[j]).ravel(), rows.tolist(), columns.tolist(), (n_pairs, d))
-    minus = spmatrix(-1.0, range(n_pairs), range(n_pairs))
-    empty = spmatrix([], [], [], (n_pairs, d))
-    G = sparse([[differences, empty], [minus, minus]])
-    h = matrix(np.concatenate((-margin, np.zeros(n_pairs))))
-    options = {"show_progress": False, "abstol": 1e-12, "reltol": 1e-11, "feastol": 1e-11, "maxiters": 200}
-    return np.array(solvers.qp(P, q, G, h, options=options)["x"]).ravel()[:d]
+    P = sparse.diags_array(np.concatenate((np.ones(d), np.full(n_pairs, quadratic))), format="csc")
+    q = np.concatenate((np.zeros(d), np.full(n_pairs, 0.0 if quadratic else C)))
+    # w (x_i - x_j) + slack >= margin, slack >= 0.
+    G = sparse.hstack((sparse.csc_matrix(X[i] - X[j]), sparse.identity(n_pairs)), format="csc")
+    solver = piqp.SparseSolver()
+    settings = solver.settings
+    settings.eps_abs = settings.eps_rel = settings.eps_duality_gap_abs = settings.eps_duality_gap_rel = 1e-11
+    solver.setup(sparse.csc_matrix(P), q, G=G, h_l=margin, x_l=np.concatenate((np.full(d, -np.inf), np.zeros(n_pairs))))
+    solver.solve()
+    return np.array(solver.result.x[:d])
 
 
 def solve_liblinear(X, i, j, margin, C, loss, *, tol=1e-4, dual=True, max_iter=100_000):

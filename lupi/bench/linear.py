@@ -67,9 +67,9 @@ def linear_growth(quick):
     rows, before = [], None
     for n in (1000, 2000, 4000) if quick else (20_000, 100_000, 1_000_000):
         X, y, Z = _data(n)
-        _forget_peak()
+        forget_peak()
         ours = _fit(SVM2Plus(**LINEAR), X, y, Z)
-        peak, size = _peak_bytes(), X.nbytes + Z.nbytes
+        peak, size = peak_bytes(), X.nbytes + Z.nbytes
         growth = "" if before is None else f"{ours.seconds / before:.1f}x the time of the row above; "
         memory = "unknown" if peak is None else f"{peak / size:.2f}x the data ({size / 2**20:.0f} MB)"
         rows.append(
@@ -87,14 +87,15 @@ def linear_growth(quick):
     return rows
 
 
-def _forget_peak():
+def forget_peak():
     """Let the peak of the process start again from what it uses now (Linux)."""
     path = Path("/proc/self/clear_refs")
     if path.exists():
         path.write_text("5")
 
 
-def _peak_bytes():
+def peak_bytes():
+    """Largest resident memory of this process since :func:`forget_peak`, or None where the system does not tell."""
     path = Path("/proc/self/status")
     lines = path.read_text().splitlines() if path.exists() else []
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), None)

@@ -25,7 +25,7 @@ def _figures(name, *args, **keywords):
         return getattr(cases, name)(*args, **keywords)
 
 
-@case("ranking-exact", "Ranking objectives and weights against a QP over explicit pairs (CVXOPT), n <= 300")
+@case("ranking-exact", "Ranking objectives and weights against a QP over explicit pairs (PIQP), n <= 300")
 def exact(quick):
     """Worst relative errors over losses, pair sets, ties and groups."""
     figures = _figures("exact")
@@ -35,7 +35,7 @@ def exact(quick):
         Row(
             f"{figures['settings']} settings",
             None,
-            "CVXOPT",
+            "PIQP",
             objective_difference=errors[0],
             target="1e-4, 1e-3",
             note=note,

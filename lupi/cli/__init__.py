@@ -4,43 +4,28 @@ Only typer is imported here: numpy, scikit-learn and numba load inside the comma
 `lupi --help` answers at once.
 """
 
-from typing import Annotated
-
 import typer
 
-from lupi import __version__
 from lupi.cli.bench import bench
 from lupi.cli.compare import compare
 from lupi.cli.fit import fit
 from lupi.cli.predict import predict
 from lupi.cli.reproduce import reproduce
+from lupi.cli.shared import Commands, main_options
 from lupi.localize.cli import app as localize
 
 app = typer.Typer(
     name="lupi",
+    cls=Commands,
     help="Learning using privileged information: features that exist at training time only.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.callback()(main_options)
 for command in (bench, compare, fit, predict, reproduce):
     app.command()(command)
 app.add_typer(localize)
-
-
-def _print_version(wanted: bool):
-    if wanted:
-        typer.echo(f"lupi {__version__}")
-        raise typer.Exit()
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
-    ] = False,
-):
-    pass
 
 
 def main():

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lupi.cli.shared import user_errors
+from lupi.cli.shared import UsageError
 
 
 def bench(
@@ -19,28 +19,27 @@ def bench(
     ] = False,
 ):
     """Measure speed and exactness side by side with other tools."""
-    with user_errors():
-        from lupi.bench import load_cases
+    from lupi.bench import load_cases
 
-        known = load_cases()
-        if list_cases:
-            width = max(map(len, known), default=0)
-            for case in known.values():
-                typer.echo(f"{case.name:{width}}  {case.title}")
-            return
-        for name in cases or ():
-            if name not in known:
-                raise ValueError(f"no case is called {name!r}; the cases are: {', '.join(known)}.")
-        if json is not None and not json.resolve().parent.is_dir():
-            raise ValueError(f"--json: the folder of {json} does not exist.")
-        _run(cases, json, quick)
+    known = load_cases()
+    if list_cases:
+        width = max(map(len, known), default=0)
+        for case in known.values():
+            typer.echo(f"{case.name:{width}}  {case.title}")
+        return
+    for name in cases or ():
+        if name not in known:
+            raise UsageError(f"no case is called {name!r}; the cases are: {', '.join(known)}.")
+    if json is not None and not json.resolve().parent.is_dir():
+        raise UsageError(f"--json: the folder of {json} does not exist.")
+    _run(cases, json, quick)
 
 
 def _run(cases, json, quick):
     from rich.console import Console
 
     from lupi.bench import facts, run_cases, tables
-    from lupi.engine.files import strict_json
+    from lupi.engine.store import strict_json
 
     result = run_cases(cases or (), quick=quick, on_start=lambda case: typer.echo(f"{case.name} ...", err=True))
     if json is not None:

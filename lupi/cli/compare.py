@@ -17,11 +17,10 @@ from lupi.cli.shared import (
     MetricOption,
     Scheduler,
     Seed,
+    UsageError,
     given,
     names,
-    need,
     note,
-    user_errors,
 )
 
 LABELLED_MEN = 1000
@@ -60,11 +59,11 @@ def compare(
         ),
     ] = None,
     metric: MetricOption = None,
-    splits: Annotated[int, typer.Option(help="Random splits into training and test rows.")] = 20,
+    splits: Annotated[int, typer.Option(min=2, help="Random splits into training and test rows.")] = 20,
     train_size: Annotated[
         str | None, typer.Option(metavar="N[,N]", help="Labelled training rows; several give a learning curve.")
     ] = None,
-    permutations: Annotated[int, typer.Option(help="Of the exact test; 0: none.")] = 99,
+    permutations: Annotated[int, typer.Option(min=0, help="Of the exact test; 0: none.")] = 99,
     kernel: KernelOption = None,
     jobs: Jobs = -1,
     out: Annotated[
@@ -79,37 +78,35 @@ def compare(
     methods such as logistic regression and forests. A run that was interrupted goes on where it stopped when the same
     command is given again.
     """
-    with user_errors():
-        need("pandas", "reading tables")
-        paged = find_spec("jinja2") is not None
-        if not paged:
-            note('jinja2 is not installed, so there will be no report.html: pip install "lupi[report]".')
-        frame, columns, sizes = _data(table, target, privileged, drop, groups, _numbers(train_size))
-        from lupi.comparison.comparison import compare as run
-        from lupi.engine.progress import progress
-        from lupi.engine.workers import cluster
+    paged = find_spec("jinja2") is not None
+    if not paged:
+        note('jinja2 is not installed, so there will be no report.html: pip install "lupi[report]".')
+    frame, columns, sizes = _data(table, target, privileged, drop, groups, _numbers(train_size))
+    from lupi.comparison.comparison import compare as run
+    from lupi.engine.units import progress
+    from lupi.engine.workers import cluster
 
-        (out / "units").mkdir(parents=True, exist_ok=True)
-        with cluster(scheduler), progress("fitting") as report:
-            result = run(
-                frame,
-                **columns,
-                methods=names(methods),
-                baselines=[] if baselines == "none" else names(baselines),
-                metric=metric,
-                n_splits=splits,
-                train_size=sizes,
-                permutations=permutations,
-                kernel=kernel,
-                seed=seed,
-                n_jobs=jobs,
-                store=out / "units",
-                on_progress=report,
-                source="bundled wages of young men" if table is None else table.name,
-                command=given(context),
-            )
-        _show(result)
-        _export(result, out, paged)
+    (out / "units").mkdir(parents=True, exist_ok=True)
+    with cluster(scheduler), progress("fitting") as report:
+        result = run(
+            frame,
+            **columns,
+            methods=names(methods),
+            baselines=[] if baselines == "none" else names(baselines),
+            metric=metric,
+            n_splits=splits,
+            train_size=sizes,
+            permutations=permutations,
+            kernel=kernel,
+            seed=seed,
+            n_jobs=jobs,
+            store=out / "units",
+            on_progress=report,
+            source="bundled wages of young men" if table is None else table.name,
+            command=given(context),
+        )
+    _show(result)
+    _export(result, out, paged)
 
 
 def _data(table, target, privileged, drop, groups, sizes):
@@ -118,10 +115,10 @@ def _data(table, target, privileged, drop, groups, sizes):
         options = {"--target": target, "--privileged": privileged, "--drop": drop, "--groups": groups}
         named = [option for option, value in options.items() if value is not None]
         if named:
-            raise ValueError(f"{' and '.join(named)}: columns of which TABLE? Without one bundled data are compared.")
+            raise UsageError(f"{' and '.join(named)}: columns of which TABLE? Without one bundled data are compared.")
         return *_bundled(), sizes or [100]
     if target is None or privileged is None:
-        raise ValueError(
+        raise UsageError(
             "with a TABLE, say which column to predict (--target) and which are privileged (--privileged)."
         )
     from lupi.comparison.read import read_table
@@ -152,7 +149,7 @@ def _numbers(sizes):
     try:
         return sizes and [float(n) if "." in n else int(n) for n in sizes.split(",")]
     except ValueError:
-        raise ValueError(
+        raise UsageError(
             f"--train-size is {sizes!r}, but must be numbers such as 50,100 or shares such as 0.5."
         ) from None
 
@@ -169,18 +166,29 @@ def _show(result):
 
 def _export(result, out, paged):
     """Results and model first: a page that fails must not cost them."""
+    result.to_json(out / "results.json")
+    typer.echo(f"\nresults {out / 'results.json'}")
+    if _saved(result, out / "model.lupi"):
+        typer.echo(f"model   {out / 'model.lupi'}")
+    if paged:
+        result.to_html(out / "report.html")
+        typer.echo(f"report  {out / 'report.html'}")
+
+
+def _saved(result, path):
+    """Whether the model could be written; a user's own estimator may be none for a file."""
     from lupi.persistence import save
 
-    result.to_json(out / "results.json")
-    model = result.fit_model()
     data, verdict = result.summary["data"], result.summary["verdict"]
+    model = result.fit_model()
     model.info_ = {
         "method": verdict["method"],
         "target": data["target"],
         "privileged": data["privileged_names"] or [],
     }
-    save(model, out / "model.lupi")
-    if paged:
-        result.to_html(out / "report.html")
-        typer.echo(f"\nreport  {out / 'report.html'}")
-    typer.echo(f"results {out / 'results.json'}\nmodel   {out / 'model.lupi'}")
+    try:
+        save(model, path)
+    except TypeError as problem:
+        note(f"there is no {path.name}: {problem}")
+        return False
+    return True

@@ -6,57 +6,86 @@ from typing import Annotated
 import typer
 
 from lupi.cli.shared import (
+    CHUNKED_NAMES,
     METHOD_NAMES,
     PLAIN_NAMES,
+    TABLE_KINDS,
     Drop,
     KernelOption,
     MetricOption,
+    Scheduler,
     Seed,
-    Table,
-    need,
     note,
-    user_errors,
 )
 
 
 def fit(
-    table: Table,
+    tables: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TABLE...",
+            help=f"{TABLE_KINDS}. Several Parquet files, or a folder of them, are read part by part: {CHUNKED_NAMES}.",
+        ),
+    ],
     target: Annotated[str, typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabelled row.")],
     privileged: Annotated[
         str, typer.Option(metavar="COL,COL", help="Columns that will not exist at prediction time; wildcards allowed.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="File of the model.")],
-    method: Annotated[str, typer.Option(metavar="NAME", help=f"One of {METHOD_NAMES}, {PLAIN_NAMES}.")] = "surrogate",
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help=f"One of {METHOD_NAMES}, {PLAIN_NAMES}; surrogate, or svm2+ for several files."
+        ),
+    ] = None,
     drop: Drop = None,
     metric: MetricOption = None,
     kernel: KernelOption = None,
     seed: Seed = 0,
+    scheduler: Scheduler = None,
 ):
     """Train one model; its parameters are chosen by cross-validation."""
-    with user_errors():
-        need("pandas", "reading tables")
-        from lupi.comparison.data import check_data, split_frame
-        from lupi.comparison.final import fit_final
-        from lupi.comparison.leakage import examine
-        from lupi.comparison.methods import choose_methods
-        from lupi.comparison.protocol import Protocol
-        from lupi.comparison.read import read_table
-        from lupi.comparison.units import Setup
-        from lupi.persistence import save
+    if scheduler is not None or len(tables) > 1 or tables[0].is_dir():
+        _fit_chunked(tables, target, privileged, output, method or "svm2+", drop or "", metric, kernel, seed, scheduler)
+        return
+    from lupi.comparison.leakage import examine
+    from lupi.comparison.methods import choose_methods
+    from lupi.comparison.protocol import Protocol
+    from lupi.comparison.read import check_data, read_table, split_frame
+    from lupi.comparison.units import Setup, fit_final
+    from lupi.persistence import save
 
-        split = split_frame(read_table(table), target, privileged, drop or "", regression=metric == "r2")
-        data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
-        for text in examine(split.X, data.y, split.privileged, target, grouped=True)[1]:
-            note(text)
-        chosen = choose_methods([method], [], metric, 0 if classes is None else len(classes))
-        protocol = Protocol(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(data.labelled),))
-        used = list(chosen.values())[-1]
-        model = fit_final(used, Setup(protocol, data, chosen), classes)
-        model.info_ = {"method": used.name, "target": target, "privileged": [str(c) for c in split.privileged.columns]}
-        save(model, output)
-        grid = {key: value for key, value in model.estimator.get_params().items() if key in used.grid}
-        chosen = f" ({', '.join(f'{key} = {value:g}' for key, value in grid.items())})" if grid else ""
-        rows = f"{len(data.labelled)} rows"
-        if used.unlabelled and len(data.unlabelled):
-            rows += f" and {len(data.unlabelled)} without a label"
-        typer.echo(f"{used.title}{chosen} from {rows}: {output}")
+    split = split_frame(read_table(tables[0]), target, privileged, drop or "", regression=metric == "r2")
+    data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
+    for text in examine(split.X, data.y, split.privileged, target, grouped=True)[1]:
+        note(text)
+    chosen = choose_methods([method or "surrogate"], [], metric, 0 if classes is None else len(classes))
+    protocol = Protocol(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(data.labelled),))
+    used = list(chosen.values())[-1]
+    model = fit_final(used, Setup(protocol, data, chosen), classes)
+    model.info_ = {"method": used.name, "target": target, "privileged": [str(c) for c in split.privileged.columns]}
+    save(model, output)
+    rows = f"{len(data.labelled)} rows"
+    if used.unlabelled and len(data.unlabelled):
+        rows += f" and {len(data.unlabelled)} without a label"
+    _report(model, used, rows, output)
+
+
+def _fit_chunked(tables, target, privileged, output, method, drop, metric, kernel, seed, scheduler):
+    """Parquet files part by part, here or on the workers of a cluster."""
+    from lupi.comparison.chunked import fit_chunked
+    from lupi.engine.workers import cluster
+    from lupi.persistence import save
+
+    if kernel not in (None, "linear"):
+        raise ValueError(f"--kernel {kernel} needs the rows in memory; several files are fitted with --kernel linear.")
+    with cluster(scheduler):
+        model, used, n = fit_chunked(tables, target, privileged, drop=drop, method=method, metric=metric, seed=seed)
+    save(model, output)
+    _report(model, used, f"{n} rows in chunks", output)
+
+
+def _report(model, used, rows, output):
+    grid = {key: value for key, value in model.estimator.get_params().items() if key in used.grid}
+    chosen = f" ({', '.join(f'{key} = {value:g}' for key, value in grid.items())})" if grid else ""
+    typer.echo(f"{used.title}{chosen} from {rows}: {output}")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lupi.cli.shared import Table, need, note, user_errors
+from lupi.cli.shared import Table, note
 
 
 def predict(
@@ -23,41 +23,38 @@ def predict(
     The columns are `prediction` and, for two classes, `score` (above 0: the second class). A ranker was trained to order
     rows and draws no line between classes: its only column is `score`.
     """
-    with user_errors():
-        need("pandas", "reading tables")
-        import numpy as np
+    import numpy as np
 
-        from lupi.comparison.data import expand
-        from lupi.comparison.model import TabularModel
-        from lupi.comparison.read import read_table
-        from lupi.engine.files import write_atomically
-        from lupi.persistence import load
+    from lupi.comparison.model import TabularModel
+    from lupi.comparison.read import expand, read_table
+    from lupi.engine.store import write_atomically
+    from lupi.persistence import load
 
-        fitted = load(model)
-        if not isinstance(fitted, TabularModel):
-            raise ValueError(f"{model} holds a {type(fitted).__name__}, not a model of `lupi fit` or `lupi compare`.")
-        rows = read_table(table)
-        columns = {}
-        if id_column is not None:
-            (name,) = expand([id_column], list(rows.columns), "id")
-            columns[name] = safe_cells(rows[name].to_numpy())
-        if not fitted.ranks:
-            columns["prediction"] = safe_cells(fitted.predict(rows))
-        if not fitted.regression:
-            scores = np.asarray(fitted.decision_function(rows))
-            if scores.ndim == 1:
-                columns["score"] = scores
-        if fitted.ranks:
-            note(
-                "this model ranks: the higher the score, the more a row looks like "
-                f"{str(fitted.classes_[1])!r}. It draws no line between classes; for one, train a classifier (lupi fit "
-                "--method svm2+)."
-            )
-        text = rows[[]].assign(**columns).to_csv(index=False)
-        if output is None:
-            typer.echo(text, nl=False)
-        else:
-            write_atomically(output, text.encode())
+    fitted = load(model)
+    if not isinstance(fitted, TabularModel):
+        raise ValueError(f"{model} holds a {type(fitted).__name__}, not a model of `lupi fit` or `lupi compare`.")
+    rows = read_table(table)
+    columns = {}
+    if id_column is not None:
+        (name,) = expand([id_column], list(rows.columns), "id")
+        columns[name] = safe_cells(rows[name].to_numpy())
+    if not fitted.ranks:
+        columns["prediction"] = safe_cells(fitted.predict(rows))
+    if not fitted.regression:
+        scores = np.asarray(fitted.decision_function(rows))
+        if scores.ndim == 1:
+            columns["score"] = scores
+    if fitted.ranks:
+        note(
+            "this model ranks: the higher the score, the more a row looks like "
+            f"{str(fitted.classes_[1])!r}. It draws no line between classes; for one, train a classifier (lupi fit "
+            "--method svm2+)."
+        )
+    text = rows[[]].assign(**columns).to_csv(index=False)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_atomically(output, text.encode())
 
 
 def safe_cells(values):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lupi.cli.shared import Jobs, Scheduler, user_errors
+from lupi.cli.shared import Jobs, Scheduler
 
 
 def reproduce(
@@ -23,12 +23,11 @@ def reproduce(
     scheduler: Scheduler = None,
 ):
     """Run a table or figure of the papers again and print ours beside the printed numbers."""
-    with user_errors():
-        from lupi.engine.workers import cluster
-        from lupi.reproduce import commands
+    from lupi.engine.workers import cluster
+    from lupi.reproduce import commands
 
-        if list_entries or name is None:
-            commands.list_entries()
-            return
-        with cluster(scheduler):
-            commands.run_reproduce(name, data=data, out=out, splits=splits, tasks=tasks, jobs=jobs)
+    if list_entries or name is None:
+        commands.list_entries()
+        return
+    with cluster(scheduler):
+        commands.run_reproduce(name, data=data, out=out, splits=splits, tasks=tasks, jobs=jobs)

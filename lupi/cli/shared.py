@@ -1,54 +1,134 @@
-"""What the commands share: options, and one voice for what a user can mend."""
+"""What the commands share: options, and one voice for all that goes wrong."""
 
+import os
 import shlex
-from contextlib import contextmanager
+import sys
+import traceback
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
+
+from lupi import __version__
 
 # Written out: the registry of the methods would load numba. A test compares the two.
 PLAIN_NAMES = "linear, forest, boosting, svm, surrogate-plain, ridge-plain, boosted-plain, l2svm, ranksvm"
 METHOD_NAMES = "surrogate, surrogate-ridge, surrogate-boosted, svm2+, distillation, transfer, ranktransfer, svm+, svm2k"
 REFERENCE_NAMES = "reference, joint, rankreference"
+CHUNKED_NAMES = "svm2+, svm+, ranktransfer, l2svm, svm, ranksvm"
 TABLE_KINDS = "CSV, TSV, Parquet, Feather, Excel or JSON lines"
 
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help=f"{TABLE_KINDS}.")]
 Drop = Annotated[str | None, typer.Option(metavar="COL,COL", help="Columns to ignore, such as identifiers.")]
+METRIC_NAMES = "ap, accuracy, auc, balanced_accuracy, r2"
+KERNEL_NAMES = "rbf, linear"
+
+
+class UsageError(ValueError):
+    """Words of the command line that do not go together."""
+
+
+def one_of(names):
+    """A check of an option: its value is one of the names in a text such as "a, b"."""
+
+    def check(value: str | None):
+        if value is not None and value not in names.split(", "):
+            raise typer.BadParameter(f"{value!r} is none of {names}.")
+        return value
+
+    return check
+
+
 MetricOption = Annotated[
     str | None,
-    typer.Option(help="ap, accuracy, auc, balanced_accuracy or r2; auc, or accuracy for more than two classes."),
+    typer.Option(
+        help=f"One of {METRIC_NAMES}; auc, or accuracy for more than two classes, if not given.",
+        callback=one_of(METRIC_NAMES),
+    ),
 ]
 KernelOption = Annotated[
-    str | None, typer.Option(help="rbf or linear, for all kernel methods; both are tried if not given.")
+    str | None,
+    typer.Option(
+        help="rbf or linear, for all kernel methods; both are tried if not given.", callback=one_of(KERNEL_NAMES)
+    ),
 ]
 Scheduler = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.5:8786."),
 ]
-Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
+Seed = Annotated[int, typer.Option(min=0, help="Everything random follows from it.")]
 Jobs = Annotated[int, typer.Option(help="Processes; -1: one for each core.")]
 
 
-@contextmanager
-def user_errors():
-    """What a user can mend is said in one line that begins with "lupi:", without a traceback."""
-    try:
-        yield
-    except (ValueError, TypeError, OSError, ImportError) as problem:
-        typer.secho(f"lupi: {problem}", fg="red", err=True)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        typer.echo("\nlupi: stopped; what was finished is kept, the same command goes on from there.", err=True)
-        raise typer.Exit(130) from None
+class Commands(TyperGroup):
+    """All commands. What goes wrong in any of them is one line that begins with "lupi:", never a traceback.
+
+    Exit codes: 2 for words that are no command or option, 130 for Ctrl-C, 1 for all else.
+    """
+
+    def invoke(self, context):
+        """Run a command; Ctrl-C ends it in words."""
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            _say("\nlupi: stopped; what was finished is kept, the same command goes on from there.")
+            raise typer.Exit(130) from None
+
+    def main(self, *args, standalone_mode=True, **extra):
+        """Parse the words of the command line, run the command, end the process."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        try:
+            code = super().main(*args, standalone_mode=False, **extra)
+        except typer.Abort:
+            code = 1
+        except Exception as problem:
+            if "LUPI_TRACEBACK" in os.environ:
+                raise
+            text, code = _in_words(problem)
+            if text:
+                _say(f"lupi: {text}")
+        sys.exit(code or 0)
 
 
-def need(package, purpose):
-    """Notice a missing extra before the work starts."""
-    from importlib.util import find_spec
+def _in_words(problem):
+    """An error as one line, and the exit code; no words where typer has printed its help already."""
+    if hasattr(problem, "format_message"):  # of the parser, whose classes differ between versions of typer
+        text = " ".join(problem.format_message().split())
+        if not text or type(problem).__name__ == "NoArgsIsHelpError":
+            return "", problem.exit_code
+        context = getattr(problem, "ctx", None)
+        more = f" See `{context.command_path} --help`." if context else ""
+        return f"{text[0].lower()}{text[1:].rstrip('.')}.{more}", problem.exit_code
+    if isinstance(problem, MemoryError):
+        return "there is not enough memory; what was finished is kept. Fewer --jobs need less.", 1
+    if isinstance(problem, ValueError | TypeError | OSError | ImportError):
+        return str(problem), 2 if isinstance(problem, UsageError) else 1
+    place = traceback.extract_tb(problem.__traceback__)[-1]
+    return (
+        f"a fault of lupi, not yours: {type(problem).__name__}: {problem} ({Path(place.filename).name}, line {place.lineno}). "
+        "With LUPI_TRACEBACK=1 the command shows all of it, for a report."
+    ), 1
 
-    if find_spec(package) is None:
-        raise ImportError(f'{purpose} needs {package}: pip install "lupi[report]".')
+
+def _say(text):
+    typer.secho(text, fg="red", err=True)
+
+
+def print_version(wanted: bool):
+    """What `lupi --version` does."""
+    if wanted:
+        typer.echo(f"lupi {__version__}")
+        raise typer.Exit()
+
+
+def main_options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True)
+    ] = False,
+):
+    """Options before the name of a command."""
 
 
 def note(text):

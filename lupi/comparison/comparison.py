@@ -8,29 +8,25 @@ from pathlib import Path
 
 import numpy as np
 
-from lupi.comparison.data import check_data, check_validation, split_frame, train_sizes, with_test_rows
-from lupi.comparison.final import column_groups, fit_final, hard_rows
 from lupi.comparison.leakage import examine
 from lupi.comparison.methods import METHODS, choose_methods
 from lupi.comparison.protocol import Protocol, split_rows
+from lupi.comparison.read import check_data, check_validation, split_frame, train_sizes, with_test_rows
 from lupi.comparison.schema import FORMAT
-from lupi.comparison.statistics import paired
 from lupi.comparison.summary import (
     candidate_row,
     data_facts,
     environment,
+    paired,
     protocol_facts,
     summarize,
     summarize_permutations,
     worth,
 )
-from lupi.comparison.units import Setup, Unit, plan, run_unit
+from lupi.comparison.units import Setup, Unit, column_groups, fit_final, hard_rows, plan, run_unit
 from lupi.comparison.verdict import verdict
-from lupi.engine.files import strict_json, write_atomically
-from lupi.engine.identity import digest_of
-from lupi.engine.progress import progress
-from lupi.engine.store import RunStore
-from lupi.engine.units import measured, run_units
+from lupi.engine.store import RunStore, digest_of, strict_json, write_atomically
+from lupi.engine.units import measured, progress, run_units
 from lupi.validation import is_frame
 
 # The method that computes the exact test where the winner is no quick one: any statistic keeps the level.
@@ -64,7 +60,7 @@ class Comparison:
 
     def _repr_html_(self):
         """Card for a notebook: badge, sentence, small table."""
-        from lupi.comparison.render.notebook import card
+        from lupi.comparison.render.page import card
 
         return card(self.summary)
 
@@ -87,12 +83,10 @@ class Comparison:
         -------
         pandas.DataFrame
         """
-        from lupi.comparison.render.words import method_lines
+        import pandas as pd
 
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError('`to_frame` needs pandas: pip install "lupi[report]".') from None
+        from lupi.comparison.render.page import method_lines
+
         return pd.DataFrame(method_lines(self.summary))
 
     def plot_gains(self, ax=None):
@@ -107,9 +101,9 @@ class Comparison:
         -------
         matplotlib.axes.Axes
         """
-        from lupi.comparison.render.plots import plot_gains
+        from lupi.plot import GainsDisplay
 
-        return plot_gains(self.summary, ax)
+        return GainsDisplay.from_comparison(self, ax=ax).ax_
 
     def plot_curve(self, ax=None):
         """Learning curves of the best plain method and of the best method with the columns; needs several sizes.
@@ -123,9 +117,9 @@ class Comparison:
         -------
         matplotlib.axes.Axes
         """
-        from lupi.comparison.render.plots import plot_curve
+        from lupi.plot import LearningCurveDisplay
 
-        return plot_curve(self.summary, ax)
+        return LearningCurveDisplay.from_comparison(self, ax=ax).ax_
 
     def to_json(self, path):
         """Write the summary as JSON; infinite parameters (``kappa=inf``) as the word "inf".
@@ -345,7 +339,7 @@ def compare(
         )
     with _open_store(store, protocol.fingerprint(digest)) as opened, _reporting(on_progress) as report:
         runner = _Runner(setup, opened, n_jobs, report)
-        sizes = runner.first(list(chosen))
+        sizes = runner.first(list(chosen), to_come=n_splits if permutations else 0)
         tested, skipped = runner.exact_test(sizes[-1], permutations)
         effects = runner.columns(sizes[-1]) if columns else []
     translated = worth(sizes)
@@ -377,20 +371,20 @@ class _Runner:
         self.setup, self.store, self.n_jobs, self.report = setup, store, n_jobs, report
         self.results, self.before = {}, 0
 
-    def run(self, units):
+    def run(self, units, to_come=0):
         keys = {self.setup.key(unit): unit for unit in units}
         found = run_units(
             [(key, measured, run_unit, unit, self.setup) for key, unit in keys.items()],
             self.store,
             n_jobs=self.n_jobs,
-            on_progress=lambda done, total: self.report(self.before + done, self.before + total),
+            on_progress=lambda done, total: self.report(self.before + done, self.before + total + to_come),
         )
         self.before += len(units)
         self.results |= {keys[key]: result for key, result in found.items()}
 
-    def first(self, names):
-        """The comparison itself."""
-        self.run(plan(self.setup, names))
+    def first(self, names, to_come):
+        """The comparison itself; so many units of the exact test will follow, and count as work to do."""
+        self.run(plan(self.setup, names), to_come)
         return summarize(self.results, self.setup, names)
 
     def exact_test(self, size, permutations):

@@ -123,6 +123,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Whether numbers are standardized; otherwise they stay as they are, but for the gaps.
     fill : bool, default=True
         Whether gaps among numbers are filled; otherwise they stay NaN, for estimators that know what to do with them.
+    as_frame : bool, default=False
+        Whether the columns stay as they are, for estimators that know what to do with words, too: a frame with numbers and
+        categories, gaps as NaN. Only where `fit` got a frame.
 
     Attributes
     ----------
@@ -148,11 +151,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ['age', 'sex=f', 'sex=m']
     """
 
-    fill = True  # files of earlier versions do not have it
+    fill, as_frame = True, False  # files of earlier versions do not have them
 
-    def __init__(self, standardize=True, fill=True):
+    def __init__(self, standardize=True, fill=True, as_frame=False):
         self.standardize = standardize
         self.fill = fill
+        self.as_frame = as_frame
 
     def fit(self, X, y=None):
         """Learn medians, scales and levels.
@@ -194,17 +198,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_out)
+        ndarray of shape (n_samples, n_out), or data frame
         """
         check_is_fitted(self)
-        table = X if isinstance(X, RawTable) else self._taken_apart(X)
+        table = X if isinstance(X, RawTable) else self.taken_apart(X)
+        if self.as_frame and self.columns_ is not None:
+            return _frame_of(table, self.levels_)
         numbers = np.where(np.isfinite(table.numbers), table.numbers, self.medians_ if self.fill else np.nan)
         blocks = [(numbers - self.means_) / self.scales_]
         for name, levels in self.levels_.items():
             blocks.append(_one_column_per_level(table.words[name], table.levels[name], levels))
         return np.hstack(blocks)
 
-    def _taken_apart(self, X):
+    def taken_apart(self, X):
+        """The rows' columns that `fit` saw, as a RawTable."""
         if self.columns_ is None or not is_frame(X):
             if np.shape(X)[1] != self.n_features_in_:
                 raise ValueError(f"X has {np.shape(X)[1]} features, but {self.n_features_in_} are needed.")
@@ -224,6 +231,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return RawTable(self.columns_, numeric, block, words, levels)
 
 
+def _frame_of(table, levels):
+    """The table as a frame again, words as categories that were seen in training."""
+    import pandas as pd
+
+    columns = dict(zip(table.numeric, table.numbers.T))
+    for name, codes in table.words.items():
+        words = pd.Categorical.from_codes(codes, categories=table.levels[name])
+        columns[name] = words.set_categories(levels[name])
+    return pd.DataFrame({name: columns[name] for name in table.names})
+
+
 def encode_privileged(table, standardize=True):
     """Privileged features of the rows, NaN throughout where a row has no value at all. Nothing is kept of the encoder.
 
@@ -236,6 +254,24 @@ def encode_privileged(table, standardize=True):
     encoded = TableEncoder(standardize).fit(table.take(np.flatnonzero(~empty))).transform(table)
     encoded[empty] = np.nan
     return encoded
+
+
+def encode_rows(encoder, frame):
+    """Features of a frame's rows by a fitted encoder; NaN throughout where a row has no value at all.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+    frame : data frame
+
+    Returns
+    -------
+    ndarray
+    """
+    table = encoder.taken_apart(frame)
+    features = encoder.transform(table)
+    features[table.empty_rows()] = np.nan
+    return features
 
 
 def missing_targets(y):

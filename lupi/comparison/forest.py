@@ -46,6 +46,11 @@ class TunedForest(BaseEstimator):
         self.n_trees = n_trees
         self.random_state = random_state
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def fit(self, X, y):
         """Fit a forest for each leaf size.
 

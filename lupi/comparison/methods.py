@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
-from lupi.comparison.metrics import METRICS
+from lupi.comparison.protocol import METRICS
 
 # A method and its plain counterpart have the same number of candidates: a larger grid alone can look like a gain.
 COARSE = (0.1, 1.0, 10.0, 100.0)
@@ -131,8 +131,10 @@ def _boosting(regression):
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
-    # Small trees of coarse bins: as good on a few hundred rows, and a fifth of the time where there are many columns.
-    return kind(max_iter=60, min_samples_leaf=5, max_leaf_nodes=8, max_bins=64, early_stopping=False)
+    # Small trees of coarse bins: as good on a few hundred rows, and a fifth of the time where there are many columns. Words
+    # come as one column for each: with categories of its own, its file would hold functions, which `lupi.load` refuses.
+    sizes = {"max_iter": 60, "min_samples_leaf": 5, "max_leaf_nodes": 8, "max_bins": 64}
+    return kind(**sizes, early_stopping=False, categorical_features=None)
 
 
 def _boosted_surrogate(regression):

@@ -7,13 +7,15 @@ from copy import copy
 import numpy as np
 from scipy.linalg import qr
 from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lupi.comparison.encode import RawTable, TableEncoder, encode_privileged, missing_targets, plain_labels
-from lupi.comparison.metrics import scores_of
+from lupi.comparison.protocol import scores_of
 from lupi.engine.model_parts import model_part
 from lupi.estimators.paths import fit_path
 from lupi.validation import is_frame
@@ -61,8 +63,6 @@ class TabularModel(BaseEstimator):
     """
 
     __metadata_request__fit = {"privileged": True, "groups": True}
-    # Files of earlier versions hold the encoder of the privileged columns; it does not get into another one.
-    _privileged_rows_in = ("privileged_encoder_",)
     privileged_columns = None
 
     def __init__(self, estimator, regression=False, standardize=True, privileged_columns=None):
@@ -70,6 +70,10 @@ class TabularModel(BaseEstimator):
         self.regression = regression
         self.standardize = standardize
         self.privileged_columns = privileged_columns
+
+    def __setstate__(self, state):
+        # Files of earlier versions hold the encoder of the privileged columns; it does not get into another one.
+        super().__setstate__({name: value for name, value in state.items() if name != "privileged_encoder_"})
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -227,18 +231,36 @@ def encoded(model, X, y, rotate=False):
 
     Returns
     -------
-    TabularModel, ndarray, ndarray
+    TabularModel, ndarray or data frame, ndarray
     """
     shared = TabularModel(model.estimator, model.regression, model.standardize, model.privileged_columns)
     table = RawTable.of(X)
     allows_gaps = get_tags(model.estimator).input_tags.allow_nan
-    shared.encoder_ = TableEncoder(model.standardize, fill=not allows_gaps).fit(table)
+    as_frame = table.names is not None and takes_frames(model.estimator)
+    shared.encoder_ = TableEncoder(model.standardize, fill=not allows_gaps, as_frame=as_frame).fit(table)
     features = shared.encoder_.transform(table)
-    if rotate and features.shape[1] > features.shape[0]:
+    if rotate and not as_frame and features.shape[1] > features.shape[0]:
         shared.basis_, triangle = qr(features.T, mode="economic")
         features = np.ascontiguousarray(triangle.T)
     target = _encoded_target(shared, np.asarray(y))
     return shared, features, target
+
+
+def takes_frames(estimator):
+    """Whether an estimator, or the first step of a pipeline, wants columns by name or knows what to do with words.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+    >>> takes_frames(HistGradientBoostingClassifier()), takes_frames(RandomForestClassifier())
+    (True, False)
+    """
+    first = estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator
+    tags = get_tags(first).input_tags
+    by_type = getattr(first, "categorical_features", None) == "from_dtype" or getattr(
+        first, "enable_categorical", False
+    )
+    return tags.categorical or tags.string or bool(by_type) or isinstance(first, ColumnTransformer)
 
 
 def with_estimator(shared, estimator):

@@ -123,7 +123,7 @@ class FilesInside:
         except (OSError, ValueError):
             raise malformed(annotation, line, "the name of a file", parts[-1], part=part) from None
         if not self.follow_links and not Path(real).is_relative_to(self.real):
-            expected = f"a file inside the folder {self.root} (follow_links=True reads files elsewhere)"
+            expected = f"a file inside the folder {self.root} (follow_links=True or --follow-links reads others)"
             raise malformed(annotation, line, expected, parts[-1], part=part)
         return path
 

@@ -1,21 +1,161 @@
-"""Stores: every finished unit of work is kept at once, exactly once, and survives any interruption.
+"""What is kept on disk: files as a whole or not at all, names of what results depend on, and stores of results.
 
 A store has two methods, ``store.get(key)`` (the result, or None) and ``store.add(key, result)``, and an attribute `in_workers`
-that tells who adds: the workers (files, one a result), or the process that started them (one database).
+that tells who adds: the workers (files, one a result), or the process that started them (one database). Every finished unit of
+work is kept at once, exactly once, and survives any interruption.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import sqlite3
+import tempfile
 from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
 
-from lupi.engine.files import strict_json, write_atomically
+import lupi
+
+# Rooms that show or measure results, but do not make them.
+SILENT = ("bench", "cli", "plot")
+
+
+def strict_json(value, **options):
+    """JSON that every reader accepts: infinite numbers become the words "inf" and "-inf", NaN "nan", numpy's plain.
+
+    Parameters
+    ----------
+    value : dict, list, number, str, bool or None
+    **options : object
+        As in :func:`json.dumps`, such as `indent`.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> strict_json({"kappa": [3.0, float("inf")], "n": np.int64(2)})
+    '{"kappa": [3.0, "inf"], "n": 2}'
+    """
+    return json.dumps(_strict(value), allow_nan=False, **options)
+
+
+def _strict(value):
+    if isinstance(value, dict):
+        return {key: _strict(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(part) for part in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _strict(value.tolist())
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def write_atomically(path, content):
+    """Write a file so that a reader sees the old one or the new one, never a part.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; its folder is made if needed.
+    content : bytes
+        What it shall hold.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+@cache
+def code_digest(*rooms) -> str:
+    """SHA-256 of the source files of this library; read once a process.
+
+    Results of other code must not be taken for results of this one, whatever the version's number says.
+
+    Parameters
+    ----------
+    *rooms : str
+        Only these packages or modules; by default all that can change a result.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> code_digest() == code_digest() != code_digest("images")
+    True
+    """
+    root = Path(lupi.__file__).parent
+    total = sha256()
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root)
+        room = name.parts[0].removesuffix(".py")
+        if room in rooms or (not rooms and room not in SILENT):
+            total.update(f"{name.as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+def digest_of(*parts) -> str:
+    """SHA-256 of JSON-like values, arrays and data frames: values, shapes, column names.
+
+    Parameters
+    ----------
+    *parts : object
+        None, numbers, words, lists and dicts of these; arrays; data frames.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> digest_of("words", {"n": 3}) == digest_of("words", {"n": 3}) != digest_of("words", {"n": 4})
+    True
+    >>> digest_of(np.zeros(3)) == digest_of(np.zeros(3)) != digest_of(np.ones(3))
+    True
+    """
+    total = sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            values = part.astype(str) if part.dtype.kind in "OU" else np.ascontiguousarray(part)
+            total.update(repr((part.shape, part.dtype.kind, part.dtype.itemsize)).encode() + values.tobytes())
+        elif hasattr(part, "columns"):
+            from pandas.util import hash_pandas_object
+
+            total.update(repr([(str(name), str(part[name].dtype)) for name in part.columns]).encode())
+            total.update(hash_pandas_object(part, index=False).to_numpy().tobytes())
+        else:
+            total.update(strict_json(part, sort_keys=True).encode())
+        total.update(b"\0")
+    return total.hexdigest()
+
+
+def fingerprint(**facts) -> str:
+    """Identity of a store's results: protocol and data as JSON-like facts, the version of lupi and its code.
+
+    Examples
+    --------
+    >>> fingerprint(words=3) == fingerprint(words=3) != fingerprint(words=4)
+    True
+    """
+    return digest_of(facts, lupi.__version__, code_digest())
 
 
 class StoreMismatchError(ValueError):
@@ -41,7 +181,7 @@ class RunStore:
     """Results of units of work in one SQLite file, or in memory.
 
     Each result is a transaction of its own: after a crash, Ctrl-C or ``kill -9`` everything that was added is there, and
-    nothing else. A store belongs to one :func:`~lupi.engine.identity.fingerprint` of protocol, data and code.
+    nothing else. A store belongs to one :func:`~lupi.engine.store.fingerprint` of protocol, data and code.
 
     Parameters
     ----------

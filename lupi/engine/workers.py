@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
@@ -20,8 +21,14 @@ from joblib.parallel import get_active_backend
 CONNECT_SECONDS = 15
 # How often a cluster is asked whether it still lives.
 LOOK_SECONDS = 2.0
+FINISHED_IS_KEPT = "What was finished is kept; the same call goes on from there when it is back."
 
 _client = ContextVar("client", default=None)
+
+
+def chosen_client():
+    """The Dask client of the :func:`cluster` that we are in; None outside."""
+    return _client.get()
 
 
 @contextmanager
@@ -101,7 +108,13 @@ def run_anywhere(function, calls, *, n_jobs=1, share=True):
     options |= {"max_nbytes": "1M" if share else None, "initializer": _end_with_starter}
     options["initargs"] = (os.getpid(), threading.current_thread() is threading.main_thread())
     with parallel_config("loky", inner_max_num_threads=1), _workers_first():
-        yield from Parallel(**options)(jobs)
+        try:
+            yield from Parallel(**options)(jobs)
+        except BrokenProcessPool:
+            raise ChildProcessError(
+                "a worker process was killed, perhaps by the system for want of memory; what was finished is kept, the same "
+                "call goes on from there. Fewer processes (n_jobs, --jobs) need less memory."
+            ) from None
 
 
 def _end_with_starter(starter, of_main_thread):
@@ -146,27 +159,53 @@ def _on_cluster(client, function, calls):
     A lost scheduler, or the loss of all workers that were there at the start (and hold the arguments), is an error: nothing
     runs on this machine instead.
     """
+    with told_if_lost(client, FINISHED_IS_KEPT):
+        first = workers_of(client)
+        calls = _sent_once(client, calls)
+
+    def check():
+        if not first.keys() & client.nthreads().keys():
+            raise ConnectionError("none of its workers is left")
+
+    jobs = ((lambda call=call: client.submit(function, *call, pure=False)) for call in calls)
+    yield from as_they_arrive(client, jobs, 4 * sum(first.values()), check, FINISHED_IS_KEPT)
+
+
+def as_they_arrive(client, jobs, limit, check, advice):
+    """Results of jobs on a cluster, in any order.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    jobs : iterable of callable
+        Each starts its work and returns a future.
+    limit : int
+        How many are under way at most: thousands of futures at once would be slow to look through.
+    check : callable
+        Called every few seconds; raises a ConnectionError where the cluster is of no use any more.
+    advice : str
+        What the user reads at the end of the message of a lost cluster.
+
+    Yields
+    ------
+    object
+    """
     from distributed import wait
 
-    with _told_if_lost(client):
-        first = _workers_of(client)
-        calls = iter(_sent_once(client, calls))
-    running = set()
+    jobs, running = iter(jobs), set()
     while True:
-        with _told_if_lost(client):
-            # A few for each thread: thousands of futures at once would be slow to look through.
-            for call in islice(calls, 4 * sum(first.values()) - len(running)):
-                running.add(client.submit(function, *call, pure=False))
+        with told_if_lost(client, advice):
+            for job in islice(jobs, limit - len(running)):
+                running.add(job())
             if not running:
                 return
             try:
                 done, running = wait(running, timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
             except TimeoutError:
                 done = set()
-            if not first.keys() & client.nthreads().keys():
-                raise ConnectionError("none of its workers is left")
+            check()
         for future in done:
-            with _told_if_lost(client):
+            with told_if_lost(client, advice):
                 try:
                     problem = future.exception(timeout=LOOK_SECONDS)
                     result = future.result(timeout=LOOK_SECONDS) if problem is None else None
@@ -178,7 +217,7 @@ def _on_cluster(client, function, calls):
             yield result
 
 
-def _workers_of(client):
+def workers_of(client):
     """Threads of each worker, when there is one."""
     try:
         client.wait_for_workers(1, timeout=CONNECT_SECONDS)
@@ -202,7 +241,7 @@ def _sent_once(client, calls):
 
 
 @contextmanager
-def _told_if_lost(client):
+def told_if_lost(client, advice):
     """One readable error for all that a lost cluster raises."""
     from distributed import CancelledError
     from distributed.scheduler import KilledWorker
@@ -211,6 +250,4 @@ def _told_if_lost(client):
         yield
     except (OSError, CancelledError, KilledWorker) as problem:
         cause = "its scheduler or all its workers are gone" if isinstance(problem, CancelledError) else problem
-        raise ConnectionError(
-            f"the Dask cluster is lost: {cause}. What was finished is kept; the same call goes on from there when it is back."
-        ) from None
+        raise ConnectionError(f"the Dask cluster is lost: {cause}. {advice}") from None

@@ -10,14 +10,18 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from lupi.engine.model_parts import model_part
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators._meta import StudentMethods
+from lupi.estimators.chunked_input import read_chunks
+from lupi.estimators.chunked_students import fit_rows, outputs
 from lupi.estimators.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.estimators.surrogate_wrapped import SMALLEST_SHARE, class_shares
-from lupi.validation import check_partial_targets, check_privileged
+from lupi.problems.chunked_rows import ChunkedRows
+from lupi.validation import check_partial_targets, check_privileged, is_chunked
 
 
 @model_part
-class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
+class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
     r"""Fit a teacher on the privileged features, then any estimator on X to imitate it [1]_.
 
     The teacher's log-probabilities, divided by the temperature, give each training example a soft label
@@ -50,7 +54,7 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         The fitted student.
     teacher_ : estimator or None
         The fitted teacher; with ``teacher_features="auto"`` the surrogate model that holds the averaged ones. None where
-        there was nothing to teach. Not in a saved model.
+        there was nothing to teach. Not in a file or a pickle.
     classes_ : ndarray
         The labels, if the student is a classifier.
     n_features_in_ : int
@@ -78,7 +82,7 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     """
 
     __metadata_request__fit = {"privileged": True}
-    # Left out by lupi.save: a kernel or neighbour method keeps rows of its training data.
+    # A kernel or neighbour method keeps rows of its training data.
     _privileged_rows_in = ("teacher_",)
 
     _parameter_constraints: dict = {
@@ -121,14 +125,19 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
             This object.
         """
         features, target, weights = self._lesson(X, y, privileged)
-        self.estimator_ = clone(self.estimator).fit(features, target, **weights)
+        self.estimator_ = fit_rows(clone(self.estimator), features, target, **weights)
         return self
 
     def _lesson(self, X, y, privileged):
         """Fit the teacher; returns what the student is fitted on: features, target, keywords."""
         self._validate_params()
         given = X
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
+        if is_chunked(X):
+            chunks = read_chunks(self, X, privileged, (np.float64,), y=y)
+            X, privileged, y = chunks.table(), chunks.privileged, chunks.vectors["y"]
+            chunks.set_columns(self)
+        if not isinstance(X, ChunkedRows):
+            X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
         classification = is_classifier(self.estimator)
         known = check_partial_targets(
             y, X, classification=classification, unlabelled=self.unlabelled, estimator_name="Distillation"
@@ -157,7 +166,7 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
 
     def _labels_alone(self, X, known):
         rows = np.flatnonzero(known.labelled)
-        return _safe_indexing(X, rows), known.values[rows], {}
+        return _rows(X, rows), known.values[rows], {}
 
     def _averaged_teachers(self, X, known, privileged):
         """Probabilities, or numbers, of cross-fitted teachers on [Z, X]; NaN where there are none, None if they say nothing."""
@@ -177,16 +186,16 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         scored = np.flatnonzero(privileged.available)
         if known.classes is None:
             self.teacher_ = clone(Ridge() if self.teacher is None else self.teacher)
-            self.teacher_.fit(privileged.data[rows], known.values[rows])
+            fit_rows(self.teacher_, privileged.data[rows], known.values[rows])
             soft = np.full(X.shape[0], np.nan)
-            soft[scored] = np.ravel(self.teacher_.predict(privileged.data[scored]))
+            soft[scored] = np.ravel(outputs(_rows(privileged.data, scored), self.teacher_, "predict"))
             return soft
         self.teacher_ = clone(LogisticRegression(max_iter=1000) if self.teacher is None else self.teacher)
-        self.teacher_.fit(privileged.data[rows], known.values[rows])
+        fit_rows(self.teacher_, privileged.data[rows], known.values[rows])
         soft = np.full((X.shape[0], len(known.classes)), np.nan)
         soft[scored] = 0.0
         columns = np.searchsorted(known.classes, self.teacher_.classes_)
-        soft[np.ix_(scored, columns)] = self.teacher_.predict_proba(privileged.data[scored])
+        soft[np.ix_(scored, columns)] = outputs(_rows(privileged.data, scored), self.teacher_, "predict_proba")
         return soft
 
     def _soft_labels(self, X, known, soft):
@@ -197,7 +206,7 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         imitation = np.where(known.labelled, self.imitation, 1.0)[scored, None]
         shares[scored] = (1.0 - imitation) * shares[scored] + imitation * self._soften(soft[scored])
         example, label = np.nonzero(shares > SMALLEST_SHARE)
-        return _safe_indexing(X, example), known.classes[label], {"sample_weight": shares[example, label]}
+        return _rows(X, example), known.classes[label], {"sample_weight": shares[example, label]}
 
     def _soften(self, probabilities):
         logits = np.log(np.maximum(probabilities, np.finfo(float).tiny)) / self.temperature
@@ -211,8 +220,13 @@ class Distillation(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         own = np.where(known.labelled, known.y, 0.0)
         mixed[scored] = ((1.0 - imitation) * own + imitation * soft)[scored]
         rows = np.flatnonzero(known.labelled | scored)
-        return _safe_indexing(X, rows), mixed[rows], {}
+        return _rows(X, rows), mixed[rows], {}
 
     def _features(self, X):
         check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+
+
+def _rows(X, rows):
+    """Some of the rows; those in blocks stay there."""
+    return X.view(rows) if isinstance(X, ChunkedRows) else _safe_indexing(X, rows)

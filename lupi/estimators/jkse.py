@@ -12,8 +12,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.model_parts import model_part
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.convergence import MAX_TIME, timed, unfinished
-from lupi.estimators.joint_features import JOINT_KERNELS, joint_features, joint_kernel, normalized
+from lupi.estimators.joint_features import JOINT_KERNELS, geometry_of, joint_features, joint_kernel, normalized
 from lupi.estimators.kernel_machine import POSITIVE
 from lupi.estimators.one_class_svm_plus import ONE_CLASS_SOLVERS
 from lupi.estimators.structural_svm import TASK_METHODS, check_examples, check_privileged_inputs
@@ -34,8 +35,9 @@ class JKSE(BaseEstimator):
         \sum_i a_i = \nu l; \qquad
         \hat y(x) = \arg\max_y \sum_i a_i K((x_i, y_i), (x, y))
 
-    The kernel compares joint features. Prediction searches all boxes of a :class:`~lupi.tasks.BoxLocalization` exactly, by
-    branch and bound, and lists the outputs of tasks that have a method ``outputs(x)``.
+    The kernel compares joint features; where boxes lie (``geometry=True`` of their task) is compared by a Gaussian that multiplies
+    it. Prediction searches all boxes of a :class:`~lupi.tasks.BoxLocalization` exactly, by branch and bound, and lists the outputs
+    of tasks that have a method ``outputs(x)``.
 
     Parameters
     ----------
@@ -151,7 +153,7 @@ class JKSE(BaseEstimator):
                 "outputs, nor argmax_kernel."
             )
         features = joint_features(self.task, X, Y, self.normalize)
-        self._kernel = joint_kernel(self.kernel, self.gamma, features, "X")
+        self._kernel = joint_kernel(self.kernel, self.gamma, features, "X", geometry_of(self.task))
         return features
 
     def _store(self, features, problem, solution):
@@ -217,7 +219,7 @@ class JKSE(BaseEstimator):
 
 
 @model_part
-class JKSEPlus(JKSE):
+class JKSEPlus(WithoutPrivilegedRows, JKSE):
     r"""JKSE+: joint kernel support estimation whose slacks are a function of privileged features.
 
     .. math::
@@ -266,7 +268,6 @@ class JKSEPlus(JKSE):
     """
 
     __metadata_request__fit = {"privileged": True}
-    # Left out by lupi.save.
     _privileged_rows_in = ("_privileged_data",)
 
     _parameter_constraints: dict = {
@@ -333,7 +334,9 @@ class JKSEPlus(JKSE):
         features = self._check(X, Y)
         rows, available = self._privileged_features(privileged, Y, X)
         if available.any():
-            self._privileged_kernel = joint_kernel(self.privileged_kernel, self.privileged_gamma, rows, "privileged")
+            self._privileged_kernel = joint_kernel(
+                self.privileged_kernel, self.privileged_gamma, rows, "privileged", geometry_of(self.privileged_task)
+            )
             K_star = np.zeros((len(X), len(X)))
             K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
             problem = one_class_plus_dual(self._kernel(features), K_star, self.nu, self.lam, available)
@@ -363,7 +366,7 @@ class JKSEPlus(JKSE):
             features = given.data[index]
         else:
             features = joint_features(task, [given.data[i] for i in index], [Y[i] for i in index], False)
-        return (normalized(features) if self.privileged_normalize else features), given.available
+        return (normalized(features, geometry_of(task)) if self.privileged_normalize else features), given.available
 
     def correcting_function(self, privileged, Y=None):
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard a pair is.
@@ -383,8 +386,8 @@ class JKSEPlus(JKSE):
         check_is_fitted(self, "dual_coef_")
         if getattr(self, "_privileged_data", None) is None:
             raise ValueError(
-                "this JKSEPlus has no correcting function: it was fitted without privileged features, or comes from a file, "
-                "and files hold no privileged rows."
+                "this JKSEPlus has no correcting function: it was fitted without privileged features, or was loaded, and "
+                "files and pickles hold no privileged rows."
             )
         privileged = privileged.toarray() if sparse.issparse(privileged) else privileged
         features, available = self._privileged_features(privileged, Y, privileged)

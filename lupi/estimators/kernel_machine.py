@@ -12,12 +12,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
+from lupi.estimators.chunked_input import check_target, not_linear, read_chunks
 from lupi.estimators.convergence import MAX_TIME, unfinished
 from lupi.estimators.paths import WarmStartedPath
 from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
 from lupi.problems import over_weights
+from lupi.problems.chunked_rows import ChunkedRows
 from lupi.solvers import SOLVERS
-from lupi.validation import check_classes, check_magnitude, check_privileged, effective_class_weight
+from lupi.validation import check_classes, check_magnitude, check_privileged, effective_class_weight, is_chunked
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
@@ -113,7 +116,7 @@ class TrainingData:
         Z, available, privileged_kernel = None, np.zeros(len(kept), dtype=bool), None
         if checked is not None and checked.available[kept].any():
             Z, available = _rows(checked.data, kept, estimator.privileged_kernel), checked.available[kept]
-            known = Z if given or available.all() else Z[available]
+            known = Z if given or available.all() or isinstance(Z, ChunkedRows) else Z[available]
             privileged_kernel = Kernel.of(estimator, known, "privileged_", weight[available])
         n_privileged = 0 if checked is None else checked.data.shape[1]
         return cls(X, kept, weight, kernel, cache_size, Z, available, privileged_kernel, n_privileged)
@@ -131,10 +134,12 @@ class TrainingData:
                 "solver='newton' works on the weights of linear functions: use kernel='linear' and "
                 "privileged_kernel='linear', or solver='auto'."
             )
-        if not linear or solver not in SOLVERS["linear"]:
-            return False
         n_weights = self.X.shape[1] + 1 + (0 if self.Z is None else self.Z.shape[1] + 1)
-        return solver == "newton" or over_weights(self.X.shape[0], n_weights, smooth)
+        possible = linear and solver in SOLVERS["linear"]
+        chosen = possible and (solver == "newton" or over_weights(self.X.shape[0], n_weights, smooth))
+        if isinstance(self.X, ChunkedRows) and not chosen:
+            raise not_linear(self.X)
+        return chosen
 
     def privileged_space(self, cache_size=np.inf) -> Space:
         """Space of the privileged features, formed once for all prices that are tried on the data."""
@@ -159,15 +164,16 @@ def _rows(data, kept, kernel):
     """Rows (and, of a kernel matrix, columns) of the examples that count."""
     if len(kept) == data.shape[0]:
         return data
+    if isinstance(data, ChunkedRows):
+        return data.view(kept)
     return data[np.ix_(kept, kept)] if kernel == "precomputed" else data[kept]
 
 
-class KernelMachine(BaseEstimator):
+class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
     """A decision function and a correcting function by kernel expansions: what they leave behind, and their values."""
 
     # The privileged features are routed to fit by every meta-estimator, without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True}
-    # Left out by lupi.save.
     _privileged_rows_in = ("_privileged_data",)
     # Models of files that were written before the parameter was there.
     max_time = None
@@ -275,9 +281,9 @@ class KernelMachine(BaseEstimator):
         given = self._privileged_kernel.name == "precomputed"
         if not given and not hasattr(self, "_privileged_data"):
             raise ValueError(
-                f"this {type(self).__name__} was loaded from a file, and files hold no privileged rows, which the correcting "
-                "function of a non-linear privileged kernel needs; call correcting_function before lupi.save, or use "
-                "privileged_kernel='linear'."
+                f"this {type(self).__name__} was loaded, and files and pickles hold no privileged rows, which the correcting "
+                "function of a non-linear privileged kernel needs; call correcting_function before, use "
+                "privileged_kernel='linear', or write it within lupi.keep_privileged()."
             )
         rows = self._privileged_rows if given else self._privileged_data
         coefficients = getattr(self, "_landmark_coef", self.privileged_dual_coef_)
@@ -299,7 +305,17 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         if self.kernel == "precomputed" and sparse.issparse(X):
             raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
         dtypes = PRECISIONS if _linear(self) else PRECISIONS[:1]
-        valid_X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtypes, order="C")
+        if is_chunked(X):
+            chunks = read_chunks(self, X, privileged, dtypes, y=y, sample_weight=sample_weight)
+            X, privileged, y, sample_weight = chunks.table(), chunks.privileged, *chunks.vectors.values()
+            chunks.set_columns(self)
+        if isinstance(X, ChunkedRows):
+            if not _linear(self):
+                raise not_linear(X)
+            self.n_features_in_ = X.shape[1]
+            valid_X, y = X, check_target(y)
+        else:
+            valid_X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtypes, order="C")
         checked = check_classes(valid_X, y, sample_weight, estimator_name=type(self).__name__)
         data = TrainingData.of(self, valid_X, privileged, checked.sample_weight, self.cache_size, index_of=X)
         data.classes, data.labels = checked.classes, checked.y[data.kept]

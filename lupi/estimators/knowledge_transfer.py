@@ -6,18 +6,19 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lupi.engine.model_parts import model_part
+from lupi.engine.privileged_rows import WithoutPrivilegedRows, restores_rows
 from lupi.estimators._meta import StudentMethods
 from lupi.validation import check_partial_targets, check_privileged
 
 
 @model_part
-class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
+class KnowledgeTransfer(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
     """Learn to predict the privileged features, append the predictions to X, and fit any estimator on both [1]_.
 
     The estimator is trained on out-of-fold predictions, so that it meets in training what it will meet later: guesses
@@ -57,6 +58,10 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
     Rows of ``privileged`` that are entirely NaN are left out when the regressor is trained, rows without a label when the
     student is. ``privileged=None`` fits the student alone.
 
+    The regressor is needed for prediction, so it is part of every file and pickle of the model. One that holds something for
+    every training row, as kernel methods, neighbours, trees and Gaussian processes do, would bring the privileged rows along:
+    :func:`lupi.save` and pickle refuse the model then, unless :func:`lupi.keep_privileged` allows it.
+
     References
     ----------
     .. [1] V. Vapnik, R. Izmailov. Learning using privileged information: similarity control and knowledge transfer.
@@ -84,8 +89,8 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         "unlabelled": "no_validation",
     }
 
-    # Models of files that were written before this parameter existed.
-    unlabelled = None
+    # Models of files that were written before these existed.
+    unlabelled, _regressor_restores_rows = None, False
 
     def __init__(self, estimator, regressor=None, *, passthrough=True, cv=5, unlabelled=None, random_state=None):
         self.estimator = estimator
@@ -131,7 +136,7 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         privileged = check_privileged(
             privileged, X.shape[0], estimator_name="KnowledgeTransfer", accept_sparse=False, index_of=given
         )
-        self.regressor_ = None
+        self.regressor_, self._regressor_restores_rows = None, False
         features = X
         if privileged is not None and privileged.available.sum() > 1:
             predictions = self._cross_fit(X, privileged)
@@ -147,11 +152,23 @@ class KnowledgeTransfer(StudentMethods, MetaEstimatorMixin, BaseEstimator):
         self.regressor_ = clone(regressor).fit(X[rows], Z)
         folds = KFold(min(self.cv, len(rows)), shuffle=True, random_state=self.random_state)
         predictions = np.empty((X.shape[0], Z.shape[1]))
-        predictions[rows] = np.reshape(cross_val_predict(clone(regressor), X[rows], Z, cv=folds), (len(rows), -1))
+        refitted = []
+        for seen, left_out in folds.split(rows):
+            refitted.append(clone(regressor).fit(X[rows[seen]], Z[seen]))
+            predictions[rows[left_out]] = np.reshape(refitted[-1].predict(X[rows[left_out]]), (len(left_out), -1))
+        self._regressor_restores_rows = restores_rows(self.regressor_, refitted, Z)
         others = np.flatnonzero(~privileged.available)
         if len(others):
             predictions[others] = np.reshape(self.regressor_.predict(X[others]), (len(others), -1))
         return predictions
+
+    def _check_leaves(self):
+        if self._regressor_restores_rows:
+            raise TypeError(
+                f"this KnowledgeTransfer is neither saved nor pickled: the privileged training rows can be restored from its "
+                f"regressor, {type(self.regressor_).__name__}, because it holds something for each of them. Use one with a fixed "
+                "number of coefficients, such as Ridge or MLPRegressor, or allow it with lupi.save(..., keep_privileged=True)."
+            )
 
     def _extend(self, X, predictions):
         if not self.passthrough:

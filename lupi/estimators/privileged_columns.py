@@ -35,6 +35,9 @@ class PrivilegedColumns(Delegation, MetaEstimatorMixin, BaseEstimator):
         The privileged columns: names (of a data frame), positions, a slice of either, or a function that takes the
         table and returns one of these, such as :class:`sklearn.compose.make_column_selector`. An empty list fits the
         estimator's plain counterpart, with `privileged=None`.
+    privileged_transformer : transformer, optional
+        Fitted to the privileged columns of the training rows and applied to them before the estimator sees them, such as a
+        scaler, an imputer or an encoder of words. It sees the rows that have a value only; the others stay without.
 
     Attributes
     ----------
@@ -42,6 +45,8 @@ class PrivilegedColumns(Delegation, MetaEstimatorMixin, BaseEstimator):
         The fitted estimator.
     classes_ : ndarray of shape (n_classes,)
         The labels, if the estimator is a classifier.
+    privileged_transformer_ : transformer
+        The fitted transformer, if one was given and there are privileged columns.
     privileged_columns_ : ndarray of int
         Positions of the privileged columns in the table.
     n_features_in_ : int
@@ -52,21 +57,30 @@ class PrivilegedColumns(Delegation, MetaEstimatorMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
     >>> from lupi import PrivilegedColumns, SVM2Plus
     >>> from lupi.datasets import load_breast_cancer_followup
     >>> cancer = load_breast_cancer_followup(as_frame=True)
     >>> table = cancer.frame.drop(columns="target")
-    >>> table = (table - table.mean()) / table.std()
-    >>> model = PrivilegedColumns(SVM2Plus(), columns=cancer.privileged_names)
+    >>> model = PrivilegedColumns(
+    ...     make_pipeline(StandardScaler(), SVM2Plus()),
+    ...     columns=cancer.privileged_names,
+    ...     privileged_transformer=StandardScaler(),
+    ... )
     >>> cross_val_score(model, table, cancer.target).shape
     (5,)
     >>> model.fit(table, cancer.target).predict(table[cancer.feature_names]).shape
     (569,)
     """
 
-    def __init__(self, estimator, columns):
+    _privileged_rows_in = ("privileged_transformer_",)
+    privileged_transformer = None  # files of earlier versions do not have it
+
+    def __init__(self, estimator, columns, privileged_transformer=None):
         self.estimator = estimator
         self.columns = columns
+        self.privileged_transformer = privileged_transformer
 
     def fit(self, X, y=None, **fit_params):
         """Split off the privileged columns and fit the estimator.
@@ -102,6 +116,8 @@ class PrivilegedColumns(Delegation, MetaEstimatorMixin, BaseEstimator):
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
         block = _safe_indexing(X, privileged.tolist(), axis=1) if len(privileged) else None
+        if block is not None and self.privileged_transformer is not None:
+            self.privileged_transformer_, block = _transformed(clone(self.privileged_transformer), block, y)
         self.estimator_ = clone(self.estimator)
         self.estimator_.fit(
             _safe_indexing(X, decision.tolist(), axis=1), y, **{_privileged_key(self.estimator): block}, **fit_params
@@ -171,6 +187,35 @@ class PrivilegedColumns(Delegation, MetaEstimatorMixin, BaseEstimator):
         tags = delegated_tags(self, super().__sklearn_tags__())
         tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags
+
+
+def _transformed(transformer, block, y):
+    """The fitted transformer and its features of the rows; NaN throughout where a row has no value at all."""
+    known = np.flatnonzero(~_empty_rows(block))
+    if not len(known):
+        raise ValueError(
+            "no row has a value in the privileged columns: `privileged_transformer` has nothing to be fitted to."
+        )
+    targets = None if y is None else _safe_indexing(y, known)
+    values = transformer.fit_transform(_safe_indexing(block, known), targets)
+    if len(known) == block.shape[0]:
+        return transformer, values
+    values = np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64)
+    features = np.full((block.shape[0], values.shape[1]), np.nan)
+    features[known] = values
+    return transformer, features
+
+
+def _empty_rows(block):
+    """Which rows have no value: NaN or None in every column."""
+    if sparse.issparse(block):
+        return np.isnan(block.toarray()).all(axis=1)
+    if hasattr(block, "isna"):
+        return block.isna().to_numpy().all(axis=1)
+    values = np.asarray(block)
+    if values.dtype.kind == "O":
+        return np.array([all(value is None or value != value for value in row) for row in values])
+    return np.isnan(values).all(axis=1) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
 
 
 def _final_step(estimator):

@@ -11,12 +11,14 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lupi.engine.model_parts import model_part
+from lupi.estimators.chunked_input import check_target, read_chunks
 from lupi.estimators.convergence import MAX_TIME, timed, unfinished
 from lupi.estimators.ranking_metrics import default_metric
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
+from lupi.problems.chunked_rows import ChunkedRows
 from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
 from lupi.solvers import SOLVERS, solve
-from lupi.validation import check_group, check_magnitude, check_partial_targets, warn_of_minus_one
+from lupi.validation import check_group, check_magnitude, check_partial_targets, is_chunked, warn_of_minus_one
 
 RANKER_CONSTRAINTS = {
     "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -53,8 +55,12 @@ class RankingInput(NamedTuple):
 def check_ranking_input(estimator, X, y, group=None, *, partial=False):
     """Input of a ranker's ``fit``: numeric grades, at least two examples to rank; sets ``n_features_in_`` and names.
 
-    With ``partial``, grades may be missing (NaN in what is returned).
+    With ``partial``, grades may be missing (NaN in what is returned). Rows in blocks stay there.
     """
+    if is_chunked(X):
+        chunks = read_chunks(estimator, X, dtypes=(np.float64,), y=y, group=group)
+        X, y, group = chunks.table(), *chunks.vectors.values()
+        chunks.set_columns(estimator)
     if y is not None and not sparse.issparse(y) and np.asarray(y).dtype.kind in "USOT":
         try:
             np.asarray(y).astype(float)
@@ -65,12 +71,19 @@ def check_ranking_input(estimator, X, y, group=None, *, partial=False):
             ) from None
     if y is not None and np.asarray(y).dtype.kind == "c":
         raise ValueError("y must hold real grades; got complex data. Complex data not supported.")
+    chunked = isinstance(X, ChunkedRows)
+    if chunked and estimator.kernel != "linear":
+        raise ValueError(
+            f"{type(estimator).__name__} on {X.shape[0]} examples in chunks needs kernel='linear'; got {estimator.kernel!r}."
+        )
     if partial:
-        X = validate_data(estimator, X, accept_sparse="csr", dtype=np.float64)
+        X = X if chunked else validate_data(estimator, X, accept_sparse="csr", dtype=np.float64)
         name = type(estimator).__name__
         y = check_partial_targets(y, X, classification=False, unlabelled=estimator.unlabelled, estimator_name=name).y
         if estimator.unlabelled is None:
             warn_of_minus_one(np.unique(y), name, stacklevel=5)
+    elif chunked:
+        y = check_target(y).astype(np.float64)
     else:
         X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
     check_magnitude(X, "X", estimator_name=type(estimator).__name__)

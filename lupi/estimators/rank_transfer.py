@@ -9,6 +9,8 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
+from lupi.estimators.chunked_input import read_chunks
 from lupi.estimators.convergence import timed
 from lupi.estimators.rank_svm import (
     RANKER_CONSTRAINTS,
@@ -20,7 +22,7 @@ from lupi.estimators.rank_svm import (
 )
 from lupi.kernels import PRIVILEGED_KERNEL_CONSTRAINTS
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
-from lupi.validation import check_privileged
+from lupi.validation import check_privileged, is_chunked
 
 # Examples on which a teacher is judged, at most; and the share of pairs below which hardly any are left.
 LOOKED_AT = 1000
@@ -29,6 +31,10 @@ FEW_PAIRS = 0.01
 
 def check_transfer_input(estimator, X, y, privileged, group):
     """Input of a ranker with privileged features: a RankingInput, and a PrivilegedInput or None."""
+    if is_chunked(X):
+        chunks = read_chunks(estimator, X, privileged, (np.float64,), y=y, group=group)
+        X, privileged, y, group = chunks.table(), chunks.privileged, *chunks.vectors.values()
+        chunks.set_columns(estimator)
     data = check_ranking_input(estimator, X, y, group, partial=True)
     privileged = check_privileged(
         privileged,
@@ -41,7 +47,7 @@ def check_transfer_input(estimator, X, y, privileged, group):
 
 
 @model_part
-class RankTransfer(BaseRanker):
+class RankTransfer(WithoutPrivilegedRows, BaseRanker):
     r"""Ranking SVM whose margins are those of a ranking on the privileged features.
 
     Algorithm 1 of [1]_: a :class:`RankSVM` on the privileged features, the teacher, gives each training example a score
@@ -126,7 +132,7 @@ class RankTransfer(BaseRanker):
     """
 
     __metadata_request__fit: ClassVar = {"privileged": True, "group": True}
-    # Left out by lupi.save: a kernel teacher keeps its training rows, and its scores describe them.
+    # A kernel teacher keeps its training rows, and its scores describe them.
     _privileged_rows_in: ClassVar = ("teacher_", "margins_")
 
     _parameter_constraints: ClassVar[dict] = {

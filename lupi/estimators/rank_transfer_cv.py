@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.model_parts import model_part
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.rank_svm import BaseRanker, path_scores
 from lupi.estimators.rank_transfer import RankTransfer, check_transfer_input
 from lupi.estimators.ranking_metrics import RANKING_METRICS, default_metric
@@ -24,7 +25,7 @@ PAPER_GRID = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
 
 
 @model_part
-class RankTransferCV(BaseRanker):
+class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
     r"""Rank Transfer with (C, C_privileged) chosen jointly by cross-validation.
 
     The result is that of scikit-learn's grid search over the same folds. But a teacher depends on ``C_privileged`` only
@@ -87,7 +88,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, max_ti
     """
 
     __metadata_request__fit: ClassVar = {"privileged": True, "group": True}
-    # Left out by lupi.save: a kernel teacher keeps its training rows, and its scores describe them.
+    # A kernel teacher keeps its training rows, and its scores describe them.
     _privileged_rows_in: ClassVar = ("teacher_", "margins_")
 
     _parameter_constraints: ClassVar[dict] = {

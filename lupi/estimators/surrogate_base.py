@@ -9,6 +9,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.surrogate_explanation import Explanation, student_facts, teacher_facts
 from lupi.estimators.surrogate_input import check_surrogate_input, missingness_warning, take
 from lupi.estimators.surrogate_students import AveragedStudent, Standardizer, standardized_space
@@ -23,7 +24,7 @@ SMALLEST_SLOPE = 1e-3
 LABEL_SHARE = 0.25
 
 
-class SurrogateBase(MetaEstimatorMixin, BaseEstimator):
+class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
     """Everything but the meaning of y.
 
     A subclass says what the students learn (``_targets``), how scores become a surrogate (``_surrogate``) and how they
@@ -32,7 +33,7 @@ class SurrogateBase(MetaEstimatorMixin, BaseEstimator):
 
     # Routed to fit by every meta-estimator, without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True, "groups": True}
-    # Left out by lupi.save: made from the privileged features of single rows.
+    # Made from the privileged features of single rows.
     _privileged_rows_in = ("surrogate_",)
 
     _parameter_constraints: dict = {

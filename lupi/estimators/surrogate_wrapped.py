@@ -117,6 +117,7 @@ def fit_weighted(estimator, X, y, weight):
     return estimator.fit(X, y)
 
 
+@model_part
 def soft_correlation(estimator, X, y, sample_weight=None):
     """Score of a search: correlation of the output with the soft target."""
     target = np.asarray(y).reshape(len(y), -1)

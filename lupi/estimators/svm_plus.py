@@ -69,7 +69,7 @@ class SVMPlus(KernelClassifier):
         kernel matrices that all classes share, as long as that is the quicker way. Otherwise SMO, on working sets with
         kernel rows on demand where a kernel matrix does not fit into ``cache_size``, finished by active-set steps when
         ``tol`` is below 1e-3, SMO is slow, or they cost nothing (few free variables), with the interior point as the last
-        resort. "reference" is CVXOPT, slow, for checking.
+        resort. "reference" is PIQP, slow, for checking.
     tol : float, default=1e-3
         Largest violation of the optimality conditions; relative duality gap of the solvers over weights.
     max_iter : int, default=-1

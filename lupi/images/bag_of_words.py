@@ -12,11 +12,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.engine.identity import code_digest, digest_of
 from lupi.engine.model_parts import model_part
-from lupi.engine.progress import progress
-from lupi.engine.store import FolderStore, MemoryStore
-from lupi.engine.units import run_units
+from lupi.engine.store import FolderStore, MemoryStore, code_digest, digest_of
+from lupi.engine.units import progress, run_units
 from lupi.images.descriptors import DETECTORS, detector_version
 from lupi.images.extraction import SampleStore, described, key_of, sampled, word_image, words_in
 from lupi.images.images import ImageReadError, source_digest, source_name

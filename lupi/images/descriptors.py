@@ -1,4 +1,4 @@
-"""Local descriptors of an image: SURF by mahotas, at interest points or on a grid, and SIFT by OpenCV."""
+"""Local descriptors of an image: SURF by mahotas, at interest points or on a grid, and SIFT by scikit-image."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from importlib import metadata
 from typing import NamedTuple
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
 
 from lupi.images.images import to_grey
 
@@ -76,13 +77,35 @@ def _surf_and_dense(grey, options):
 
 
 def _sift(grey, options):
-    import cv2
+    from skimage.feature import SIFT
 
-    keypoints, found = cv2.SIFT_create(nfeatures=options["max_points"]).detectAndCompute(grey, None)
-    if not keypoints:
+    sift = SIFT()
+    try:
+        sift.detect_and_extract(grey)
+    except RuntimeError:  # nothing was found
         return np.empty(0), np.empty(0), np.empty((0, 128))
-    cols, rows = np.array([k.pt for k in keypoints]).T
-    return rows, cols, found
+    rows, cols = sift.positions.T
+    keep = np.arange(len(rows))
+    if len(rows) > options["max_points"]:
+        contrast = _contrast(grey, sift.keypoints, sift.sigmas, list(zip(sift.octaves, sift.scales)))
+        keep = np.sort(np.argsort(-contrast, kind="stable")[: options["max_points"]])
+    # Cells and directions in the order of Lowe's program and OpenCV, whose vocabularies may be in models.
+    cells = sift.descriptors[keep].reshape(-1, 4, 4, 8).transpose(0, 2, 1, 3)[:, ::-1]
+    return rows[keep], cols[keep], cells.reshape(-1, 128)
+
+
+def _contrast(grey, points, sigmas, levels):
+    """Strength of SIFT's points: what two Gaussians differ by there, one three times in an octave wider than the other."""
+    image = grey.astype(np.float32)
+    found = np.empty(len(points))
+    names, level = np.unique(np.array(levels), axis=0, return_inverse=True)
+    for k in range(len(names)):
+        here = level.ravel() == k
+        sigma = float(np.median(sigmas[here]))
+        difference = gaussian_filter(image, sigma * 2 ** (1 / 3)) - gaussian_filter(image, sigma)
+        rows, cols = points[here].T
+        found[here] = np.abs(difference[rows, cols])
+    return found
 
 
 class Detector(NamedTuple):
@@ -97,7 +120,7 @@ DETECTORS = {
     "surf": Detector(_surf, 64, "mahotas"),
     "dense": Detector(_dense_surf, 64, "mahotas"),
     "surf+dense": Detector(_surf_and_dense, 64, "mahotas"),
-    "sift": Detector(_sift, 128, "opencv-python-headless"),
+    "sift": Detector(_sift, 128, "scikit-image"),
 }
 
 

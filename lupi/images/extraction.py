@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from lupi.boxes.geometry import WordImage
-from lupi.engine.identity import code_digest, digest_of
-from lupi.engine.store import FolderStore
+from lupi.engine.store import FolderStore, code_digest, digest_of
 from lupi.images.descriptors import Points, describe
 from lupi.images.images import read_image, source_digest
 

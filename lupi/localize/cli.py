@@ -27,6 +27,11 @@ class _Detector(StrEnum):
     sift = "sift"
 
 
+class _Inference(StrEnum):
+    exact = "exact"
+    alternating = "alternating"
+
+
 class _Format(StrEnum):
     auto = "auto"
     csv = "csv"
@@ -41,6 +46,7 @@ _Jobs = Annotated[int, typer.Option(help="Cores; -1 takes all.")]
 _Cache = Annotated[Path, typer.Option(metavar="DIR", help="Where features and finished work are kept.")]
 _Skip = Annotated[bool, typer.Option("--skip-errors", help="Leave unreadable images out instead of stopping.")]
 _Layout = Annotated[_Format, typer.Option("--format", help="Layout of DATA.")]
+_Links = Annotated[bool, typer.Option("--follow-links", help="Read files outside of the folder of DATA, too.")]
 _CACHE = Path(".lupi-cache")
 
 
@@ -58,6 +64,13 @@ def fit(
     lam: Annotated[float, typer.Option(help="Weight of the privileged norm (ssvm+, jkse+).")] = 1.0,
     rho: Annotated[float, typer.Option(help="Inverse price of the privileged loss (ssvm+).")] = 2.0,
     nu: Annotated[float, typer.Option(help="Share of outliers (jkse, jkse+).")] = 0.5,
+    inference: Annotated[_Inference, typer.Option(help="Joint search (ssvm+).")] = _Inference.exact,
+    geometry: Annotated[
+        bool, typer.Option("--geometry", help="Also learn where boxes lie and how large they are.")
+    ] = False,
+    geometry_scale: Annotated[
+        float, typer.Option(min=0.0, help="Weight of that beside the words: about 20 for ssvm, 2 to 10 for jkse.")
+    ] = 20.0,
     tol: Annotated[float, typer.Option(help="Relative duality gap at which training stops.")] = 1e-2,
     search: Annotated[
         int, typer.Option(metavar="N", help="Try N values of each parameter (the papers: 4); 0: none.")
@@ -69,6 +82,7 @@ def fit(
     cache: _Cache = _CACHE,
     layout: _Layout = _Format.auto,
     skip_errors: _Skip = False,
+    follow_links: _Links = False,
 ):
     """Train a localizer. Run again after an interruption, it goes on where it was."""
     if privileged not in ("masks", "attributes", "both", "none"):
@@ -81,6 +95,7 @@ def fit(
         fit_command,
         data=data,
         layout=layout.value,
+        follow_links=follow_links,
         output=output,
         privileged=privileged,
         search=search,
@@ -94,6 +109,9 @@ def fit(
             "lam": lam,
             "rho": rho,
             "nu": nu,
+            "inference": inference.value,
+            "geometry": geometry,
+            "geometry_scale": geometry_scale,
             "tol": tol,
             "random_state": seed,
             "n_jobs": jobs,
@@ -145,8 +163,9 @@ def evaluate(
     cache: _Cache = _CACHE,
     layout: _Layout = _Format.auto,
     skip_errors: _Skip = False,
+    follow_links: _Links = False,
 ):
-    """Mean overlap and detection rate (overlap > 0.5), overall and for each class."""
+    """Mean overlap and detection rate (overlap > 0.5), overall and for each class, beside one constant box for all."""
     from lupi.localize.commands import evaluate_command, guarded
 
     guarded(
@@ -154,6 +173,7 @@ def evaluate(
         model=model,
         data=data,
         layout=layout.value,
+        follow_links=follow_links,
         html=html,
         json_file=json,
         settings={"n_jobs": jobs, "cache": str(cache), "on_error": "skip" if skip_errors else "raise"},

@@ -15,6 +15,7 @@ from rich.table import Table
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.datasets.localization import load_localization
+from lupi.engine.store import write_atomically
 from lupi.localize.learners import LEARNERS
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_parameters
@@ -24,23 +25,16 @@ ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 
 
 def guarded(command, **options):
-    """Run a command; errors of the user's data become one readable message and exit code 1."""
+    """Run a command; warnings about the user's data are one line each."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *rest, **more: typer.echo(f"lupi: {message}", err=True)
-        try:
-            command(**options)
-        except (ValueError, OSError, ImportError) as error:
-            typer.echo(f"lupi: {error}", err=True)
-            raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            typer.echo("\nlupi: stopped; what was finished is kept, the same command goes on from there.", err=True)
-            raise typer.Exit(130) from None
+        command(**options)
 
 
-def fit_command(data, layout, output, privileged, search, validation, parameters):
+def fit_command(data, layout, follow_links, output, privileged, search, validation, parameters):
     """Train and save."""
-    found = load_localization(data, layout)
+    found = load_localization(data, layout, follow_links=follow_links)
     localizer = Localizer(verbose=True, **parameters)
     known = found.privileged if LEARNERS[parameters["method"]].uses_privileged and privileged != "none" else None
     if known is not None and privileged != "both":
@@ -60,7 +54,7 @@ def fit_command(data, layout, output, privileged, search, validation, parameters
             _pick(found.boxes, train),
             None if known is None else {name: _pick(value, train) for name, value in known.items()},
             validation=(_pick(found.images, held_out), _pick(found.boxes, held_out)),
-            grid=paper_grid(parameters["method"], search),
+            grid=paper_grid(parameters["method"], search, parameters["geometry"]),
             store=Path(parameters["cache"]) / "search",
             n_jobs=parameters["n_jobs"],
             verbose=True,
@@ -106,7 +100,7 @@ def predict_command(model, images, output, overlays, settings):
     if output is None:
         typer.echo(text, nl=False)
     else:
-        output.write_text(text, encoding="utf-8")
+        write_atomically(output, text.encode())
     if overlays is not None:
         from lupi.localize.pictures import save_overlay
 
@@ -132,13 +126,13 @@ def _as_csv(files, boxes):
     return buffer.getvalue()
 
 
-def evaluate_command(model, data, layout, html, json_file, settings):
+def evaluate_command(model, data, layout, follow_links, html, json_file, settings):
     """Evaluate and report."""
     localizer = _load(model, settings)
-    found = load_localization(data, layout)
+    found = load_localization(data, layout, follow_links=follow_links)
     result = localizer.evaluate(found.images, found.boxes, labels=found.labels, label_names=found.label_names)
     if json_file is not None:
-        json_file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_atomically(json_file, f"{json.dumps(result, indent=2)}\n".encode())
     if html is not None:
         from lupi.localize.gallery import write_gallery
 
@@ -147,4 +141,22 @@ def evaluate_command(model, data, layout, html, json_file, settings):
     for row in [*(result["per_class"] if len(result["per_class"]) > 1 else []), {"label": "all", **result}]:
         figures = f"{100 * row['mean_overlap']:.1f}%", f"{100 * row['detection_rate']:.1f}%"
         table.add_row(str(row["label"]), str(row["n_images"]), *figures)
+    constant = result["constant_box"]
+    if constant is not None:
+        figures = f"{100 * constant['mean_overlap']:.1f}%", f"{100 * constant['detection_rate']:.1f}%"
+        table.add_row("one box for all", str(constant["n_images"]), *figures)
     Console().print(table)
+    typer.echo(_against_constant(constant))
+
+
+def _against_constant(constant):
+    """What the learner is worth: how far it is from a guess that looks at no image."""
+    if constant is None:
+        return "No constant box to compare with: the model's file was written before it kept the mean training box."
+    difference, error = 100 * constant["difference"], 100 * (constant["standard_error"] or float("inf"))
+    verdict = (
+        "ahead of" if difference > 2 * error else "Behind" if difference < -2 * error else "No better or worse than"
+    )
+    return (
+        f"{verdict} the mean of the training boxes, one box for all: {difference:+.1f} ± {error:.1f} points of overlap."
+    )

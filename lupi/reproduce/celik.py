@@ -1,4 +1,4 @@
-"""Celik et al. (2015): the quadratic program of SVM+ as the paper writes it, solved by CVXOPT, beside `SVMPlus`.
+"""Celik et al. (2015): the quadratic program of SVM+ as the paper writes it, solved by PIQP, beside `SVMPlus`.
 
 The paper has no experiment and prints no figures; what can be repeated is its program, eq. (2) in the form (11) for MATLAB's
 `quadprog`. It is written out here from the paper, without the problems and kernels of this package.
@@ -17,7 +17,7 @@ from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from lupi.datasets import load_mnist_plus, make_privileged
 from lupi.estimators.svm_plus import SVMPlus
 from lupi.reproduce._entry import Entry, write_result
-from lupi.solvers.kernel.reference import cvxopt_qp
+from lupi.solvers.kernel.reference import piqp_qp
 
 GRAM = {"linear": lambda A, B, gamma: linear_kernel(A, B), "rbf": lambda A, B, gamma: rbf_kernel(A, B, gamma)}
 # Relative difference of the objectives, and difference of decision values, up to which two solvers count as agreeing.
@@ -97,7 +97,7 @@ def quadprog_form(K, K_star, y, C, kappa, gamma):
 
 
 def quadprog(problem, tol=1e-10):
-    """Solve `quadprog_form` with CVXOPT.
+    """Solve `quadprog_form` with PIQP.
 
     Returns
     -------
@@ -106,10 +106,10 @@ def quadprog(problem, tol=1e-10):
     """
     named = {"P": "H", "q": "f", "A": "Aeq", "b": "beq", "lb": "lb", "ub": "ub"}
     qp = {ours: problem[theirs] for ours, theirs in named.items()}
-    found = cvxopt_qp(qp, abstol=tol, reltol=tol, feastol=tol, maxiters=200)
-    if found["status"] != "optimal":
-        raise ValueError(f"CVXOPT did not solve the program (status {found['status']!r}).")
-    return np.clip(np.array(found["x"]).ravel(), problem["lb"], problem["ub"])
+    found = piqp_qp(qp, tol=tol)
+    if found.info.status.name != "PIQP_SOLVED":
+        raise ValueError(f"PIQP did not solve the program (status {found.info.status.name}).")
+    return np.clip(found.x, problem["lb"], problem["ub"])
 
 
 def _interval(threshold, y, share):
@@ -152,7 +152,7 @@ def compare_with_quadprog(sample, setting):
     Returns
     -------
     dict
-        `objective` (the paper's, of CVXOPT's solution), `ours` (the same, of ours), `objective_difference` (relative),
+        `objective` (the paper's, of PIQP's solution), `ours` (the same, of ours), `objective_difference` (relative),
         `infeasibility` of ours, `decision_difference` (largest, on the test rows, with the optimal bias that is nearest
         to ours), `bias_interval` (width of the set of optimal biases), `paper_bias_difference` (largest difference with
         the B of eq. 10 in place of b), `gap` (that our fit certifies), `converged` (to KKT violations of 1e-9), `same`.
@@ -248,7 +248,7 @@ def _celik_qp(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progress=None):
             if on_progress:
                 on_progress(k * n_splits + seed + 1, len(settings) * n_splits)
     lines = [
-        "The paper prints no figures. Its program (2), (11) by CVXOPT, beside SVMPlus(correction='labelled', lam=1/gamma).",
+        "The paper prints no figures. Its program (2), (11) by PIQP, beside SVMPlus(correction='labelled', lam=1/gamma).",
         f"The largest of {n_splits} draws; * : objectives within {SAME_OBJECTIVE:g} (relative), decisions within "
         f"{SAME_DECISION:g}, in every draw.",
         f"{'problem':52} {'objective diff.':>16} {'max |decision diff.|':>21} {'with B of eq. (10)':>19}",
@@ -283,7 +283,7 @@ ENTRIES = (
     Entry(
         "celik-qp",
         "Celik et al. 2015, the quadratic program",
-        "CVXOPT (pip install 'lupi[peers]'); mnist_plus for two of its problems, left out without it",
+        "PIQP (pip install 'lupi[reference]'); mnist_plus for two of its problems, left out without it",
         _celik_qp,
     ),
 )

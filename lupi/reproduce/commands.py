@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lupi.engine.files import write_atomically
-from lupi.engine.progress import progress
+from lupi.engine.store import write_atomically
+from lupi.engine.units import progress
 from lupi.reproduce import celik, feyereisl, mnist_plus, sharmanska, sharmanska_substitutes, sun, surrogate, xu
 
 ENTRIES = {
@@ -19,7 +19,7 @@ def list_entries():
     """Print the entries of `lupi reproduce`, and what they need."""
     for entry in ENTRIES.values():
         state = f"needs {entry.data}" if entry.run else f"not possible: {entry.missing}"
-        print(f"{entry.name:22} {entry.title}; {state}")
+        print(f"{entry.name:34} {entry.title}; {state}")
 
 
 def run_reproduce(name, *, data, out, splits, tasks, jobs):

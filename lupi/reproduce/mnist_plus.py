@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from lupi.comparison.comparison import compare
-from lupi.comparison.render.figures import learning_curve
-from lupi.comparison.render.svg import standalone
+from lupi.comparison.render.svg import learning_curve, standalone
 from lupi.datasets import load_mnist_plus
-from lupi.engine.files import write_atomically
+from lupi.engine.store import write_atomically
 from lupi.reproduce._entry import Entry, write_result
 
 SIZES = (40, 50, 60, 70, 80, 90)

@@ -10,8 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from lupi.comparison.comparison import compare
 from lupi.datasets import load_movie_rationales, load_tiny_imagenet_boxes
-from lupi.engine.identity import code_digest, digest_of
-from lupi.engine.store import FolderStore
+from lupi.engine.store import FolderStore, code_digest, digest_of
 from lupi.images.images import source_digest
 from lupi.reproduce._entry import Entry, paper_table, write_result
 from lupi.reproduce.sharmanska import PAPER_METHODS, PRIVILEGED_RANGE

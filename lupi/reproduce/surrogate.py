@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from lupi.engine.identity import fingerprint
-from lupi.engine.store import RunStore
+from lupi.engine.store import RunStore, fingerprint
 from lupi.engine.units import measured, run_units
 from lupi.reproduce._entry import Entry, write_result
 from lupi.reproduce._surrogate_figures import CONTROLS, controls_table, gains_table, tally_line

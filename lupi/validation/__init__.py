@@ -10,13 +10,14 @@ from lupi.validation.inputs import (
     TargetInput,
     check_classes,
     check_group,
+    check_magnitude,
     check_partial_targets,
     check_privileged,
     check_sample_weight,
     effective_class_weight,
+    is_chunked,
     warn_of_minus_one,
 )
-from lupi.validation.magnitude import check_magnitude
 from lupi.validation.spaces import check_privileged_sequence, check_privileged_spaces
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "check_sample_weight",
     "column_names",
     "effective_class_weight",
+    "is_chunked",
     "is_frame",
     "warn_of_minus_one",
 ]

@@ -12,7 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from lupi.validation.containers import check_row_order, values_of_table
-from lupi.validation.magnitude import check_magnitude
+
+# Products of four values stay finite in double precision, squares of sums in single precision.
+LARGEST = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e15}
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,17 @@ class ClassificationInput(NamedTuple):
     y: np.ndarray
     classes: np.ndarray
     sample_weight: np.ndarray
+
+
+def is_chunked(data):
+    """Whether this is a Dask collection.
+
+    Examples
+    --------
+    >>> is_chunked([[1.0, 2.0]])
+    False
+    """
+    return hasattr(data, "__dask_graph__") and hasattr(data, "npartitions")
 
 
 def check_privileged(
@@ -130,6 +143,44 @@ def check_privileged(
     data, available = (_split_missing_gram if precomputed else _split_missing)(values, prefix)
     check_magnitude(data, argument, estimator_name=estimator_name)
     return PrivilegedInput(data=data, available=available, feature_names=names)
+
+
+def check_magnitude(data, argument, *, estimator_name="fit"):
+    """Refuse features that are too large to compute with.
+
+    Parameters
+    ----------
+    data : ndarray or sparse matrix
+        Numbers, and NaN for missing ones.
+    argument : str
+        What the message calls them: "X" or "privileged".
+    estimator_name : str
+        Who asks; begins the error message.
+
+    Raises
+    ------
+    ValueError
+        With the largest value, and what to do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_magnitude(np.array([[1e160]]), "X", estimator_name="SVMPlus")
+    Traceback (most recent call last):
+        ...
+    ValueError: SVMPlus: `X` has values as large as 1e+160, too large to compute with; scale the features, e.g. with StandardScaler.
+    """
+    if not (sparse.issparse(data) or isinstance(data, np.ndarray)):
+        return  # rows in chunks are not read for this
+    values = (data.data if sparse.issparse(data) else data).ravel()
+    if not values.size:
+        return
+    largest = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
+    if largest > LARGEST[values.dtype]:
+        raise ValueError(
+            f"{estimator_name}: `{argument}` has values as large as {largest:.3g}, too large to compute with; scale the "
+            "features, e.g. with StandardScaler."
+        )
 
 
 def check_classes(X, y, sample_weight=None, *, estimator_name="fit"):

@@ -6,22 +6,26 @@ its message has the case's number and seed, which repeat it.
 
 The suite runs few cases of each target. The long run, from the root of the repository::
 
-    PYTHONPATH=tests python -m attack.harness readers --cases 50000 --seed 1
+    PYTHONPATH=tests python -m attack.harness readers --cases 50000 --seed 1 --record counts.jsonl
     PYTHONPATH=tests python -m attack.harness readers --target coco --case 1234 --seed 1
+    PYTHONPATH=tests python -m attack.harness sum --record counts.jsonl
 
-The second line repeats one case. A new room of the library is one module beside this one with a list ``TARGETS`` and a
-``test_*_attack.py`` of a few lines; the long run takes the module's name.
+The second line repeats one case, the third adds up what earlier runs have recorded. A new room of the library is one module
+beside this one with a list ``TARGETS`` and a ``test_*_attack.py`` of a few lines; the long run takes the module's name.
 
-A hang is told by counting, not by a clock: a case may run a number of lines of the library that grows linearly with the size of its
-input. A loop that goes on is stopped at that number. Work inside compiled code is not counted; the long run prints the CPU seconds
-of the slowest case. With TMPDIR on a disk in memory it runs several times as fast.
+In the suite a hang is told by counting, not by a clock: a case may run a number of lines of the library that grows linearly with
+the size of its input. A loop that goes on is stopped at that number. The long run does not count, which is quicker: there a case
+that takes more than 10 CPU seconds is a finding. With TMPDIR on a disk in memory it runs faster still.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
+import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -30,6 +34,7 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +45,8 @@ import lupi
 LIBRARY = str(Path(lupi.__file__).parent)
 # Short enough for every run of the suite; the environment variable asks for more.
 CASES = int(os.environ.get("LUPI_ATTACK_CASES", "60"))
+# Of one case, in the long run.
+MOST_CPU_SECONDS = 10
 
 
 class TooManySteps(BaseException):
@@ -62,6 +69,7 @@ class Target:
         Takes a folder; called once, for valid files that cases start from. Its result goes to `attack`.
     make : callable
         ``make(rng, prepared)``: a case, from a generator of random numbers. The first case is made with ``rng=None``: untouched.
+        One with a third argument gets the case's number, to go through all that there are.
     attack : callable
         ``attack(case, prepared)``: feeds the case to the library and checks the answer with ``assert``.
     documented : tuple of exception types
@@ -120,7 +128,23 @@ def bounded(function, most_lines):
         sys.settrace(before)
 
 
-def run(target, cases=CASES, seed=0, first=0, stop=True):
+@contextmanager
+def within_cpu_seconds(most):
+    """Raise TooManySteps after so many CPU seconds; from within compiled code, as soon as it is left."""
+
+    def stop(*_):
+        raise TooManySteps(f"more than {most} CPU seconds")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, most)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def run(target, cases=CASES, seed=0, first=0, stop=True, count_lines=True):
     """Attack a target.
 
     Parameters
@@ -134,20 +158,22 @@ def run(target, cases=CASES, seed=0, first=0, stop=True):
         Number of the first case.
     stop : bool
         Whether the first finding is raised; otherwise all are collected.
+    count_lines : bool
+        Whether a hang is told by counting lines, or else by CPU seconds.
 
     Returns
     -------
     Counts
     """
-    counts = Counts(target.name)
+    counts, numbered = Counts(target.name), len(inspect.signature(target.make).parameters) == 3
     with tempfile.TemporaryDirectory() as folder:
         prepared = target.prepare(Path(folder))
         for k in range(first, first + cases):
             rng = np.random.default_rng([seed, zlib.crc32(target.name.encode()), k]) if k else None
-            case = target.make(rng, prepared)
+            case = target.make(rng, prepared, k) if numbered else target.make(rng, prepared)
             started = time.process_time()
             try:
-                counts.ends[_end(target, case, prepared)] += 1
+                counts.ends[_end(target, case, prepared, count_lines)] += 1
             except (Exception, TooManySteps) as error:
                 counts.ends["finding"] += 1
                 counts.findings.append(_report(target, k, seed, error))
@@ -157,11 +183,15 @@ def run(target, cases=CASES, seed=0, first=0, stop=True):
     return counts
 
 
-def _end(target, case, prepared):
+def _end(target, case, prepared, count_lines):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            bounded(lambda: target.attack(case, prepared), 20_000 + 100 * target.size(case))
+            if count_lines:
+                bounded(lambda: target.attack(case, prepared), 20_000 + 100 * target.size(case))
+            else:
+                with within_cpu_seconds(MOST_CPU_SECONDS):
+                    target.attack(case, prepared)
         except target.documented as error:
             if not 20 < len(str(error)) < 2000:
                 raise Finding(f"an error without a sentence, or with too many: {error}") from error
@@ -178,22 +208,47 @@ def _report(target, k, seed, error):
 def main(arguments=None):
     """The long run."""
     parser = argparse.ArgumentParser(description="Attack a room of the library.")
-    parser.add_argument("module", help="module of tests/attack with TARGETS, e.g. readers")
+    parser.add_argument("module", help="module of tests/attack with TARGETS, e.g. readers; or sum")
     parser.add_argument("--cases", type=int, default=10_000, help="for each target")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target", help="only this one")
     parser.add_argument("--case", type=int, help="only the case of this number")
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--record", type=Path, help="file that a line of counts is appended to")
     options = parser.parse_args(arguments)
+    if options.module == "sum":
+        return add_up(options.record)
     targets = importlib.import_module(f"attack.{options.module}").TARGETS
     bad = total = 0
     for target in targets:
         if options.target in (None, target.name):
-            cases, first = (options.cases, 0) if options.case is None else (1, options.case)
-            counts = run(target, cases, options.seed, first, stop=options.case is not None)
+            cases, first = (options.cases, options.first) if options.case is None else (1, options.case)
+            counts = run(target, cases, options.seed, first, stop=options.case is not None, count_lines=False)
             print(counts, *counts.findings[:20], sep="\n  ", flush=True)
+            if options.record:
+                line = {"module": options.module, "seed": options.seed, "first": first, **vars(counts)}
+                with options.record.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
             bad, total = bad + len(counts.findings), total + counts.cases
     print(f"{total} cases, {bad} findings")
     return 1 if bad else 0
+
+
+def add_up(record):
+    """Print what the runs of a record have in common: cases, ends, findings of each target."""
+    totals, seen = {}, set()
+    for line in map(json.loads, record.read_text().splitlines()):
+        part = (line["module"], line["name"], line["seed"], line["first"])
+        if part not in seen:  # a run that was repeated counts once
+            seen.add(part)
+            counts = totals.setdefault(part[:2], Counts(f"{line['module']}, {line['name']}"))
+            counts.ends.update(line["ends"])
+            counts.findings += line["findings"]
+            counts.slowest = max(counts.slowest, line["slowest"])
+    print(*totals.values(), sep="\n")
+    findings = sum(len(counts.findings) for counts in totals.values())
+    print(f"{sum(counts.cases for counts in totals.values())} cases, {findings} findings")
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

@@ -112,10 +112,10 @@ def test_bench_list(fake):
 
 def test_bench_refuses_unknown_cases_and_folders(fake, tmp_path):
     result = invoke("bench", "nope")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert words(result.stderr).startswith("lupi: no case is called 'nope'; the cases are: fake")
     result = invoke("bench", "--json", str(tmp_path / "no" / "file.json"))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "does not exist" in words(result.stderr)
 
 
@@ -232,15 +232,82 @@ def test_missing_packages_are_named(monkeypatch):
 
 
 def test_methods_named_in_the_help_are_those_there_are():
-    from lupi.cli.shared import METHOD_NAMES, PLAIN_NAMES, REFERENCE_NAMES
+    from lupi.cli.shared import CHUNKED_NAMES, METHOD_NAMES, PLAIN_NAMES, REFERENCE_NAMES
+    from lupi.comparison.chunked import IN_CHUNKS
     from lupi.comparison.methods import BASELINES, METHODS
 
     for names, role in ((PLAIN_NAMES, "plain"), (METHOD_NAMES, "privileged"), (REFERENCE_NAMES, "reference")):
         assert names.split(", ") == [name for name, method in METHODS.items() if method.role == role]
+    assert ", ".join(IN_CHUNKS) == CHUNKED_NAMES
     assert PLAIN_NAMES.startswith(", ".join(BASELINES) + ",")
     default = [name for name, method in METHODS.items() if method.role == "privileged" and not method.by_name]
     assert METHOD_NAMES.startswith(", ".join(default) + ",")
     assert len(default) == 4  # as the help of --methods says
+
+
+def test_metrics_and_kernels_of_the_options_are_those_there_are():
+    from lupi.cli.shared import KERNEL_NAMES, METRIC_NAMES
+    from lupi.comparison.methods import KERNELS_TRIED
+    from lupi.comparison.protocol import METRICS
+
+    assert METRIC_NAMES.split(", ") == list(METRICS)
+    assert KERNEL_NAMES.split(", ") == list(KERNELS_TRIED)
+
+
+@pytest.mark.parametrize(
+    ("words_typed", "said"),
+    [
+        (["--nothing"], "no such option: --nothing. See `lupi --help`."),
+        (["commpare"], "no such command 'commpare'"),
+        (["compare", "--splitz", "3"], "no such option: --splitz"),
+        (["compare", "--splits", "few"], "invalid value for '--splits': "),
+        (["compare", "--splits", "1"], "invalid value for '--splits': "),
+        (["compare", "--seed", "-1"], "invalid value for '--seed'"),
+        (["compare", "t.csv", "--kernel", "poly"], "invalid value for '--kernel': 'poly' is none of rbf, linear."),
+        (["compare", "--target", "a"], "--target: columns of which TABLE?"),
+        (["compare", "--train-size", "x"], "--train-size is 'x'"),
+        (["fit", "t.csv"], "missing option '--target'. See `lupi fit --help`."),
+        (["bench", "nothing"], "no case is called 'nothing'"),
+        (["localize", "fit"], "missing argument 'data'. see `lupi localize fit --help`."),
+        (["localize", "fit", "x", "--method", "svm"], "invalid value for '--method'"),
+        (["localize", "predict", "m", "i", "-o", "b.txt"], "invalid value for --output: must end in .json or .csv."),
+    ],
+)
+def test_wrong_words_are_answered_in_one_line_with_exit_code_2(words_typed, said):
+    result = CliRunner().invoke(app, words_typed, prog_name="lupi")
+    assert result.stderr.lower().startswith(f"lupi: {said}".lower())  # versions of typer differ in capitals
+    assert result.stderr.count("\n") == 1
+    assert result.exit_code == 2
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (ValueError("the table is upside down."), "lupi: the table is upside down."),
+        (MemoryError(), "lupi: there is not enough memory"),
+        (KeyError("x"), "lupi: a fault of lupi, not yours: KeyError: 'x' (test_cli.py, line"),
+        (KeyboardInterrupt(), "\nlupi: stopped; what was finished is kept"),
+    ],
+)
+def test_no_error_is_a_traceback(problem, said, monkeypatch):
+    def fail(*args, **options):
+        raise problem
+
+    monkeypatch.setattr("lupi.reproduce.commands.list_entries", fail)
+    result = CliRunner().invoke(app, ["reproduce", "--list"])
+    assert result.stderr.startswith(said)
+    assert result.stderr.strip().count("\n") == 0
+    assert result.exit_code == (130 if isinstance(problem, KeyboardInterrupt) else 1)
+    if isinstance(problem, KeyError):
+        monkeypatch.setenv("LUPI_TRACEBACK", "1")
+        assert isinstance(CliRunner().invoke(app, ["reproduce", "--list"]).exception, KeyError)
+
+
+def test_without_words_there_is_help_and_no_error():
+    result = CliRunner().invoke(app, [])
+    assert "compare" in result.output
+    assert "lupi: " not in result.output
 
 
 def test_every_command_has_a_file_of_its_own():

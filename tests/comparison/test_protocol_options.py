@@ -5,9 +5,9 @@ import pytest
 
 from lupi import RankSVM, SVMPlus
 from lupi.comparison import Protocol, compare
-from lupi.comparison.data import Data
 from lupi.comparison.methods import METHODS, choose_methods
 from lupi.comparison.protocol import inner_folds, split_rows
+from lupi.comparison.read import Data
 from lupi.comparison.units import Setup, Unit, fit_best, run_unit
 from lupi.estimators.ranking_metrics import precision_of_ranking
 

@@ -14,9 +14,9 @@ from summaries import ANSWERS, HARD, summary
 
 from lupi.comparison import compare
 from lupi.comparison.render.page import render
-from lupi.comparison.render.series import main_lines, reading
-from lupi.comparison.render.words import percent
+from lupi.comparison.verdict import percent
 from lupi.datasets import make_privileged
+from lupi.plot.series import main_lines, reading
 
 pytest.importorskip("jinja2")
 COMMAND = "lupi compare 'my table.csv' --target ill --privileged 'z*'"
@@ -101,7 +101,7 @@ def test_worth_is_read_off_the_plain_curve():
     )
     assert a == pytest.approx(x1)
     assert y2 == pytest.approx(b + (x2 - a) / (c - a) * (d - b), abs=0.2)
-    made["verdict"]["answer"] = "unclear"
+    made["verdict"]["sizes"][-1]["answer"] = "unclear"
     assert reading(made) is None
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from summaries import ANSWERS, summary, with_every_outcome
 
 from lupi.comparison.render.terminal import LEGEND, MARKS, TerminalTable
-from lupi.comparison.render.words import p_value, percent, signed
+from lupi.comparison.verdict import p_value, percent, signed
 
 LONG = "surrogate {}, boosted, with a rather long name, labelled rows only"
 

@@ -1,34 +1,36 @@
 """lupi.comparison: splits, methods, metrics, units of work."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.linear_model import LinearRegression
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import lupi
 from lupi import SVMPlus
 from lupi.comparison import METHODS, Protocol, model, units
-from lupi.comparison.data import Data
 from lupi.comparison.forest import TunedForest
 from lupi.comparison.methods import BASELINES, candidates, choose_methods
-from lupi.comparison.metrics import measure
 from lupi.comparison.protocol import (
     derived_seed,
     inner_folds,
+    measure,
     others_rows,
     permuted_rows,
     split_rows,
     unlabelled_rows,
 )
+from lupi.comparison.read import Data
 from lupi.comparison.units import Setup, Unit, plan, run_unit
 from lupi.datasets import make_privileged
 from lupi.engine.units import measured
@@ -217,6 +219,46 @@ def test_estimators_that_allow_gaps_see_them(arrays):
     assert run_unit(Unit(30, 0, "tree"), gaps)["error"] is None
     assert seen["gaps"]
     assert run_unit(Unit(30, 0, "bayes"), gaps)["error"] is None  # filled: it would refuse them
+
+
+def test_estimators_that_know_words_see_them(tmp_path):
+    """Columns by name to a pipeline that asks for them, categories to boosting; one column for each word to the others."""
+    rng = np.random.default_rng(0)
+    towns = rng.choice(["x", "y", "z"], 60).astype(object)
+    towns[3] = None
+    frame = pd.DataFrame({"age": rng.standard_normal(60), "town": towns})
+    frame.loc[5, "age"] = np.nan
+    y = (towns == "x").astype(int)
+    seen = {}
+
+    class Sees(HistGradientBoostingClassifier):
+        def fit(self, X, y):
+            seen["X"] = X
+            return super().fit(X, y)
+
+    chosen = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["town"]))
+    own = [
+        ("trees", Sees(max_iter=20, min_samples_leaf=2), {}),
+        ("by name", make_pipeline(chosen, LogisticRegression()), {}),
+    ]
+    methods = choose_methods([], [*own, "boosting", "forest"], "auc", 2)
+    setup = Setup(Protocol(train_sizes=(40,)), Data.of(frame, y, np.zeros((60, 1))), methods)
+    for name in methods:
+        result = run_unit(Unit(40, 0, name), setup)
+        assert result["error"] is None
+        assert result["score"] > 0.9
+    assert list(seen["X"].columns) == ["age", "town"]
+    assert list(seen["X"]["town"].cat.categories) == ["x", "y", "z"]
+    fitted = model.TabularModel(Sees(max_iter=20, min_samples_leaf=2)).fit(frame[:50], y[:50])
+    assert seen["X"].loc[3].isna().tolist() == [False, True]
+    assert seen["X"].loc[5].isna().tolist() == [True, False]
+    new = pd.DataFrame({"town": ["x", "elsewhere", "y"], "age": [0.0, 0.0, np.nan], "more": 1})
+    assert fitted.predict(new).tolist() == [1, 0, 0]  # a word that was never seen is a gap
+    # The built-in ones can be saved, and say the same afterwards.
+    for name in ("boosting", "forest"):
+        fitted = model.TabularModel(methods[name].build(False, 0)).fit(frame, y)
+        lupi.save(fitted, tmp_path / "m.lupi")
+        assert_array_equal(lupi.load(tmp_path / "m.lupi").predict_proba(frame), fitted.predict_proba(frame))
 
 
 class Fixed:

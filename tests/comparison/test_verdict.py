@@ -6,9 +6,18 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from lupi.comparison import METHODS, Protocol
-from lupi.comparison.data import Data
-from lupi.comparison.statistics import holm, interval, paired, permutation_p, splits_needed, wilcoxon_p
-from lupi.comparison.summary import summarize, summarize_permutations, worth
+from lupi.comparison.read import Data
+from lupi.comparison.summary import (
+    holm,
+    interval,
+    paired,
+    permutation_p,
+    splits_needed,
+    summarize,
+    summarize_permutations,
+    wilcoxon_p,
+    worth,
+)
 from lupi.comparison.units import Setup, Unit, plan
 from lupi.comparison.verdict import verdict
 
@@ -146,9 +155,8 @@ def test_every_plain_method_must_be_beaten():
         "the columns help SVM+ (2.0 points over its plain counterpart, p < 0.001), but the plain logistic"
         in close["text"]
     )
-    assert close["text"].endswith("keep the plain SVM.") or close["text"].endswith(
-        "keep the plain logistic regression."
-    )
+    assert "keep the plain" in close["text"]
+    assert close["text"].endswith("labelled rows (here 200) with 500 splits would.")
     far = judged(0.02, 0.0, linear=0.01)
     assert far["answer"] == "yes"
     assert (
@@ -170,7 +178,7 @@ def test_a_plain_method_that_is_not_the_best_counts_as_well():
 
 def test_no_if_shuffled_columns_gain_as_much():
     found = judged(0.02, 0.021)
-    assert (found["answer"], found["method"]) == ("unclear", "svm")
+    assert (found["answer"], found["method"]) == ("no", "svm")
     assert (
         "SVM+ beats its plain counterpart by 2.0 points (p < 0.001), but that is not shown to be the columns"
         in found["text"]
@@ -186,18 +194,49 @@ def test_not_shown_comes_with_an_interval_and_what_would_settle_it():
     )
     assert "The largest gain, of SVM+ over the best plain method (SVM), is +0.6 points (95% interval " in found["text"]
     assert "and may be luck (p = " in found["text"]
-    assert " splits would settle a gain of this size" in found["text"]
-    assert found["text"].count("About") == 1
+    row = rows_of(alternating(0.006, 0.01), 0.001)["svm+"]
+    lead = np.array(row["scores"]) - np.array(row["shuffled"]["scores"])  # the least clear of its leads
+    splits = int(np.ceil((2.8016 * lead.std(ddof=1) / lead.mean()) ** 2))
+    rows = round(200 * splits / 12, -1)
+    said = (
+        f"About {splits} splits would settle a gain of this size, or about {rows:.0f} labelled rows (here 200) with 12"
+    )
+    assert said in found["text"]
+    assert found["actions"][-1] == f"Run again with --splits {splits}: what is finished is kept."
     tiny = judged(alternating(0.002, 0.02), -0.01)
-    assert "Not even 500 splits" in tiny["text"]
+    lead = alternating(0.002, 0.02)
+    rows = round(200 * (2.8016 * lead.std(ddof=1) / lead.mean()) ** 2 / 500, -1)
+    assert f"Not even 500 splits would settle a gain of this size, but about {rows:.0f} labelled rows" in tiny["text"]
     assert "Collect more labelled rows" in tiny["actions"][-1]
+
+
+def test_without_a_lead_the_interval_says_what_is_ruled_out():
+    found = judged(alternating(-0.001, 0.01), -0.05)
+    lead = alternating(-0.001, 0.01)
+    high = stats.t.interval(0.95, 11, lead.mean(), stats.sem(lead))[1]
+    splits = int(np.ceil((1.96 * lead.std(ddof=1) / (0.002 - lead.mean())) ** 2))
+    assert found["answer"] == "no"
+    said = (
+        f"more than {100 * high:.1f} points over the best plain method is ruled out; about {splits} splits would rule"
+    )
+    assert said in found["text"]
+
+
+def test_the_exact_test_is_told_in_plain_words():
+    def told(permuted):
+        found = {"title": "SVM+", "n": 19, "score": 0.8, "permuted": [permuted] * 19, "p": 0.05}
+        return judged(0.02, permutation=found)["notes"][0]
+
+    assert "does 1.0 points worse on average than with the real ones" in told(0.79)
+    assert "does 1.0 points better on average than with the real ones" in told(0.81)
+    assert "does as well as with the real ones" in told(0.8001)
 
 
 def test_no_if_there_is_no_gain():
     found = judged(-np.full(12, 0.001), 0.0)
     assert found["answer"] == "no"
     assert (
-        "no method gains from these columns; keep the plain SVM. The best of them, SVM+, is at -0.1 points"
+        "no method gains from these columns; keep the plain SVM. The best of them, SVM+, lies at -0.1 points"
         in found["text"]
     )
     worse = judged(-0.03, -0.05)
@@ -299,7 +338,9 @@ def test_rows_without_a_label_give_rows_of_their_own():
     assert found[0]["n_unlabelled"] == 50
     told = verdict(found, protocol)
     assert told["method"] == "surrogate"
-    assert "surrogate and 50 unlabelled ones gains 4.0 points over the best plain" in told["text"]
+    assert (
+        "With 100 labelled rows and 50 without a label: surrogate gains 4.0 points over the best plain" in told["text"]
+    )
 
 
 def sizes_with(*pairs):
@@ -330,6 +371,10 @@ def test_the_learning_curve_is_translated():
     assert "50 labelled rows with the columns are worth about 100 without them." in notes
     assert "200 labelled rows with the columns are worth more than 200 without them." in notes
     assert worth(sizes[:1]) == []
+    sizes, protocol = sizes_with((50, alternating(0.001, 0.02)), (200, 0.02))
+    said = verdict(sizes, protocol, worth=[first, last])["notes"]
+    assert "By training size: 50 rows: unclear, 200 rows: yes." in said
+    assert not any(note.startswith("50 labelled rows") for note in said)  # what is not shown is not counted in rows
 
 
 def test_permutations_are_averaged_over_the_splits():

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from lupi.cli import app
 from lupi.comparison import compare
-from lupi.comparison.data import Data
 from lupi.comparison.protocol import Protocol, split_rows
+from lupi.comparison.read import Data
 from lupi.datasets import load_awa, load_mnist_plus, load_research_table, mnist_plus
 from lupi.datasets.files import checked_file, data_folder
 from lupi.reproduce._entry import paper_table

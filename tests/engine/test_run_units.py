@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from processes import start
 
-from lupi.engine import progress as progress_module
 from lupi.engine import store as store_module
-from lupi.engine.progress import progress, progress_lines
+from lupi.engine import units as engine_units
 from lupi.engine.store import FolderStore, MemoryStore, RunStore
-from lupi.engine.units import measured, run_units
+from lupi.engine.units import measured, progress, progress_lines, run_units
 
 
 def square(k):
@@ -117,7 +116,7 @@ def test_units_resume_after_kill(tmp_path):
 def test_progress_in_a_log_is_a_line_now_and_then(capsys, monkeypatch):
     clock = iter([0.0, 10.0, 20.0, 90.0])
     lines = partial(progress_lines, clock=lambda: next(clock))
-    monkeypatch.setattr(progress_module, "progress_lines", lines)
+    monkeypatch.setattr(engine_units, "progress_lines", lines)
     with progress("fitting") as report:
         for done in (1, 2, 3, 9):
             report(done, 9)

@@ -5,9 +5,8 @@ import sqlite3
 import numpy as np
 import pytest
 
-from lupi.engine import identity
-from lupi.engine.identity import code_digest, digest_of, fingerprint
-from lupi.engine.store import FolderStore, RunStore, StoreMismatchError
+from lupi.engine import store as engine_store
+from lupi.engine.store import FolderStore, RunStore, StoreMismatchError, code_digest, digest_of, fingerprint
 
 
 def test_a_store_keeps_every_bit_and_the_first_result(tmp_path):
@@ -25,7 +24,7 @@ def test_other_code_is_another_store(tmp_path, monkeypatch):
     for name in ("__init__.py", "solvers/smo.py", "bench/case.py"):
         (tmp_path / "lupi" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "lupi" / name).write_text("x = 1\n")
-    monkeypatch.setattr(identity.lupi, "__file__", str(tmp_path / "lupi" / "__init__.py"))
+    monkeypatch.setattr(engine_store.lupi, "__file__", str(tmp_path / "lupi" / "__init__.py"))
 
     def seen():
         code_digest.cache_clear()

@@ -14,9 +14,11 @@ from lupi.cli import app
 from lupi.comparison import compare
 from lupi.datasets import make_privileged
 from lupi.engine import workers
+from lupi.engine.passes import over_blocks
 from lupi.engine.store import RunStore
 from lupi.engine.units import run_units
 from lupi.engine.workers import cluster
+from lupi.validation.chunks import RowBlock
 
 GRIDS = {"svm": {"C": [0.1, 1.0]}, "svm+": {"C": [0.1, 1.0], "lam": [1.0]}, "transfer": {"estimator__C": [1.0]}}
 OPTIONS = {"n_splits": 3, "train_size": 30, "kernel": "linear", "inner_folds": 2, "grids": GRIDS}
@@ -85,6 +87,34 @@ def test_a_lost_cluster_is_an_error_and_loses_nothing(lost, scheduler, tmp_path)
         assert [store.get(str(k)) for k in range(3)] == [{"k": 0}, {"k": 1}, None]
 
 
+def test_a_pass_over_blocks_ends_with_its_scheduler(scheduler):
+    address, victim, _ = scheduler
+    slow = lambda block, k: (time.sleep(30 * (k > 1)), k)[1]  # noqa: E731 (a closure: the cluster does not know this file)
+    blocks = [RowBlock({}, {}, k) for k in range(6)]
+    results = over_blocks(slow, blocks, [(k,) for k in range(6)])
+    with cluster(address):
+        assert [next(results), next(results)] == [0, 1]
+        os.kill(victim.pid, signal.SIGKILL)
+        with pytest.raises(ConnectionError, match=r"cluster is lost.*nothing runs on this machine instead"):
+            next(results)
+
+
+def test_what_units_share_is_sent_once():
+    class Client:
+        sent = []
+
+        def scatter(self, values, **options):
+            self.sent += values
+            return [f"future {k}" for k in range(len(values))]
+
+    table, unit = {"rows": [1.0]}, {"seed": 0}
+    calls = workers._sent_once(
+        Client(), [("a", (), None, dict, unit, table), ("b", (), None, dict, {"seed": 1}, table)]
+    )
+    assert Client.sent == [table]
+    assert calls == [("a", (), None, dict, unit, "future 0"), ("b", (), None, dict, {"seed": 1}, "future 0")]
+
+
 def test_errors_of_units_on_a_cluster_are_their_own(scheduler):
     with RunStore(None, "f") as store, cluster(scheduler[0]):
         with pytest.raises(FileNotFoundError, match="nowhere"):
@@ -106,3 +136,15 @@ def test_without_dask_it_says_what_to_install(monkeypatch, tmp_path):
         result = CliRunner().invoke(app, [*command, "--scheduler", "tcp://127.0.0.1:9"])
         assert result.exit_code == 1
         assert 'pip install "lupi[dask]"' in result.output
+
+
+def _die(number):
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"number": number}
+
+
+def test_a_killed_worker_is_told_in_words():
+    """As when the system runs out of memory."""
+    with pytest.raises(ChildProcessError, match=r"a worker process was killed, .* goes on from there"):
+        run_units([(str(k), _die, k) for k in range(4)], RunStore(None, "deaths"), n_jobs=2)

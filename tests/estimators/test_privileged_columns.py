@@ -9,13 +9,15 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.compose import make_column_selector
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+import lupi
 from lupi import PrivilegedColumns, SVM2Plus
 from lupi.datasets import make_privileged
 from lupi.validation import check_classes, check_privileged
@@ -130,6 +132,53 @@ def test_empty_list_fits_the_plain_counterpart():
     model = PrivilegedColumns(Recorder(), []).fit(TABLE, Y)
     assert model.estimator_.privileged_ is None
     assert model.estimator_.n_features_in_ == 5
+
+
+# ---------------------------------------------------------------- the transformer of the privileged columns
+
+
+@pytest.mark.parametrize("convert", [lambda table: table, pl.from_pandas, pd.DataFrame.to_numpy])
+def test_privileged_columns_are_transformed_as_by_hand(convert):
+    columns = ["z0", "z1"] if convert is not pd.DataFrame.to_numpy else [1, 3]
+    model = PrivilegedColumns(Recorder(), columns, privileged_transformer=StandardScaler()).fit(convert(TABLE), Y)
+    np.testing.assert_allclose(model.estimator_.privileged_, StandardScaler().fit_transform(Z))
+    np.testing.assert_array_equal(model.estimator_.X_, X)
+    assert model.privileged_transformer_.n_samples_seen_ == 60
+
+
+def test_the_transformer_sees_the_training_rows_with_a_value_only():
+    table = TABLE.copy()
+    table.loc[[0, 5], ["z0", "z1"]] = np.nan
+    known = np.setdiff1d(np.arange(60), [0, 5])
+    for given, columns in ((table, ["z0", "z1"]), (table.astype(object).to_numpy(), [1, 3])):
+        transformer = SimpleImputer(strategy="mean")
+        model = PrivilegedColumns(Recorder(), columns, privileged_transformer=transformer).fit(given, Y)
+        assert np.flatnonzero(~model.estimator_.available_).tolist() == [0, 5]
+        np.testing.assert_allclose(model.privileged_transformer_.statistics_, Z[known].mean(axis=0))
+    assert not hasattr(transformer, "statistics_")  # a clone was fitted
+
+
+def test_words_can_be_privileged_with_an_encoder():
+    words = np.where(Z[:, 0] > 0, "high", "low")
+    table = TABLE.drop(columns=["z0", "z1"]).assign(word=words)
+    model = PrivilegedColumns(Recorder(), ["word"], privileged_transformer=OneHotEncoder()).fit(table, Y)
+    np.testing.assert_array_equal(model.estimator_.privileged_.toarray()[:, 0], words == "high")
+    assert model.predict(table.drop(columns="word")).shape == (60,)
+
+
+def test_a_transformer_without_rows_or_columns():
+    model = PrivilegedColumns(Recorder(), [], privileged_transformer=StandardScaler()).fit(TABLE, Y)
+    assert not hasattr(model, "privileged_transformer_")
+    with pytest.raises(ValueError, match="no row has a value in the privileged columns"):
+        PrivilegedColumns(Recorder(), ["z0"], StandardScaler()).fit(TABLE.assign(z0=np.nan), Y)
+
+
+def test_a_file_holds_nothing_of_the_transformer(tmp_path):
+    model = PrivilegedColumns(SVM2Plus(), ["z0", "z1"], StandardScaler()).fit(TABLE, Y)
+    lupi.save(model, tmp_path / "m.lupi")
+    again = lupi.load(tmp_path / "m.lupi")
+    assert not hasattr(again, "privileged_transformer_")
+    np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
 
 
 # ---------------------------------------------------------------- prediction

@@ -97,6 +97,32 @@ def test_points_lie_inside_images_of_any_size(detector, shape):
         assert points.cols.max(initial=shape[1]) >= shape[1] - 1 - 12 / factor
 
 
+def test_sift_finds_the_strongest_points_again_after_a_turn():
+    rng = np.random.default_rng(0)
+    coarse = rng.integers(0, 255, (24, 20)).repeat(6, axis=0).repeat(6, axis=1).astype(np.uint8)
+    every = describe(coarse, "sift")
+    few, turned = (describe(image, "sift", max_points=40) for image in (coarse, np.rot90(coarse)))
+    assert len(few.rows) == len(turned.rows) == 40 < len(every.rows)
+    distances = ((few.descriptors[:, None] - turned.descriptors[None]) ** 2).sum(axis=2)
+    nearest = distances.argmin(axis=1)
+    positions = np.column_stack([coarse.shape[1] - 1 - few.cols, few.rows])  # where np.rot90 puts them
+    found = np.column_stack([turned.rows, turned.cols])[nearest]
+    assert (np.abs(found - positions).max(axis=1) <= 2).mean() > 0.8
+
+
+def test_sift_has_the_layout_of_opencv():
+    cv2 = pytest.importorskip("cv2")
+    rng = np.random.default_rng(1)
+    coarse = rng.integers(0, 255, (12, 10)).repeat(9, axis=0).repeat(9, axis=1).astype(np.uint8)
+    ours = describe(coarse, "sift")
+    keypoints, theirs = cv2.SIFT_create().detectAndCompute(coarse, None)
+    places = np.array([point.pt[::-1] for point in keypoints])
+    unit = [d / np.linalg.norm(d, axis=1, keepdims=True) for d in (ours.descriptors, theirs)]
+    near = np.hypot(*(np.column_stack([ours.rows, ours.cols])[:, None] - places[None]).T).T < 1.5
+    best = np.where(near, unit[0] @ unit[1].T, 0.0).max(axis=1)[near.any(axis=1)]
+    assert np.median(best) > 0.9
+
+
 def test_inpainting_keeps_the_background(tmp_path):
     image, box, mask = picture(3)
     Image.fromarray(image).save(tmp_path / "a.png")

@@ -65,7 +65,7 @@ def test_correcting_function_after_loading(tmp_path):
     rows = lupi.SVMPlus().fit(X, Y, privileged=Z)
     lupi.save(rows, tmp_path / "rbf")
     assert rows.correcting_function(Z).shape == (60,)
-    with pytest.raises(ValueError, match="files hold no privileged rows"):
+    with pytest.raises(ValueError, match="files and pickles hold no privileged rows"):
         lupi.load(tmp_path / "rbf").correcting_function(Z)
     linear = lupi.SVMPlus(privileged_kernel="linear").fit(X, Y, privileged=Z)
     lupi.save(linear, tmp_path / "linear")
@@ -99,7 +99,7 @@ def test_structured_and_one_class_models(tmp_path):
         lupi.save(model, tmp_path / name)
         assert_array_equal(lupi.load(tmp_path / name).predict(X), model.predict(X))
         if name != "ssvm+":
-            with pytest.raises(ValueError, match="files hold no privileged rows"):
+            with pytest.raises(ValueError, match="files and pickles hold no privileged rows"):
                 lupi.load(tmp_path / name).correcting_function(Z)
         with zipfile.ZipFile(tmp_path / name) as archive:
             content = b"".join(archive.read(part) for part in archive.namelist())

@@ -16,7 +16,7 @@ from sklearn.ensemble import (
 import lupi
 from lupi.comparison.forest import TunedForest
 from lupi.datasets import make_privileged
-from lupi.persistence import _check_trees
+from lupi.persistence import _check_loaded
 
 X, Y, Z = make_privileged(80, 3, 2, random_state=0, return_X_y_privileged=True)
 MODELS = {
@@ -78,9 +78,9 @@ def test_trees_that_lead_astray_are_refused(field, value, message, tmp_path):
 
 def test_a_forest_with_fewer_features_than_its_trees_is_refused():
     model = RandomForestClassifier(2, random_state=0).fit(X, Y)
-    _check_trees(model)
+    _check_loaded(model)
     for tree in model.estimators_:
         tree.n_features_in_ = 1
     model.n_features_in_ = 1
     with pytest.raises(ValueError, match="features that there are not"):
-        _check_trees(model)
+        _check_loaded(model)

@@ -82,7 +82,7 @@ def feasible_point(problem, seed=0):
 
 
 def points(problem):
-    """Certificates of points far from the optimum and of the optimum (CVXOPT's own multipliers are the biases there)."""
+    """Certificates of points far from the optimum and of the optimum (there with PIQP's multipliers as biases)."""
     best = solve_reference(problem, tol=1e-10)
     x = feasible_point(problem)
     far = [

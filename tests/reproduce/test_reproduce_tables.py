@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from lupi.comparison.render.figures import difference_bars
+from lupi.comparison.render.svg import difference_bars
 from lupi.reproduce import mnist_plus, sharmanska
 from lupi.reproduce._entry import beside, write_result
 
@@ -92,6 +92,19 @@ def test_table1_from_data_to_lines(awa, per_class, tmp_path):
     found = json.loads((tmp_path / "result.json").read_text())
     assert found["pairs"][0]["n_train"] == 2 * per_class
     assert found["summary"]["svm+"]["pairs"] == 1
+
+
+def test_table1_with_the_hinge_of_the_paper(awa, tmp_path):
+    entry = next(entry for entry in sharmanska.ENTRIES if entry.name == "sharmanska-table1-hinge-across-n50")
+    lines = entry.run(None, tmp_path, n_splits=2, tasks=1)
+    found = json.loads((tmp_path / "result.json").read_text())
+    assert found["entry"] == entry.name
+    methods = found["pairs"][0]["methods"]
+    assert set(methods) == {"ranksvm", "ranktransfer"}
+    for name in methods:
+        assert {params["loss"] for params in methods[name]["params"]} == {"hinge"}
+    assert {params["pairs"] for params in methods["ranktransfer"]["params"]} == {"across"}
+    assert "Rank Transfer above SVM rank in" in "\n".join(lines)
 
 
 def test_mnist_plus_from_data_to_lines(monkeypatch, tmp_path):

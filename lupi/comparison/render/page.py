@@ -1,17 +1,22 @@
-"""The summary as one page that needs no network."""
+"""The summary as HTML: one page that needs no network, and a card for notebooks; its methods as lines of a table."""
 
 from __future__ import annotations
 
 import csv
 from base64 import b64encode
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 from io import StringIO
 
-from lupi.comparison.render import figures, series, words
+from lupi.comparison.render import svg
 from lupi.comparison.render.svg import STYLE, variables
 from lupi.comparison.render.terminal import MARKS
-from lupi.engine.files import strict_json
+from lupi.comparison.verdict import heading, p_value, percent, signed, worth_sentence
+from lupi.engine.store import strict_json
+from lupi.plot import series
+from lupi.plot.colours import COLOURS
+from lupi.plot.series import find_row, savings
 
 SIGNS = {"yes": "✓", "no": "✗", "unclear": "?"}
 # Heading, and what it means.
@@ -27,6 +32,10 @@ PAGE_COLUMNS = (
     ("won / lost", "splits on which it beats its plain counterpart, and on which it loses"),
     ("seconds", "processor seconds for one split, choice of parameters included (median)"),
 )
+PARTS = ("gain", "over_shuffled", "over_best_plain")
+_BADGES = {"yes": "good", "no": "soft", "unclear": "doubt"}
+_CELL = "padding: .15em .7em; text-align: right"
+_COLUMNS = ("score", "over plain", "over best plain", "over shuffled", "p", "")
 
 
 def render(summary):
@@ -46,9 +55,9 @@ def render(summary):
     except ImportError:
         raise ImportError('the report needs jinja2: pip install "lupi[report]".') from None
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["points"] = words.percent
-    environment.filters["signed"] = words.signed
-    environment.filters["p"] = words.p_value
+    environment.filters["points"] = percent
+    environment.filters["signed"] = signed
+    environment.filters["p"] = p_value
     parts = {part: _template(f"report.{part}") for part in ("css", "js")}
     answer = summary["verdict"]["answer"]
     return environment.from_string(_template("report.html")).render(
@@ -59,8 +68,8 @@ def render(summary):
         sign=SIGNS[answer],
         marks={outcome: mark for outcome, (mark, _) in MARKS.items()},
         columns=PAGE_COLUMNS,
-        heading=words.heading,
-        worth=[words.worth_sentence(part) for part in series.savings(summary)],
+        heading=heading,
+        worth=[worth_sentence(part) for part in savings(summary["worth"], summary["verdict"]["sizes"])],
         figures=_figures(summary),
         style="\n".join([_colours(), STYLE, parts["css"]]),
         script=parts["js"],
@@ -84,32 +93,30 @@ def _figures(summary):
     metric, size = summary["protocol"]["metric_title"], summary["sizes"][-1]
     below = "lead over these in points, 95% interval"
     drawn = {}
-    row = words.find_row(size, summary["verdict"]["candidate"])
+    row = find_row(size, summary["verdict"]["candidate"])
     if row:
         title = f"{row['title']} against the best plain method and its controls, points of {metric}"
-        drawn["answer"] = figures.intervals(
-            {"": series.gain_intervals(row, size)}, below=below, title=title, name="answer"
-        )
-        drawn["splits"] = figures.split_bars(row, words.find_row(size, size["best_plain"]), metric)
+        drawn["answer"] = svg.intervals({"": series.gain_intervals(row, size)}, below=below, title=title, name="answer")
+        drawn["splits"] = svg.split_bars(row, find_row(size, size["best_plain"]), metric)
         title = f"Every method against the best plain method and its controls, points of {metric}"
-        drawn["gains"] = figures.intervals(series.gain_groups(size), below=below, title=title, name="gains")
+        drawn["gains"] = svg.intervals(series.gain_groups(size), below=below, title=title, name="gains")
     if len(summary["sizes"]) > 1:
         lines = series.main_lines(summary)
         if lines:
-            drawn["curve"] = figures.learning_curve(summary["sizes"], metric, lines, series.reading(summary))
+            drawn["curve"] = svg.learning_curve(summary["sizes"], metric, lines, series.reading(summary))
     if summary["permutation"]:
-        drawn["permutation"] = figures.permutation_histogram(summary["permutation"], metric)
+        drawn["permutation"] = svg.permutation_histogram(summary["permutation"], metric)
     if summary["columns"]:
         title = f"What is lost without each privileged column, points of {metric}"
         groups = {"": series.column_intervals(summary)}
-        drawn["columns"] = figures.intervals(groups, below="loss in points, 95% interval", title=title, name="columns")
+        drawn["columns"] = svg.intervals(groups, below="loss in points, 95% interval", title=title, name="columns")
     return drawn
 
 
 def _downloads(summary):
     """Name of a file -> its content as an address."""
     table = StringIO()
-    lines = words.method_lines(summary)
+    lines = method_lines(summary)
     writer = csv.DictWriter(table, list(lines[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(lines)
@@ -121,3 +128,58 @@ def _downloads(summary):
         name: f"data:{kind};charset=utf-8;base64,{b64encode(content.encode()).decode()}"
         for name, (kind, content) in contents.items()
     }
+
+
+def method_lines(summary):
+    """One flat dictionary for each method and training size: scores, gains with their intervals, p-values.
+
+    Returns
+    -------
+    list of dict
+    """
+    lines = []
+    for size in summary["sizes"]:
+        for row in size["methods"]:
+            line = {"train_size": size["train_size"], **{k: row[k] for k in ("name", "title", "role", "mean", "error")}}
+            for part in PARTS:
+                found = row.get(part) or {}
+                line |= {part: found.get("mean"), f"{part}_low": found.get("low"), f"{part}_high": found.get("high")}
+            lines.append(line | {"p": row.get("p"), "outcome": row.get("outcome"), "seconds": row["seconds"]})
+    return lines
+
+
+def card(summary):
+    """HTML of the answer with the rows it rests on: the method that did best, its plain counterpart, the best plain method.
+
+    Parameters
+    ----------
+    summary : lupi.comparison.schema.Summary
+
+    Returns
+    -------
+    str
+    """
+    verdict, size = summary["verdict"], summary["sizes"][-1]
+    colour = COLOURS["light"][_BADGES[verdict["answer"]]]
+    candidate = find_row(size, verdict["candidate"])
+    wanted = [verdict["candidate"], candidate and candidate["plain"], size["best_plain"], verdict["method"]]
+    rows = [row for row in (find_row(size, name) for name in dict.fromkeys(wanted)) if row]
+    heads = "".join(f'<th style="{_CELL}">{name}</th>' for name in _COLUMNS)
+    return (
+        f'<div style="border-left: 5px solid {colour}; padding: .3em 1em; max-width: 60em">'
+        f'<p style="margin: .2em 0 .5em"><span style="background: {colour}; color: #fff; border-radius: 1em; '
+        f'padding: .1em .7em; font-weight: bold">{verdict["answer"]}</span> {escape(verdict["text"])}</p>'
+        f'<table><caption style="text-align: left">{escape(heading(summary, size))}</caption>'
+        f'<thead><tr><th style="text-align: left">method</th>{heads}</tr></thead>'
+        f"<tbody>{''.join(map(_line, rows))}</tbody></table></div>"
+    )
+
+
+def _line(row):
+    cells = [f"{row['failed']} failed" if row["failed"] else f"{percent(row['mean'])} ± {percent(row['error'])}"]
+    for part in ("gain", "over_best_plain", "over_shuffled"):
+        found = row.get(part)
+        cells.append(f"{signed(found['mean'])} ± {percent(found['error'])}" if found else "")
+    cells += [p_value(row["p"]), MARKS[row["outcome"]][0]] if "outcome" in row else ["", ""]
+    written = "".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in cells)
+    return f'<tr><th style="text-align: left">{escape(row["title"])}</th>{written}</tr>'

@@ -1,4 +1,4 @@
-"""SVG by hand: parts, axes and colours of the figures.
+"""The figures of the report as SVG: first their parts and axes, then the figures.
 
 No library, because the page gives its figures the colours of its own style (light, dark, print) and larger letters on a
 phone, and because a report has to be written where matplotlib is not installed.
@@ -10,36 +10,14 @@ from html import escape
 
 import numpy as np
 
+from lupi.plot.colours import COLOURS, SERIES
+from lupi.plot.series import all_lines
+
 WIDTH = 480
 RIGHT = 14
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
-_COLOURS = {  # light, dark, print
-    "paper": ("#ffffff", "#12161c", "#ffffff"),
-    "ink": ("#1c2128", "#e6edf3", "#000000"),
-    "soft": ("#57606a", "#a5b0bb", "#444444"),
-    "rule": ("#d0d7de", "#39424e", "#bbbbbb"),
-    "panel": ("#f4f6f8", "#1c232c", "#f4f4f4"),
-    "real": ("#1b6ca8", "#6cb6ff", "#1b6ca8"),
-    "shuffled": ("#6e7781", "#8b949e", "#6e7781"),
-    "negative": ("#b3541e", "#f0a06a", "#b3541e"),
-    "good": ("#1a6e34", "#6fdd8b", "#1a6e34"),
-    "bad": ("#a4161a", "#ff8f8f", "#a4161a"),
-    "doubt": ("#7d5700", "#e3c55b", "#7d5700"),
-    "s1": ("#1b6ca8", "#6cb6ff", "#1b6ca8"),
-    "s2": ("#b3541e", "#f0a06a", "#b3541e"),
-    "s3": ("#1a6e34", "#6fdd8b", "#1a6e34"),
-    "s4": ("#7b3fa0", "#d2a8ff", "#7b3fa0"),
-    "s5": ("#8a6d00", "#e3c55b", "#8a6d00"),
-    "s6": ("#00707a", "#56d4dd", "#00707a"),
-    "s7": ("#a4161a", "#ff8f8f", "#a4161a"),
-    "s8": ("#57606a", "#a5b0bb", "#57606a"),
-    "s9": ("#c2387e", "#ff9bce", "#c2387e"),
-    "s10": ("#3d4aa5", "#a3b1ff", "#3d4aa5"),
-}
-SERIES = tuple(name for name in _COLOURS if name[0] == "s" and name[1:].isdigit())
-COLOURS = {
-    scheme: {name: found[k] for name, found in _COLOURS.items()} for k, scheme in enumerate(("light", "dark", "print"))
-}
+ROW = 24
+NARROWEST_BAR = 8
 STYLE = """\
 .figure { width: 100%; height: auto; display: block; }
 .figure text { font: 14px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink); }
@@ -174,3 +152,223 @@ def rows_axis(marks, scale, left):
         body.append(line(left, scale(tick), WIDTH - RIGHT, scale(tick), "zero" if label == "0" else "grid"))
         body.append(text(left - 6, scale(tick) + 4, label, "end", "small"))
     return body
+
+
+def intervals(groups, *, below, title, name, left=150):
+    """Gains with their 95% intervals, one line each, below the name of their group.
+
+    Parameters
+    ----------
+    groups : dict of str to list of lupi.plot.series.Interval
+        A group without a name has no line for it.
+    below : str
+        Text below the axis.
+    title : str
+        Title of the figure, for those who cannot see it.
+    name : str
+        Of the element.
+    left : int, default=150
+        Where the axis begins.
+
+    Returns
+    -------
+    str
+        SVG.
+    """
+    shown = [part for parts in groups.values() for part in parts]
+    low, high = min(0.0, *(part.low for part in shown)), max(0.0, *(part.high for part in shown))
+    margin = 0.04 * (high - low) or 1.0
+    right = WIDTH - 58
+    scale = linear(low - margin, high + margin, left, right)
+    bottom = 6 + ROW * (len(shown) + sum(bool(group) for group in groups))
+    body = []
+    for tick in ticks(low - margin, high + margin):
+        body.append(line(scale(tick), 4, scale(tick), bottom, "zero" if tick == 0 else "grid"))
+        body.append(text(scale(tick), bottom + 17, signed_label(tick), "middle", "small"))
+    y = 6
+    for group, parts in groups.items():
+        if group:
+            body.append(text(0, y + 17, shorten(group, 42), css="strong"))
+            y += ROW
+        for part in parts:
+            middle = y + ROW / 2
+            body.append(text(left - 10, middle + 4, shorten(part.label, 17), "end", "small"))
+            body.append(line(scale(part.low), middle, scale(part.high), middle, part.colour))
+            body.append(dot(scale(part.mean), middle, part.colour, 5, str(part)))
+            body.append(text(WIDTH - 2, middle + 5, f"{part.mean:+.1f}", "end"))
+            y += ROW
+    body.append(caption(bottom + 37, below, left))
+    words = "; ".join(f"{group}: {_said(parts)}" if group else _said(parts) for group, parts in groups.items())
+    return svg(bottom + 46, title, words, body, name)
+
+
+def _said(parts):
+    return ", ".join(map(str, parts))
+
+
+def split_bars(row, plain, metric):
+    """Sorted differences to a plain method, one bar for each split (as in Figure 2 of Sharmanska et al.).
+
+    Returns
+    -------
+    str
+        SVG.
+    """
+    found = 100 * (np.array(row["scores"]) - np.array(plain["scores"]))
+    counts = f"{(found > 0).sum()} splits won, {(found < 0).sum()} lost, {(found == 0).sum()} equal; "
+    return difference_bars(
+        found,
+        below=shorten(f"{row['title']} minus {plain['title']}, points", 54),
+        title=f"{row['title']} against {plain['title']}, split by split, points of {metric}",
+        counts=counts,
+    )
+
+
+def difference_bars(differences, *, below, title, counts="", controls=None):
+    """Differences as bars, the largest first.
+
+    Parameters
+    ----------
+    differences : array-like
+        In points.
+    below : str
+        Text below the bars.
+    title : str
+        Title of the figure, for those who cannot see it.
+    counts : str
+        Begins the figure's description.
+    controls : array-like, optional
+        The difference of each one's shuffled control: a dot over its bar.
+
+    Returns
+    -------
+    str
+        SVG.
+    """
+    differences = np.asarray(differences, dtype=float)
+    order = np.argsort(-differences, kind="stable")
+    differences = differences[order]
+    dots = differences[:0] if controls is None else np.asarray(controls, dtype=float)[order]
+    low, high = min(0.0, differences.min(), *dots), max(0.0, differences.max(), *dots)
+    low, high = (low, high) if high > low else (-1.0, 1.0)
+    bottom, left = 190, 52
+    scale = linear(low, high, bottom, 10)
+    body = rows_axis([(tick, signed_label(tick)) for tick in ticks(low, high)], scale, left)
+    step = (WIDTH - RIGHT - left) / len(differences)
+    for k, value in enumerate(differences):
+        y0, y1 = sorted((scale(0), scale(value)))
+        body.append(bar(left + (k + 0.1) * step, y0, 0.8 * step, y1 - y0, "real" if value >= 0 else "negative"))
+    body += [dot(left + (k + 0.5) * step, scale(value), "shuffled", 2.4) for k, value in enumerate(dots)]
+    body.append(caption(bottom + 22, below, left))
+    description = f"{counts}from {differences[-1]:+.2f} to {differences[0]:+.2f} points."
+    return svg(bottom + 32, title, description, body, "splits")
+
+
+def learning_curve(sizes, metric, lines=None, reading=None):
+    """Mean score over the number of labelled training rows, with a band of two standard errors on either side.
+
+    Parameters
+    ----------
+    sizes : list of lupi.comparison.schema.Size
+    metric : str
+    lines : list of lupi.plot.series.Line, optional
+        By default one for each method.
+    reading : lupi.comparison.schema.Worth, optional
+        A point to be read off: the rows that the plain curve needs for the same score.
+
+    Returns
+    -------
+    str
+        SVG.
+    """
+    x = [size["train_size"] for size in sizes]
+    lines = all_lines(sizes, SERIES) if lines is None else lines
+    low, high = min(min(part.low) for part in lines), max(max(part.high) for part in lines)
+    low, high = (low, high) if high > low else (low - 1, high + 1)
+    top, bottom, left = 10, 250, 52
+    across = linear(np.log(x[0]), np.log(x[-1]), left + 8, WIDTH - RIGHT - 16)
+    scale = linear(low, high, bottom, top)
+    body = rows_axis([(tick, f"{tick:g}") for tick in ticks(low, high, 5)], scale, left)
+    body += [text(across(np.log(size)), bottom + 18, f"{size:g}", "middle", "small") for size in x]
+    body.append(caption(bottom + 38, f"labelled rows (log); {metric} x 100", left))
+    for part in lines:
+        edge = [*zip(part.sizes, part.high), *reversed([*zip(part.sizes, part.low)])]
+        places = points((across(np.log(size)), scale(value)) for size, value in edge)
+        body.append(f'<polygon points="{places}" class="{part.colour}"/>')
+    if reading:
+        body += _reading(reading, across, scale, bottom)
+    columns = 2 if max(len(part.label) for part in lines) <= 20 else 1
+    for k, part in enumerate(lines):
+        dash = DASHES[(k // 3) % len(DASHES)]
+        places = [(across(np.log(size)), scale(value)) for size, value in zip(part.sizes, part.means)]
+        body.append(_stroke(places, part.colour, dash))
+        for (a, b), size, mean in zip(places, part.sizes, part.means):
+            body.append(dot(a, b, part.colour, 3.5, f"{part.label}, {size} rows: {mean:.2f}"))
+        a, b = left + (k % columns) * 214, bottom + 62 + 20 * (k // columns)
+        body += [
+            _stroke([(a, b - 4), (a + 26, b - 4)], part.colour, dash),
+            text(a + 32, b, shorten(part.label, 44), css="small"),
+        ]
+    height = bottom + 70 + 20 * ((len(lines) + columns - 1) // columns)
+    words = "; ".join(f"{part.label}: {', '.join(f'{mean:.1f}' for mean in part.means)}" for part in lines)
+    return svg(height, f"Learning curves at {', '.join(map(str, x))} labelled training rows", words, body, "curve")
+
+
+def _stroke(places, css, dash):
+    return f'<polyline points="{points(places)}" class="curve {css}" stroke-dasharray="{dash}"/>'
+
+
+def _reading(found, across, scale, bottom):
+    """From the method's point to the plain curve at the same height, and down to the rows that it needs."""
+    start, end = across(np.log(found["train_size"])), across(np.log(found["plain_rows"]))
+    y = scale(100 * found["score"])
+    return [
+        line(start, y, end, y, "guide"),
+        line(end, y, end, bottom, "guide"),
+        text(end - 5, bottom - 6, f"≈ {found['plain_rows']:.0f} rows", "end", "small strong"),
+    ]
+
+
+def permutation_histogram(found, metric):
+    """Scores with the privileged rows permuted, and the one with the real rows.
+
+    Returns
+    -------
+    str
+        SVG.
+    """
+    permuted, score = 100 * np.array(found["permuted"]), 100 * found["score"]
+    low, high = min(permuted.min(), score), max(permuted.max(), score)
+    margin = 0.06 * (high - low) or 1.0
+    bottom, left = 180, 40
+    across = linear(low - margin, high + margin, left, WIDTH - RIGHT)
+    room = across(permuted.max()) - across(permuted.min())
+    counts, edges = np.histogram(permuted, bins=int(np.clip(room / NARROWEST_BAR, 3, 20)))
+    scale = linear(0, counts.max(), bottom, 34)
+    whole = sorted({round(tick) for tick in ticks(0, counts.max())})
+    body = rows_axis([(tick, f"{tick}") for tick in whole], scale, left)
+    for tick in ticks(low - margin, high + margin):
+        body.append(text(across(tick), bottom + 18, f"{tick:g}", "middle", "small"))
+    for count, start, end in zip(counts, edges, edges[1:]):
+        if count:
+            body.append(
+                bar(
+                    across(start) + 0.5,
+                    scale(count),
+                    across(end) - across(start) - 1,
+                    bottom - scale(count),
+                    "shuffled",
+                )
+            )
+    x = across(score)
+    body.append(line(x, 24, x, bottom, "s2"))
+    anchor = "start" if x < WIDTH / 3 else "end" if x > WIDTH * 2 / 3 else "middle"
+    body.append(text(x, 16, f"real rows: {score:.2f}", anchor, "strong"))
+    body.append(caption(bottom + 38, f"permutations by {metric} x 100", left))
+    description = (
+        f"Real rows {score:.2f}; {found['n']} permutations from {permuted.min():.2f} to {permuted.max():.2f}; "
+        f"p = {found['p']:.3f}."
+    )
+    return svg(
+        bottom + 46, f"Exact test: {found['title']} with permuted privileged rows", description, body, "permutation"
+    )

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lupi.comparison.render.words import heading, p_value, percent, signed
+from lupi.comparison.verdict import heading, p_value, percent, signed
 
 MARKS = {
     "helps": ("✓", "green"),

@@ -23,7 +23,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from lupi.problems.kernel.feature_products import times, transposed_times
+from lupi.problems.chunked_rows import ChunkedRows, take_rows
+from lupi.problems.kernel.feature_products import both_times, both_transposed_times
 from lupi.problems.kernel.kernel_qp import MARGIN, Expansion, largest_move
 from lupi.problems.kernel.linear_dual import SharedMatrices
 
@@ -39,9 +40,9 @@ class LinearPrimal:
 
     Parameters
     ----------
-    X : ndarray or csr matrix of shape (n, n_features)
+    X : ndarray, csr matrix or ChunkedRows of shape (n, n_features)
         Decision features, in single or double precision.
-    Z : ndarray or csr matrix of shape (n, n_privileged), or None
+    Z : ndarray, csr matrix or ChunkedRows of shape (n, n_privileged), or None
         Privileged features; rows of examples without them are not read.
     y, s : ndarray of shape (n,)
         Labels -1 and 1, and signs of the correcting function.
@@ -132,17 +133,21 @@ class LinearPrimal:
 
     def fields(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Values f and g on the examples."""
-        decision, privileged = self.split(theta)
-        f = times(self.X, decision[:-1]) + decision[-1]
-        g = np.zeros(self.n_examples) if self.Z is None else times(self.Z, privileged[:-1]) + privileged[-1]
-        return f, g
+        if not isinstance(self.X, ChunkedRows):
+            return both_times(self.X, self.Z, *self.split(theta))
+        # A pass over all blocks: the values at the solution are asked for several times.
+        if self._last.get("theta") != theta.tobytes():
+            self._last.update(theta=theta.tobytes(), values=both_times(self.X, self.Z, *self.split(theta)))
+        f, g = self._last["values"]
+        return f.copy(), g.copy()
+
+    @cached_property
+    def _last(self) -> dict[str, Any]:
+        return {}
 
     def adjoint(self, beta: np.ndarray, eta: np.ndarray) -> np.ndarray:
         """The vector q of coefficients over the examples, with what is left out."""
-        parts = [transposed_times(self.X, beta), np.array([beta.sum()])]
-        if self.Z is not None:
-            parts += [transposed_times(self.Z, eta), np.array([eta.sum()])]
-        q = np.concatenate(parts)
+        q = both_transposed_times(self.X, self.Z, beta, eta)
         return q if self.outside is None else q + self.outside
 
     def adjoint_of(self, x: np.ndarray) -> np.ndarray:
@@ -256,7 +261,7 @@ class LinearPrimal:
         """Whether the correcting function pays for everything: w = 0, the same decision for every example."""
         w = self.split(solution.point)[0][:-1]
         small = float(w @ w) <= 2.0 * max(solution.gap, 1e-10) * abs(solution.objective)
-        return self.Z is not None and small and float(np.ptp(times(self.X, w))) <= FLAT
+        return self.Z is not None and small and float(np.ptp(self.fields(solution.point)[0])) <= FLAT
 
     def diverges(self, theta: np.ndarray) -> bool:
         """Whether no theta meets the constraints that allow no slack: the labelled correction, not separable."""
@@ -274,10 +279,11 @@ class LinearPrimal:
         if weight != 1.0:
             tables[0] /= weight
             tables[1:] *= weight
+        X, Z = take_rows(self.X, self.Z, index)
         return replace(
             self,
-            X=self.X[index],
-            Z=None if self.Z is None else self.Z[index],
+            X=X,
+            Z=Z,
             y=self.y[index],
             s=self.s[index],
             tables=tables,

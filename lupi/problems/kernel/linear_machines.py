@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lupi.problems.chunked_rows import ChunkedRows
 from lupi.problems.kernel.feature_products import second_moment
 from lupi.problems.kernel.linear import LinearPrimal
 from lupi.problems.kernel.linear_dual import SharedMatrices
@@ -46,7 +47,8 @@ def linear_problems(
 ) -> list[LinearPrimal]:
     """SVM+ or SVM2+ of every class against the others; what does not depend on the class is shared."""
     prices = C, lam, kappa, labelled, available
-    matrices = SharedMatrices(X, Z, *prices, squared, len(signs)) if len(C) <= MOST_EXAMPLES else None
+    few = len(C) <= MOST_EXAMPLES and not isinstance(X, ChunkedRows)
+    matrices = SharedMatrices(X, Z, *prices, squared, len(signs)) if few else None
     if not squared:
         problems = [linear_svm_plus(X, Z, y, *prices) for y in signs]
     else:

@@ -288,6 +288,34 @@ def scatter_add(element, value, n):
 
 
 @njit(cache=True)
+def ranking_hessian_product(X, v, graphs, element, winner, node_ptr, complete):
+    """Product of a ranking problem's Hessian with v, for dense features: ``v + X' E' L E X v``.
+
+    Parameters
+    ----------
+    X : C-contiguous float64 array of shape (n, d)
+        Features.
+    v : float64 array of shape (d,)
+        Direction.
+    graphs : tuple of (weight, top, flags, bottom, key, degree)
+        Active pairs of each part of the loss.
+    element, winner, node_ptr, complete : arrays
+        Of the pairs, as for :func:`partner_sums`.
+
+    Returns
+    -------
+    float64 array of shape (d,)
+    """
+    u = X @ v
+    u -= u.mean()
+    value = u[element]
+    flow = np.zeros_like(value)
+    for weight, top, flags, bottom, key, degree in graphs:
+        flow += weight * (degree * value - partner_sums(top, flags, bottom, key, value, winner, node_ptr, complete))
+    return v + X.T @ scatter_add(element, flow, u.size)
+
+
+@njit(cache=True)
 def node_keys(offset, scores, element, node_ptr):
     """``offset - scores`` of each element, centred in each node and rounded to a grid on which sums are exact.
 

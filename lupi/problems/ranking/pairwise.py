@@ -321,6 +321,10 @@ class RankingPoint:
             flow += 2 * factor * active.laplacian(u)
         return v + problem.pull(flow)
 
+    def graphs(self) -> tuple[Any, ...]:
+        """The Hessian's graphs as arrays, for compiled loops: of each its weight, tree, keys and degrees."""
+        return tuple((2 * factor, *active.tree, active.key, active.degree) for factor, active, _ in self.parts)
+
     @cached_property
     def noise(self) -> float:
         """Rounding error to expect in ``value`` and in the dual's value."""

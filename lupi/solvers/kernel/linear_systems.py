@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from lupi.problems import LinearPrimal
-from lupi.problems.kernel.feature_products import BLOCK, second_moment, squares_times, stored_entries
+from lupi.problems.chunked_rows import ChunkedRows
+from lupi.problems.kernel.feature_products import hessian_sums, second_moment, squares_times, stored_entries
 
 # Conjugate gradients where forming the Hessian costs more than this many products with the stored entries of the rows.
 PRODUCTS = 2000
@@ -83,31 +83,15 @@ class FactorizedSystem:
         self._add(slopes, None if inside.all() else np.flatnonzero(inside), signed=False)
 
     def _add(self, weights: np.ndarray, index: np.ndarray | None, signed: bool) -> None:
-        """Add the rows of some examples, or of all; weights without a sign take half the work."""
-        p, d = self.problem, self.problem.n_features
-        size = p.n_examples if index is None else len(index)
-        buffer = np.empty((min(BLOCK, size), p.n_weights))
-        for i in range(0, size, BLOCK):
-            rows = slice(i, i + BLOCK) if index is None else index[i : i + BLOCK]
-            y, s = p.y[rows], p.s[rows]
-            w = weights[0, rows]
-            left = buffer[: len(y)]
-            root = np.ones(len(y)) if signed else np.sqrt(w)
-            _scaled(p.X[rows], y * root, left[:, : d + 1])
-            if p.Z is not None:
-                _scaled(p.Z[rows], s * root, left[:, d + 1 :])
-            self.sums += left.T @ (left * w[:, None] if signed else left)
-            if len(weights) == 2:
-                w = weights[1, rows]
-                part = left[:, d + 1 :]
-                _scaled(p.Z[rows], s if signed else s * np.sqrt(w), part)
-                self.sums[d + 1 :, d + 1 :] += part.T @ (part * w[:, None] if signed else part)
-
-
-def _scaled(rows: Any, factor: np.ndarray, out: np.ndarray) -> None:
-    """[rows, 1], each row times its factor."""
-    np.multiply(rows.toarray() if sparse.issparse(rows) else rows, factor[:, None], out=out[:, :-1])
-    out[:, -1] = factor
+        """Add the rows of some examples, or of all."""
+        p = self.problem
+        if index is not None and len(index) == 0:
+            return
+        if index is None or not isinstance(p.X, ChunkedRows):
+            self.sums += hessian_sums(p.X, p.Z, p.y, p.s, weights, index, signed)
+            return
+        X, Z = p.X.view(index), None if p.Z is None else p.Z.view(index)
+        self.sums += hessian_sums(X, Z, p.y[index], p.s[index], weights[:, index], None, signed)
 
 
 def _cholesky(H: np.ndarray) -> tuple:

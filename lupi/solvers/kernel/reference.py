@@ -1,6 +1,8 @@
-"""A slow, independent solver: the problem written out as a dense QP for CVXOPT. Tests and benchmarks compare with it."""
+"""A slow, independent solver: the problem written out as a dense QP for PIQP. Tests and benchmarks compare with it."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -24,27 +26,26 @@ def dense_qp(problem: KernelQP) -> dict[str, np.ndarray]:
     }
 
 
-def cvxopt_qp(qp: dict[str, np.ndarray], **options: float) -> dict:
-    """CVXOPT's answer to a problem in the form of :func:`dense_qp` (install the ``test`` or ``peers`` extra)."""
+def piqp_qp(qp: dict[str, np.ndarray], *, tol: float, max_iter: int = 200) -> Any:
+    """PIQP's answer to a problem in the form of :func:`dense_qp`: with ``x``, the multipliers ``y`` of A x = b, and ``info``."""
     try:
-        from cvxopt import matrix, solvers, spmatrix
+        import piqp
     except ImportError as error:  # pragma: no cover - depends on the installation
-        raise ImportError("solver='reference' needs CVXOPT: pip install 'lupi[peers]'") from error
-    below = np.flatnonzero(np.isfinite(qp["lb"]))
-    above = np.flatnonzero(np.isfinite(qp["ub"]))
-    m = len(below) + len(above)
-    signs = [-1.0] * len(below) + [1.0] * len(above)
-    G = spmatrix(signs, list(range(m)), [*below.tolist(), *above.tolist()], (m, len(qp["q"])))
-    h = np.concatenate([-qp["lb"][below], qp["ub"][above]])
-    P, q, A, b = (matrix(qp[name]) for name in ("P", "q", "A", "b"))
-    return solvers.qp(P, q, G, matrix(h), A, b, options={"show_progress": False, **options})
+        raise ImportError("solver='reference' needs PIQP: pip install 'lupi[reference]'") from error
+    solver = piqp.DenseSolver()
+    settings = solver.settings
+    settings.verbose, settings.max_iter = False, max_iter
+    settings.eps_abs = settings.eps_rel = settings.eps_duality_gap_abs = settings.eps_duality_gap_rel = tol
+    solver.setup(qp["P"], qp["q"], qp["A"], qp["b"], x_l=qp["lb"], x_u=qp["ub"])
+    solver.solve()
+    return solver.result
 
 
 def solve_reference(problem: KernelQP, *, tol: float = 1e-9, max_iter: int = -1) -> Solution:
-    """Solve with CVXOPT's dense interior point."""
+    """Solve with PIQP's dense interior point."""
     qp = dense_qp(problem)
-    out = cvxopt_qp(qp, abstol=tol, reltol=tol, feastol=tol, maxiters=200 if max_iter < 0 else max_iter)
-    x = np.clip(np.array(out["x"]).ravel(), qp["lb"], qp["ub"])
+    out = piqp_qp(qp, tol=tol, max_iter=200 if max_iter < 0 else max_iter)
+    x = np.clip(out.x, qp["lb"], qp["ub"])
     biases = np.zeros(len(problem.spaces))
-    biases[problem.biased] = np.array(out["y"]).ravel()
-    return Solution.certify(problem, x, int(out["iterations"]), out["status"] == "optimal", "reference", biases)
+    biases[problem.biased] = out.y
+    return Solution.certify(problem, x, out.info.iter, out.info.status.name == "PIQP_SOLVED", "reference", biases)

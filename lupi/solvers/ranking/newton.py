@@ -4,14 +4,56 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numba import njit
 from scipy import linalg
 
+from lupi.problems.ranking.dominance import ranking_hessian_product
 from lupi.problems.ranking.pairwise import Array, RankingPoint, RankingProblem
-from lupi.solvers.deadline import out_of_time
+from lupi.solvers.deadline import SLICE, out_of_time
 from lupi.solvers.solution import Solution, relative_gap
 
 # Up to so many features the Hessian may be written down when conjugate gradients stall.
 DENSE_LIMIT = 500
+
+
+@njit(cache=True)
+def _dense_conjugate_gradients(X, gradient, goal, max_products, graphs, element, winner, node_ptr, complete):
+    """The loop of :func:`_conjugate_gradients` for small dense problems, where calls cost more than sums."""
+    residual = -gradient
+    p, direction = np.zeros_like(residual), residual.copy()
+    squared = residual @ residual
+    for _ in range(max_products):
+        product = ranking_hessian_product(X, direction, graphs, element, winner, node_ptr, complete)
+        step = squared / (direction @ product)
+        p += step * direction
+        residual -= step * product
+        previous, squared = squared, residual @ residual
+        if squared <= goal:
+            return p, True
+        direction = residual + squared / previous * direction
+    return p, False
+
+
+def _conjugate_gradients(point: RankingPoint, goal: float, max_products: int) -> tuple[Array, bool]:
+    """Solve H p = -gradient until the residual's square is at most ``goal``."""
+    problem, pairs = point.problem, point.problem.pairs
+    if isinstance(problem.X, np.ndarray) and problem.X.size * max_products <= SLICE:
+        X = np.ascontiguousarray(problem.X, dtype=np.float64)
+        graph = pairs.element, pairs.winner, pairs.node_ptr, pairs.complete
+        return _dense_conjugate_gradients(X, point.gradient, goal, max_products, point.graphs(), *graph)
+    residual = -point.gradient
+    p, direction = np.zeros_like(residual), residual.copy()
+    squared = float(residual @ residual)
+    for _ in range(max_products):
+        product = point.hessian_product(direction)
+        step = squared / float(direction @ product)
+        p += step * direction
+        residual -= step * product
+        previous, squared = squared, float(residual @ residual)
+        if squared <= goal or out_of_time():
+            return p, True
+        direction = residual + squared / previous * direction
+    return p, False
 
 
 def _newton_direction(point: RankingPoint, forcing: float) -> Array:
@@ -20,23 +62,12 @@ def _newton_direction(point: RankingPoint, forcing: float) -> Array:
     In exact arithmetic they need d products at most. If that many were not enough, H is too ill-conditioned for them:
     then d more products give H itself.
     """
-    residual = -point.gradient
-    p = np.zeros_like(residual)
-    direction = residual.copy()
-    squared = float(residual @ residual)
-    goal = squared * forcing**2
-    for _ in range(max(10, min(len(p), DENSE_LIMIT))):
-        product = point.hessian_product(direction)
-        step = squared / float(direction @ product)
-        p += step * direction
-        residual -= step * product
-        previous, squared = squared, float(residual @ residual)
-        if squared <= goal or out_of_time():
-            return p
-        direction = residual + squared / previous * direction
-    if len(p) > DENSE_LIMIT:
+    d = len(point.gradient)
+    goal = float(point.gradient @ point.gradient) * forcing**2
+    p, solved = _conjugate_gradients(point, goal, max(10, min(d, DENSE_LIMIT)))
+    if solved or d > DENSE_LIMIT:
         return p
-    hessian = np.stack([point.hessian_product(column) for column in np.eye(len(p))])
+    hessian = np.stack([point.hessian_product(column) for column in np.eye(d)])
     return -linalg.solve(0.5 * (hessian + hessian.T), point.gradient, assume_a="pos")
 
 

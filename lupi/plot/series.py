@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lupi.comparison.render.words import find_row
-
 # Colour, words for one method alone, part of its row.
 AGAINST = (
     ("real", "best plain method", "over_best_plain"),
     ("s4", "plain counterpart", "gain"),
     ("shuffled", "shuffled control", "over_shuffled"),
 )
+
+
+def find_row(size, name):
+    """The row of that name, or None."""
+    return next((row for row in size["methods"] if row["name"] == name), None)
 
 
 @dataclass(frozen=True)
@@ -119,15 +122,31 @@ def _line(label, sizes, colour, get):
     return Line(label, [size["train_size"] for size in sizes], means, margins, colour)
 
 
-def savings(summary):
-    """The points of the learning curve where the columns save labelled rows; none if they are not shown to help."""
-    if summary["verdict"]["answer"] != "yes":
+def savings(worth, by_size):
+    """The points of the learning curve where the columns are shown to help and save labelled rows; none without a yes.
+
+    Parameters
+    ----------
+    worth : list of lupi.comparison.schema.Worth
+    by_size : list of lupi.comparison.schema.SizeVerdict
+
+    Returns
+    -------
+    list of lupi.comparison.schema.Worth
+    """
+    if by_size[-1]["answer"] != "yes":
         return []
-    return [part for part in summary["worth"] if not part["plain_rows"] or part["plain_rows"] > part["train_size"]]
+    shown = {part["train_size"] for part in by_size if part["answer"] == "yes"}
+    return [
+        part
+        for part in worth
+        if part["train_size"] in shown and (not part["plain_rows"] or part["plain_rows"] > part["train_size"])
+    ]
 
 
 def reading(summary):
     """The saving to read off the learning curve, or None: the last one that the plain curve reaches."""
     name = summary["verdict"]["candidate"]
-    found = [part for part in savings(summary) if part["method"] == name and part["plain_rows"]]
+    shown = savings(summary["worth"], summary["verdict"]["sizes"])
+    found = [part for part in shown if part["method"] == name and part["plain_rows"]]
     return found[-1] if found else None

@@ -1,0 +1,293 @@
+"""From a fitted model to its formula. A new kind of model is one more function here."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import is_classifier, is_outlier_detector
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from lupi.estimators.distillation import Distillation
+from lupi.estimators.kernel_machine import KernelClassifier
+from lupi.estimators.knowledge_transfer import KnowledgeTransfer
+from lupi.estimators.one_class_svm_plus import OneClassSVMPlus
+from lupi.estimators.privileged_columns import PrivilegedColumns
+from lupi.estimators.rank_svm import BaseRanker
+from lupi.estimators.surrogate_base import SurrogateBase
+from lupi.estimators.surrogate_students import (
+    CLIP,
+    AveragedStudent,
+    ForestMember,
+    RbfMember,
+    RidgeMember,
+)
+from lupi.estimators.surrogate_wrapped import SoftLabelStudent, WrappedStudent
+from lupi.interop.formula import Formula, Linear, Scaling, SupportVectorSum, Trees
+
+
+@singledispatch
+def formula_of(model) -> Formula:
+    """What a fitted model computes.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+
+    Returns
+    -------
+    Formula
+
+    Raises
+    ------
+    TypeError
+        If it cannot be written as one.
+    """
+    if hasattr(model, "best_estimator_"):
+        return formula_of(model.best_estimator_)
+    if hasattr(model, "coef_") and hasattr(model, "intercept_"):
+        return _linear_formula(model, *linear_function(model))
+    check_is_fitted(model)
+    raise TypeError(
+        f"a {type(model).__name__} cannot be exported: there is a way for SVMPlus, SVM2Plus, SVM2K, OneClassSVMPlus, RankSVM, "
+        "RankTransfer, SurrogateClassifier and SurrogateRegressor, for linear students of these and of KnowledgeTransfer "
+        "and Distillation, and for pipelines of scalers around them. lupi.save keeps any model."
+    )
+
+
+@formula_of.register
+def _(model: KernelClassifier):
+    check_is_fitted(model)
+    return Formula(
+        model.n_features_in_,
+        np.atleast_1d(model.intercept_),
+        (_kernel_term(model),),
+        "classifier",
+        classes=model.classes_,
+        feature_names=_names(model),
+    )
+
+
+@formula_of.register
+def _(model: OneClassSVMPlus):
+    check_is_fitted(model)
+    offset = np.array([-model.offset_])
+    return Formula(model.n_features_in_, offset, (_kernel_term(model),), "outlier", feature_names=_names(model))
+
+
+@formula_of.register
+def _(model: BaseRanker):
+    check_is_fitted(model)
+    if hasattr(model, "best_estimator_"):
+        return formula_of(model.best_estimator_)
+    if hasattr(model, "coef_"):
+        term = Linear(np.reshape(model.coef_, (-1, 1)))
+    else:
+        term = _expansion(model, model.X_fit_, np.reshape(model.dual_coef_, (-1, 1)))
+    return Formula(model.n_features_in_, np.zeros(1), (term,), "ranker", feature_names=_names(model))
+
+
+@formula_of.register
+def _(model: Pipeline):
+    check_is_fitted(model)
+    found = formula_of(model[-1])
+    for _, step in reversed(model.steps[:-1]):
+        if step not in ("passthrough", None):
+            found = found.after(scaling_of(step))
+    return found
+
+
+@formula_of.register
+def _(model: PrivilegedColumns):
+    check_is_fitted(model)
+    return formula_of(model.estimator_)
+
+
+@formula_of.register
+def _(model: Distillation):
+    check_is_fitted(model)
+    return formula_of(model.estimator_)
+
+
+@formula_of.register
+def _(model: KnowledgeTransfer):
+    check_is_fitted(model)
+    coef, intercept = linear_function(model.estimator_)
+    if model.regressor_ is not None:
+        # The student sees [X, predictions], or the predictions alone: linear functions of X both.
+        forward, offset = linear_function(model.regressor_)
+        direct = len(coef) - forward.shape[1]
+        ahead = coef[:direct] if direct else np.zeros((model.n_features_in_, coef.shape[1]))
+        coef, intercept = ahead + forward @ coef[direct:], intercept + offset @ coef[direct:]
+    return _linear_formula(model.estimator_, coef, intercept)
+
+
+@formula_of.register
+def _(model: SurrogateBase):
+    check_is_fitted(model)
+    calibration, terms = model._output, []
+    factor = calibration.slope / calibration.scale
+    intercept = calibration.intercept - factor * calibration.centre
+    for student, share in ((model._plain, model._plain_share), (model._student, 1.0 - model._plain_share)):
+        if share:
+            found, constant = _student_terms(student, factor * share / student.spread_)
+            terms += found
+            intercept = intercept + constant
+    own = isinstance(model._plain, AveragedStudent)
+    scaler = model._plain.scaler_ if own else None
+    return Formula(
+        model.n_features_in_,
+        np.atleast_1d(intercept),
+        tuple(terms),
+        "classifier" if is_classifier(model) else "regressor",
+        scalings=(Scaling(scaler.mean_, scaler.scale_, CLIP),) if own else (),
+        classes=getattr(model, "classes_", None),
+        logistic=is_classifier(model),
+        feature_names=_names(model),
+    )
+
+
+def _student_terms(student, factor):
+    """Terms and constant of a student's output, times a factor."""
+    if isinstance(student, WrappedStudent):
+        coef, intercept = _wrapped_function(student)
+        return [Linear(factor * coef)], factor * intercept
+    terms, constant = [], 0.0
+    for member in student.members_:
+        share = factor / len(student.members_) / max(member.spread_, 1e-12)
+        found, intercept = _member_term(member, share)
+        terms.append(found)
+        constant = constant + share * (intercept - student.centre_)
+    return terms, constant
+
+
+@singledispatch
+def _member_term(member, share):
+    raise TypeError(f"a {type(member).__name__} as a member of the averaged student cannot be exported.")
+
+
+@_member_term.register
+def _(member: RidgeMember, share):
+    return Linear(share * member.coef_), member.intercept_
+
+
+@_member_term.register
+def _(member: RbfMember, share):
+    from lupi.kernels import Kernel
+
+    machine = member.machine_
+    coef = member.coef_ if machine.map_ is None else machine.map_ @ member.coef_
+    return SupportVectorSum(
+        Kernel("rbf", gamma=machine.gamma), _dense(machine.landmarks_), share * coef
+    ), member.intercept_
+
+
+@_member_term.register
+def _(member: ForestMember, share):
+    found = Trees(share, member.roots_, member.feature_, member.threshold_, member.left_, member.right_, member.value_)
+    return found, 0.0
+
+
+def _wrapped_function(student):
+    """The linear function of a user's student, if it is one."""
+    inner = student.estimator_
+    if isinstance(inner, list):
+        parts = [linear_function(part) for part in inner]
+        return np.hstack([coef for coef, _ in parts]), np.concatenate([intercept for _, intercept in parts])
+    inner = getattr(inner, "best_estimator_", inner)
+    if isinstance(inner, SoftLabelStudent):
+        inner = inner.estimator_
+    coef, intercept = linear_function(inner)
+    if coef.shape[1] != student.n_outputs_:
+        raise TypeError(
+            f"the {type(inner).__name__} has seen {len(inner.classes_)} of {student.n_outputs_} classes, so its values are no "
+            "linear function of X any more."
+        )
+    return coef, intercept
+
+
+def linear_function(estimator):
+    """Coefficients (n_features, k) and intercept (k,) of a fitted linear estimator, scalers before it included."""
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    if isinstance(estimator, Pipeline):
+        coef, intercept = linear_function(estimator[-1])
+        for _, step in reversed(estimator.steps[:-1]):
+            if step not in ("passthrough", None):
+                scaling = scaling_of(step)
+                coef = coef / scaling.scale[:, None]
+                intercept = intercept - scaling.shift @ coef
+        return coef, intercept
+    if not hasattr(estimator, "coef_"):
+        check_is_fitted(estimator)
+        raise TypeError(
+            f"a {type(estimator).__name__} as a student cannot be exported; linear ones can, such as Ridge or "
+            "LogisticRegression, alone or after scalers."
+        )
+    coef = np.atleast_2d(_dense(estimator.coef_)).T
+    return coef, np.broadcast_to(np.atleast_1d(estimator.intercept_), coef.shape[1]).astype(float)
+
+
+def scaling_of(step) -> Scaling:
+    """A fitted scaler as a `Scaling`."""
+    check_is_fitted(step)
+    if isinstance(step, StandardScaler):
+        n = step.n_features_in_
+        shift = np.zeros(n) if step.mean_ is None or not step.with_mean else step.mean_
+        return Scaling(shift, np.ones(n) if step.scale_ is None else step.scale_)
+    if isinstance(step, MinMaxScaler) and not step.clip:
+        return Scaling(-step.min_ / step.scale_, 1.0 / step.scale_)
+    if isinstance(step, MaxAbsScaler) and not getattr(step, "clip", False):
+        return Scaling(np.zeros(step.n_features_in_), step.scale_)
+    raise TypeError(
+        f"a {type(step).__name__} cannot be exported; before the model there may be StandardScaler, MinMaxScaler and "
+        "MaxAbsScaler (clip=False). Export model[-1], and transform its input yourself."
+    )
+
+
+def _linear_formula(estimator, coef, intercept):
+    """Formula of an estimator of scikit-learn's whose values are linear."""
+    last = estimator[-1] if isinstance(estimator, Pipeline) else getattr(estimator, "best_estimator_", estimator)
+    kind = "classifier" if is_classifier(last) else "outlier" if is_outlier_detector(last) else "regressor"
+    logistic = isinstance(last, LogisticRegression) and not (last.solver == "liblinear" and len(intercept) > 1)
+    return Formula(
+        len(coef),
+        intercept,
+        (Linear(coef),),
+        kind,
+        classes=getattr(last, "classes_", None),
+        logistic=logistic,
+        feature_names=_names(estimator),
+    )
+
+
+def _kernel_term(model):
+    if hasattr(model, "coef_"):
+        return Linear(np.asarray(model.coef_, dtype=float).T)
+    if model.kernel == "precomputed":
+        # Its features are kernel values with all training examples: a linear function of them.
+        coef = np.zeros((model.n_features_in_, len(model.dual_coef_)))
+        coef[model.support_] = model.dual_coef_.T
+        return Linear(coef)
+    return _expansion(model, model.support_vectors_, model.dual_coef_.T)
+
+
+def _expansion(model, rows, coef):
+    kernel = model._kernel
+    if kernel.name == "precomputed":
+        full = np.zeros((model.n_features_in_, coef.shape[1]))
+        full[rows] = coef
+        return Linear(full)
+    return SupportVectorSum(kernel, _dense(rows), coef)
+
+
+def _dense(array):
+    return np.asarray(array.toarray() if sparse.issparse(array) else array, dtype=float)
+
+
+def _names(model):
+    return getattr(model, "feature_names_in_", None)

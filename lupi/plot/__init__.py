@@ -1,0 +1,18 @@
+"""Pictures in scikit-learn's manner: `Display.from_estimator(...)` or `from_comparison(...)`, with `ax` and `plot`."""
+
+from lupi.plot.correction import CorrectionDisplay
+from lupi.plot.critical_difference import CriticalDifferenceDisplay
+from lupi.plot.curve import LearningCurveDisplay
+from lupi.plot.gains import GainsDisplay
+from lupi.plot.surrogate import SurrogateDisplay
+from lupi.plot.teachers import ColumnEvidenceDisplay, TeacherWeightsDisplay
+
+__all__ = [
+    "ColumnEvidenceDisplay",
+    "CorrectionDisplay",
+    "CriticalDifferenceDisplay",
+    "GainsDisplay",
+    "LearningCurveDisplay",
+    "SurrogateDisplay",
+    "TeacherWeightsDisplay",
+]

@@ -1,0 +1,112 @@
+"""The correcting function of SVM+ against the margin: what the privileged features say of hard examples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lupi.plot.display import LIGHT, Display
+from lupi.plot.surrogate import class_name
+
+
+class CorrectionDisplay(Display):
+    """Correcting function against margin, one point a training row.
+
+    The line is the slack that a margin needs, max(0, 1 - margin). Points on it: the privileged features say how hard the
+    example is. Points below it: what is missing is paid at the price ``kappa``. A flat cloud: they know nothing of it.
+
+    Parameters
+    ----------
+    margins : ndarray of shape (n_samples,)
+        Sign of the class times the decision function.
+    correction : ndarray of shape (n_samples,)
+        Values of the correcting function; NaN where the privileged features are missing.
+    positive : ndarray of bool, shape (n_samples,)
+        Rows of the class in question.
+    names : tuple of str
+        Of the class and of the others, for the legend.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        After `plot`.
+
+    Examples
+    --------
+    >>> from lupi import SVM2Plus
+    >>> from lupi.datasets import make_privileged
+    >>> from lupi.plot import CorrectionDisplay
+    >>> X, y, privileged = make_privileged(80, random_state=0, return_X_y_privileged=True)
+    >>> model = SVM2Plus().fit(X, y, privileged=privileged)
+    >>> CorrectionDisplay.from_estimator(model, X, y, privileged).margins.shape
+    (80,)
+    """
+
+    def __init__(self, margins, correction, positive, names):
+        self.margins = margins
+        self.correction = correction
+        self.positive = positive
+        self.names = names
+
+    @classmethod
+    def from_estimator(cls, estimator, X, y, privileged, *, target=None, ax=None, **style):
+        """Draw the correcting function of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : SVMPlus or SVM2Plus
+            Fitted with privileged features.
+        X, y, privileged : array-like
+            Rows, such as those of the fit.
+        target : label, optional
+            The class whose problem is drawn, by default the second of two; needed with more than two.
+        ax : matplotlib.axes.Axes, optional
+            A new one if not given.
+        **style
+            For ``Axes.scatter``.
+
+        Returns
+        -------
+        CorrectionDisplay
+        """
+        classes = estimator.classes_.tolist()
+        if len(classes) == 2:
+            target = classes[1] if target is None else target
+        if target not in classes:
+            raise ValueError(f"`target` must be one of the classes {classes}; got {target!r}.")
+        k = classes.index(target)
+        decision, correction = estimator.decision_function(X), estimator.correcting_function(privileged)
+        positive = np.asarray(y) == target
+        signs = np.where(positive, 1.0, -1.0)
+        if len(classes) == 2:
+            margins = (2 * k - 1) * signs * decision
+            names = (class_name(target), class_name(classes[1 - k]))
+        else:
+            margins, correction, names = signs * decision[:, k], correction[:, k], (class_name(target), "the others")
+        if getattr(estimator, "correction", "slack") == "labelled":
+            # There the slack is y g(z), with y of the problem that was solved.
+            correction = correction * (signs if k or len(classes) > 2 else -signs)
+        return cls(margins, correction, positive, names).plot(ax, **style)
+
+    def plot(self, ax=None, **style):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+        **style
+            For ``Axes.scatter``.
+
+        Returns
+        -------
+        CorrectionDisplay
+        """
+        ax = self._on(ax)
+        for rows, name, colour in ((self.positive, self.names[0], "s1"), (~self.positive, self.names[1], "s2")):
+            drawn = {"s": 14, "alpha": 0.6, "lw": 0, "color": LIGHT[colour], "label": name} | style
+            ax.scatter(self.margins[rows], self.correction[rows], **drawn)
+        low, high = min(self.margins.min(), 0.0), max(self.margins.max(), 1.2)
+        ax.plot([low, 1, high], [1 - low, 0, 0], "--", color=LIGHT["ink"], lw=1, label="slack that the margin needs")
+        ax.set_xlabel("margin")
+        ax.set_ylabel("correcting function")
+        self._legend()
+        return self

@@ -1,0 +1,157 @@
+"""Displays: what is drawn is what the estimator or the comparison says."""
+
+import numpy as np
+import pytest
+from scipy.stats import friedmanchisquare
+from summaries import summary, with_every_outcome
+
+from lupi import SurrogateClassifier, SurrogateRegressor, SVM2Plus, SVMPlus, plot
+from lupi.comparison import Comparison
+
+figures = pytest.importorskip("matplotlib.figure")
+
+
+@pytest.fixture
+def axes():
+    return figures.Figure().subplots()
+
+
+@pytest.fixture(scope="module")
+def surrogate(arrays):
+    X, y, Z = arrays
+    labels = np.where(np.arange(len(y)) < 60, y, np.nan)
+    return SurrogateClassifier("ridge").fit(X, labels, privileged=Z), labels
+
+
+def ticks(ax):
+    ax.figure.canvas.draw()
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def test_gains_of_another_size_and_style(axes):
+    made = Comparison(with_every_outcome())
+    display = plot.GainsDisplay.from_comparison(made, size=0, ax=axes, marker="s")
+    assert display.ax_ is axes
+    assert display.figure_ is axes.figure
+    first = made.summary["sizes"][0]
+    assert f"{first['train_size']} labelled rows" in axes.get_xlabel()
+    drawn = {round(float(c[0].get_xdata()[0]), 9) for c in axes.containers}
+    wanted = {row[part]["mean"] for row in first["methods"] if "outcome" in row for part in ("gain", "over_shuffled")}
+    assert {round(100 * mean, 9) for mean in wanted} <= drawn
+    assert axes.containers[0][0].get_marker() == "s"
+
+
+def test_curve_says_what_the_columns_are_worth(axes):
+    made = summary("yes")
+    name = made["verdict"]["candidate"]
+    found = {"train_size": 20, "method": name, "score": 0.91, "plain_rows": 33.0, "at_least": 40}
+    made["worth"] = [found]
+    display = plot.LearningCurveDisplay.from_comparison(Comparison(made), ax=axes)
+    assert display.worth == found
+    assert [text.get_text() for text in axes.texts] == ["20 rows with the columns\nare worth 33 without"]
+    made["verdict"]["sizes"][-1]["answer"] = "no"  # nothing is worth anything then
+    assert plot.LearningCurveDisplay.from_comparison(Comparison(made), ax=axes).worth is None
+
+
+def test_teachers_and_columns_are_those_of_explain(surrogate, axes):
+    model, _ = surrogate
+    facts = model.explain()
+    plot.TeacherWeightsDisplay.from_estimator(model, ax=axes)
+    ranked = sorted(facts["teachers"].items(), key=lambda item: -item[1])
+    assert ticks(axes) == [name for name, _ in ranked]
+    assert [bar.get_width() for bar in axes.patches] == [weight for _, weight in ranked]
+    other = figures.Figure().subplots()
+    display = plot.ColumnEvidenceDisplay.from_estimator(model, max_columns=1, ax=other)
+    best = max(facts["columns"], key=facts["columns"].get)
+    assert display.evidence == {best: facts["columns"][best]}
+    assert ticks(other) == [best]
+
+
+def test_displays_say_what_they_need(arrays, surrogate, axes):
+    X, y, _ = arrays
+    plain = SurrogateClassifier("ridge").fit(X, y)
+    for display in (plot.TeacherWeightsDisplay, plot.ColumnEvidenceDisplay):
+        with pytest.raises(ValueError, match="call fit with privileged=Z"):
+            display.from_estimator(plain, ax=axes)
+        with pytest.raises(TypeError, match="SVM2Plus has no teachers"):
+            display.from_estimator(SVM2Plus(), ax=axes)
+    with pytest.raises(ValueError, match="no `surrogate_`"):
+        plot.SurrogateDisplay.from_estimator(plain, y, ax=axes)
+    with pytest.raises(ValueError, match="fitted with 90 rows"):
+        plot.SurrogateDisplay.from_estimator(surrogate[0], y[:5], ax=axes)
+
+
+def test_surrogate_against_labels(surrogate, axes):
+    model, labels = surrogate
+    plot.SurrogateDisplay.from_estimator(model, labels, ax=axes)
+    assert ticks(axes) == ["0", "1", "no label"]
+    logits = model.surrogate_[labels == 1]
+    drawn = axes.collections[1].get_offsets()[:, 0]
+    np.testing.assert_allclose(np.sort(drawn), np.sort(1 / (1 + np.exp(-logits))))
+    assert len(axes.collections[2].get_offsets()) == np.isnan(labels).sum()
+
+
+def test_surrogate_of_several_classes_and_of_numbers(arrays, axes):
+    X, _, Z = arrays
+    y = np.digitize(Z[:, 0], np.quantile(Z[:, 0], [1 / 3, 2 / 3]))
+    model = SurrogateClassifier("ridge").fit(X, y, privileged=Z)
+    display = plot.SurrogateDisplay.from_estimator(model, y, ax=axes)
+    np.testing.assert_array_equal(display.surrogate, model.surrogate_[np.arange(len(y)), y])
+    numbers = SurrogateRegressor("ridge").fit(X, Z[:, 0], privileged=Z)
+    other = figures.Figure().subplots()
+    plot.SurrogateDisplay.from_estimator(numbers, Z[:, 0], ax=other)
+    np.testing.assert_allclose(other.collections[0].get_offsets(), np.column_stack([Z[:, 0], numbers.surrogate_]))
+
+
+@pytest.mark.parametrize("target", [None, 0, 1])
+def test_correction_is_drawn_over_the_margin(arrays, axes, target):
+    X, y, Z = arrays
+    model = SVMPlus(C=1, correction="labelled").fit(X, y, privileged=Z)
+    display = plot.CorrectionDisplay.from_estimator(model, X, y, Z, target=target, ax=axes)
+    # Whichever class is asked for: margin and slack of an example do not change.
+    signs = 2 * y - 1
+    np.testing.assert_allclose(display.margins, signs * model.decision_function(X))
+    np.testing.assert_allclose(display.correction, signs * model.correcting_function(Z))
+    assert len(axes.collections[0].get_offsets()) == (y == (1 if target is None else target)).sum()
+
+
+def test_correction_of_one_class_among_several(arrays, axes):
+    X, _, Z = arrays
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    model = SVM2Plus().fit(X, y, privileged=Z)
+    with pytest.raises(ValueError, match=r"one of the classes \['a', 'b', 'c'\]; got None"):
+        plot.CorrectionDisplay.from_estimator(model, X, y, Z, ax=axes)
+    display = plot.CorrectionDisplay.from_estimator(model, X, y, Z, target="b", ax=axes)
+    np.testing.assert_allclose(display.correction, model.correcting_function(Z)[:, 1])
+    np.testing.assert_allclose(display.margins, np.where(y == "b", 1, -1) * model.decision_function(X)[:, 1])
+
+
+def test_critical_difference_of_the_paper(axes):
+    """Demšar 2006, section 3.2.4: 4 classifiers, 14 data sets, average ranks 3.143, 2.000, 2.893, 1.964; q = 2.291 (10%)."""
+    table = np.array(
+        [
+            [0.763, 0.599, 0.954, 0.628, 0.882, 0.936, 0.661, 0.583, 0.775, 1.000, 0.940, 0.619, 0.972, 0.957],
+            [0.768, 0.591, 0.971, 0.661, 0.888, 0.931, 0.668, 0.583, 0.838, 1.000, 0.962, 0.666, 0.981, 0.978],
+            [0.771, 0.590, 0.968, 0.654, 0.886, 0.916, 0.609, 0.563, 0.866, 1.000, 0.965, 0.614, 0.9751, 0.946],
+            [0.798, 0.569, 0.967, 0.657, 0.898, 0.931, 0.685, 0.625, 0.875, 1.000, 0.962, 0.669, 0.975, 0.970],
+        ]
+    )
+    names = ["C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"]
+    display = plot.CriticalDifferenceDisplay.from_scores(dict(zip(names, table)), level=0.1, ax=axes)
+    assert {name: round(display.ranks[name], 3) for name in names} == dict(zip(names, [3.143, 2.0, 2.893, 1.964]))
+    assert round(display.critical_difference, 2) == 1.12  # 2.291 sqrt(4 * 5 / (6 * 14)), as in the paper
+    assert display.friedman_p == friedmanchisquare(*table).pvalue
+    assert display.groups() == [(0, 2), (2, 3)]  # the paper, too: C4.5+m differs from C4.5
+    assert ticks(axes) == ["C4.5+m+cf", "C4.5+m", "C4.5+cf", "C4.5"]
+
+
+def test_critical_difference_of_comparisons(axes):
+    made = [Comparison(summary(answer)) for answer in ("yes", "unclear", "no")]
+    display = plot.CriticalDifferenceDisplay.from_comparisons(made, ax=axes)
+    common = set.intersection(*({row["title"] for row in c.summary["sizes"][-1]["methods"]} for c in made))
+    assert set(display.ranks) == common
+    assert sum(display.ranks.values()) == pytest.approx(len(common) * (len(common) + 1) / 2)
+    with pytest.raises(ValueError, match=r"at least three methods.*got 0 methods with no scores"):
+        plot.CriticalDifferenceDisplay.from_comparisons([], ax=axes)
+    with pytest.raises(ValueError, match="missing or infinite"):
+        plot.CriticalDifferenceDisplay.from_scores({"a": [1, 2], "b": [1, np.nan], "c": [1, 2]}, ax=axes)
