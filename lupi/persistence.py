@@ -164,9 +164,10 @@ def load(path):
             return model
     except _NewerFormatError as problem:
         raise ValueError(f"{path} {problem}; update lupi to load it.") from None
-    except (
-        Exception
-    ) as problem:  # what was written by anyone can fail in any way: while unpacking, parsing, making objects
+    except Warning:  # of scikit-learn, about a file of another version of it, where warnings are errors
+        raise
+    except Exception as problem:
+        # What anyone has written can fail in any way: while it is unpacked, parsed, made into objects.
         raise ValueError(
             f"{path} is damaged or is no model of lupi ({type(problem).__name__}: {str(problem)[:300]}); save it again with "
             "lupi.save."
