@@ -1,27 +1,13 @@
-"""Fits that end before their tolerance: because their time is over, and the one warning that says so."""
+"""The one warning of a fit that stopped before its tolerance, by its time or otherwise."""
 
-import functools
 import math
 from numbers import Real
 
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
-from lupi.solvers.deadline import deadline
-
 # Of the parameter ``max_time`` of every estimator whose solver iterates.
 MAX_TIME = [None, Interval(Real, 0, None, closed="neither")]
-
-
-def timed(fit):
-    """Decorator of ``fit`` and ``fit_path``: the solvers inside stop after ``self.max_time`` seconds."""
-
-    @functools.wraps(fit)
-    def fit_in_time(self, *args, **kwargs):
-        with deadline(self.max_time):
-            return fit(self, *args, **kwargs)
-
-    return fit_in_time
 
 
 def unfinished(estimator, solution, advice="raise max_iter or tol"):

@@ -7,8 +7,8 @@ import warnings
 
 from sklearn.base import clone
 
-from lupi.estimators.convergence import timed
 from lupi.solvers import solve, solve_near
+from lupi.solvers.solution import deadline
 
 
 def fit_path(estimator, candidates, X, y, **fit_params):
@@ -55,7 +55,6 @@ class WarmStartedPath:
     # Parameters that leave kernels and checked data as they are.
     _prices: tuple[str, ...] = ()
 
-    @timed
     def fit_path(self, candidates, X, y, **fit_params):
         """Fit a clone for each candidate: kernels and checked data are shared where only prices differ.
 
@@ -76,25 +75,26 @@ class WarmStartedPath:
         list of estimator or ValueError
             For each candidate the fitted clone, or why there is none.
         """
-        fitted = [None] * len(candidates)
-        for members in _same_but(candidates, self._prices):
-            data, solved = None, {}
-            for k in _easiest_first(members, candidates):
-                model = clone(self).set_params(**candidates[k])
-                try:
-                    model._validate_params()
-                    if data is None:
-                        data = model._check(X, y, **fit_params)
-                    problems = model._problems(data)
-                    near = solved.get(_nearest(candidates[k], {j: candidates[j] for j in solved}))
-                    solved[k] = problems, model._solve_near(problems, near)
-                    for remark in [*data.remarks, *model._remarks(*solved[k])]:
-                        warnings.warn(remark, stacklevel=3)
-                    data.remarks.clear()
-                    fitted[k] = model._store(data, *solved[k])
-                except ValueError as problem:
-                    fitted[k] = problem
-        return fitted
+        with deadline(self.max_time):
+            fitted = [None] * len(candidates)
+            for members in _same_but(candidates, self._prices):
+                data, solved = None, {}
+                for k in _easiest_first(members, candidates):
+                    model = clone(self).set_params(**candidates[k])
+                    try:
+                        model._validate_params()
+                        if data is None:
+                            data = model._check(X, y, **fit_params)
+                        problems = model._problems(data)
+                        near = solved.get(_nearest(candidates[k], {j: candidates[j] for j in solved}))
+                        solved[k] = problems, model._solve_near(problems, near)
+                        for remark in [*data.remarks, *model._remarks(*solved[k])]:
+                            warnings.warn(remark, stacklevel=2)
+                        data.remarks.clear()
+                        fitted[k] = model._store(data, *solved[k])
+                    except ValueError as problem:
+                        fitted[k] = problem
+            return fitted
 
     def _solve_near(self, problems, near):
         """Solutions that start from those of similar problems, where that is of use."""

@@ -17,7 +17,7 @@ from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.rank_svm import BaseRanker, path_scores
 from lupi.estimators.rank_transfer import RankTransfer, check_transfer_input
 from lupi.estimators.ranking_metrics import RANKING_METRICS, default_metric
-from lupi.solvers.deadline import deadline, out_of_time
+from lupi.solvers.solution import deadline, out_of_time
 
 # What the grid is over.
 TUNED = ("C", "C_privileged")

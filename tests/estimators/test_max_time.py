@@ -60,7 +60,7 @@ def fitted(estimator, data):
 def test_no_time_is_a_warning_with_the_gap(estimator, data, monkeypatch):
     short = clone(estimator).set_params(max_time=NO_TIME)
     with monkeypatch.context() as patched:
-        patched.setattr("lupi.solvers.deadline.SLICE", 1)
+        patched.setattr("lupi.solvers.solution.SLICE", 1)
         with pytest.warns(ConvergenceWarning, match=r"max_time=1e-09 s .* gap of"):
             model = fitted(short, data)
     patient = fitted(estimator, data)
@@ -84,7 +84,7 @@ def test_limits_are_positive(data, limit):
 
 
 def test_a_path_shares_its_time(data, monkeypatch):
-    monkeypatch.setattr("lupi.solvers.deadline.SLICE", 1)
+    monkeypatch.setattr("lupi.solvers.solution.SLICE", 1)
     X, y, Z = data
     with pytest.warns(ConvergenceWarning, match="max_time"):
         models = fit_path(SVMPlus(max_time=NO_TIME), [{"C": 1.0}, {"C": 10.0}], X, y, privileged=Z)

@@ -8,8 +8,8 @@ from lupi.problems import svm_dual, svm_plus_dual
 from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
 from lupi.problems.structural.margin_rescaling import StructuralProblem
 from lupi.solvers import SOLVERS, solve
-from lupi.solvers.deadline import deadline, out_of_time, run_in_slices, steps_left
 from lupi.solvers.kernel import smo
+from lupi.solvers.solution import deadline, out_of_time, run_in_slices, steps_left
 from lupi.tasks import Multiclass
 
 N = 60
@@ -47,7 +47,7 @@ def test_slices_take_the_steps_of_one_run(data, layout, monkeypatch):
 
     for name in ("smo_one_space", "smo_two_space"):
         monkeypatch.setattr(smo, name, recorded(getattr(smo, name)))
-    monkeypatch.setattr("lupi.solvers.deadline.SLICE", 5 * 4 * N)
+    monkeypatch.setattr("lupi.solvers.solution.SLICE", 5 * 4 * N)
     sliced = smo.solve_smo(problem, tol=1e-6)
     assert len(asked) > 5
     assert max(asked) <= 10
@@ -86,7 +86,7 @@ def test_stages_share_the_iterations():
 @pytest.mark.parametrize("solver", sorted(set(SOLVERS["kernel"]) - {"reference"}))
 @pytest.mark.parametrize("layout", ["one_space", "two_space"])
 def test_kernel_solvers_give_a_certified_point_when_time_is_over(data, layout, solver, monkeypatch):
-    monkeypatch.setattr("lupi.solvers.deadline.SLICE", 5 * 4 * N)
+    monkeypatch.setattr("lupi.solvers.solution.SLICE", 5 * 4 * N)
     problem = problem_of(data, layout)
     with deadline(0.0):
         solution = solve(problem, solver, tol=1e-9, max_iter=-1)

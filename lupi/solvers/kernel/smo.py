@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from lupi.problems import KernelQP
-from lupi.solvers.deadline import out_of_time, run_in_slices
 from lupi.solvers.kernel.smo_one_space import BLOCKED, smo_one_space
 from lupi.solvers.kernel.smo_two_space import smo_two_space
-from lupi.solvers.solution import Solution
+from lupi.solvers.solution import Solution, out_of_time, run_in_slices
 
 # Kernel values in single precision change the conditions by less than a tenth of such a tolerance.
 SINGLE_PRECISION = 1e-4
