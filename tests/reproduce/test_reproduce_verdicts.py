@@ -59,7 +59,7 @@ def test_an_unknown_truth_is_named():
 
 
 def test_parts_make_the_verdict_of_one_run():
-    n_splits = 6
+    n_splits = 4
     methods = ("linear", "surrogate-ridge", "ridge-plain")
     parts = {part: measure_truth("mediators", 1, part, n_splits) for part in methods}
     exact = exact_part(parts, 9)
