@@ -31,7 +31,7 @@ TREES = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.pr
 # Support vectors of models that were fitted on sparse features; checked likewise.
 SPARSE = ("scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array")
 # What a fitted search holds beside its model: which scorer, which folds. Data only, nothing of it runs in loading.
-SEARCHES = (
+SEARCH_PARTS = (
     "sklearn.metrics._scorer._PassthroughScorer",
     *(
         f"sklearn.model_selection._split.{name}"
@@ -109,7 +109,7 @@ def save(model, path, *, keep_privileged=False):
 
 def _is_trusted(name):
     """Whether a file may hold this type, beside those that skops trusts by itself (scikit-learn, numpy, scipy)."""
-    return name in TREES + SPARSE + SEARCHES or is_model_part(name)
+    return name in TREES + SPARSE + SEARCH_PARTS or is_model_part(name)
 
 
 def is_model_part(name) -> bool:
@@ -164,9 +164,10 @@ def load(path):
             return model
     except _NewerFormatError as problem:
         raise ValueError(f"{path} {problem}; update lupi to load it.") from None
-    except (
-        Exception
-    ) as problem:  # what was written by anyone can fail in any way: while unpacking, parsing, making objects
+    except Warning:  # of scikit-learn, about a file of another version of it, where warnings are errors
+        raise
+    except Exception as problem:
+        # What anyone has written can fail in any way: while it is unpacked, parsed, made into objects.
         raise ValueError(
             f"{path} is damaged or is no model of lupi ({type(problem).__name__}: {str(problem)[:300]}); save it again with "
             "lupi.save."

@@ -219,19 +219,22 @@ def kernel_search(n_images=5):
         features = joint_features(BoxLocalization(200), X[:50], Y[:50], normalize)
         gamma = joint_kernel("chi2", "scale", features, "X").gamma
         coef = np.random.default_rng(0).uniform(0.1, 1.0, 50)
+        edges, nowhere = (np.arange(48.0), np.arange(64.0)), (np.empty((50, 0)), 1.0)
         times, dense_times, mismatches = [], [], 0
         for x in X[50:]:
             images = integral_histograms(x.rows, x.cols, x.words, *x.shape, 1, 200)
             if not times:
-                kernel_branch_and_bound(images, features, coef, gamma, CHI2, normalize, 10)
+                kernel_branch_and_bound(images, *edges, *nowhere, features, coef, gamma, CHI2, normalize, 10)
                 dense_windows(images[:3, :3], features, coef, gamma, CHI2, normalize)
             start = process_time()
-            _, value, _, _ = kernel_branch_and_bound(images, features, coef, gamma, CHI2, normalize, 10**9)
+            _, value, _, _ = kernel_branch_and_bound(
+                images, *edges, *nowhere, features, coef, gamma, CHI2, normalize, 10**9
+            )
             times.append(process_time() - start)
             start = process_time()
             box, _ = dense_windows(images, features, coef, gamma, CHI2, normalize)
             dense_times.append(process_time() - start)
-            mismatches += value < box_value(images, *box, features, coef, gamma, CHI2, normalize) - 1e-12
+            mismatches += value < box_value(images, *box, np.zeros(50), features, coef, gamma, CHI2, normalize) - 1e-12
         name = "normalized" if normalize else "raw"
         out |= {
             f"{name}_search_median_s": float(np.median(times)),

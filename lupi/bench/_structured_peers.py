@@ -9,7 +9,8 @@ import numpy as np
 from numba import njit
 
 from lupi.boxes.branch_and_bound import branch_and_bound, integrals
-from lupi.boxes.row_pairs import row_pairs
+from lupi.boxes.placement import N_PLACEMENT, side_terms
+from lupi.boxes.row_pairs import best_columns, row_pairs
 
 
 @njit(cache=True)
@@ -49,11 +50,14 @@ def count_search_mismatches(n_cases, seed=0):
         gt = np.array([rows[0], cols[0], rows[1], cols[1]], dtype=float)
         c = float(rng.choice([1.0, 0.0, 0.5, -0.5, -1.0, 3.0, 0.01]))
         best = brute_force_box(grid, row_edges, col_edges, gt, c)
-        images = integrals(grid)
+        images, sides = integrals(grid), side_terms(row_edges, col_edges, np.zeros(N_PLACEMENT))
         wrong["branch_and_bound_mismatches"] += (
-            abs(branch_and_bound(*images, row_edges, col_edges, gt, c, 10**9)[1] - best) > 1e-9
+            abs(branch_and_bound(*images, sides, row_edges, col_edges, gt, c, 10**9)[1] - best) > 1e-9
         )
-        wrong["row_pairs_mismatches"] += abs(row_pairs(images[0], row_edges, col_edges, gt, c)[1] - best) > 1e-9
+        wrong["row_pairs_mismatches"] += (
+            abs(row_pairs(images[0], sides, best_columns(images[0], sides), row_edges, col_edges, gt, c)[1] - best)
+            > 1e-9
+        )
     return {name: int(count) for name, count in wrong.items()}
 
 

@@ -67,9 +67,9 @@ def linear_growth(quick):
     rows, before = [], None
     for n in (1000, 2000, 4000) if quick else (20_000, 100_000, 1_000_000):
         X, y, Z = _data(n)
-        _forget_peak()
+        forget_peak()
         ours = _fit(SVM2Plus(**LINEAR), X, y, Z)
-        peak, size = _peak_bytes(), X.nbytes + Z.nbytes
+        peak, size = peak_bytes(), X.nbytes + Z.nbytes
         growth = "" if before is None else f"{ours.seconds / before:.1f}x the time of the row above; "
         memory = "unknown" if peak is None else f"{peak / size:.2f}x the data ({size / 2**20:.0f} MB)"
         rows.append(
@@ -87,14 +87,15 @@ def linear_growth(quick):
     return rows
 
 
-def _forget_peak():
+def forget_peak():
     """Let the peak of the process start again from what it uses now (Linux)."""
     path = Path("/proc/self/clear_refs")
     if path.exists():
         path.write_text("5")
 
 
-def _peak_bytes():
+def peak_bytes():
+    """Largest resident memory of this process since :func:`forget_peak`, or None where the system does not tell."""
     path = Path("/proc/self/status")
     lines = path.read_text().splitlines() if path.exists() else []
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), None)
@@ -155,56 +156,3 @@ def linear_sparse(quick):
         )
         for dual in (False, True)
     ]
-
-
-@case("linear-shapes", "Linear kernels over shapes, prices and classes: time of auto beside each solver's")
-def linear_shapes(quick):
-    """Time of "auto" <= 2x that of the best solver in every cell."""
-    import numpy as np
-
-    from lupi.bench.classifiers import wide_classes
-    from lupi.estimators.svm2_plus import SVM2Plus
-    from lupi.estimators.svm_plus import SVMPlus
-
-    cells = [(2, 150, 20, 10)] if quick else [
-        (2, 1000, 20, 20), (2, 1000, 300, 20), (2, 400, 512, 300), (5, 100, 20, 20), (20, 50, 512, 300),
-        (76, 10, 512, 300), (100, 30, 100, 50), (20, 25, 4096, 300),
-    ]  # fmt: skip
-    rows = []
-    for n_classes, per_class, d, s in cells:
-        X, y, Z = wide_classes(n_classes, per_class, d, s)
-        for cls in (SVMPlus, SVM2Plus):
-            for C in (1.0, 10.0):
-                others = ("interior_point", "smo") if cls is SVMPlus else ("newton", "interior_point", "smo")
-                auto = _fit(cls(**LINEAR, C=C), X, y, Z, repeats=1 if quick else 2)
-                times = {name: _limited(cls(**LINEAR, C=C, solver=name), X, y, Z, auto.seconds) for name in others}
-                best = min(times, key=lambda name: times[name])
-                rows.append(
-                    Row(
-                        f"{cls.__name__} {n_classes} classes n={len(y)} d={d} s={s} C={C:g}",
-                        auto.seconds,
-                        f"best of the solvers: {best}",
-                        times[best] if np.isfinite(times[best]) else None,
-                        gap=auto.value.dual_gap_,
-                        target="<= 2x its time",
-                    )
-                )
-    return rows
-
-
-def _limited(model, X, y, Z, seconds):
-    """CPU time of a fit on the first classes, times their share, where all of them would take much longer than ours."""
-    import warnings
-
-    import numpy as np
-    from sklearn.exceptions import ConvergenceWarning
-
-    classes = np.unique(y)
-    some = y if len(classes) <= 5 else np.where(y < 4, y, 4)
-    share = len(classes) / len(np.unique(some)) if len(classes) > 2 else 1.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        taken = cpu_time(lambda: model.fit(X, some, privileged=Z), repeats=1, warmup=False).seconds * share
-    if taken > 4 * seconds or share == 1.0:
-        return taken
-    return cpu_time(lambda: model.fit(X, y, privileged=Z), repeats=1, warmup=False).seconds

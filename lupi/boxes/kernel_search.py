@@ -3,12 +3,16 @@
 The expansion's coefficients are not negative, so a box set is bounded support vector by support vector: the histogram of every
 box lies between those of the set's smallest and largest box, bin by bin, and both kernels are monotone in the distance of a
 bin's count to the support vector's. Values of the chi2 kernel are kept as logarithms, which cannot underflow.
+
+With placements (:mod:`lupi.boxes.placement`) the kernel is multiplied by exp(-squared distance of the placements), which is
+bounded in the same way: number by number, over the range that a box set gives it.
 """
 
 import numpy as np
 from numba import njit
 
 from lupi.boxes.best_first import grow, halve, pop, push, widest
+from lupi.boxes.placement import N_PLACEMENT, placement_range
 
 CHI2, INTERSECTION = 0, 1
 _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
@@ -62,17 +66,46 @@ def _common(high, u):
 
 
 @njit(cache=True, nogil=True)
-def _bound(low, high, support, coef, log_coef, gamma, kind, terms):
+def _apart(n, row_edges, col_edges, places, scale, out):
+    """Least squared distance of a node's placements (times `scale`) to each support vector's; zeros without placements."""
+    if places.shape[1] == 0:
+        out[:] = 0.0
+        return
+    low, high = np.empty(N_PLACEMENT), np.empty(N_PLACEMENT)
+    placement_range(
+        row_edges[n[0]],
+        row_edges[n[1]],
+        col_edges[n[2]],
+        col_edges[n[3]],
+        row_edges[n[4]],
+        row_edges[n[5]],
+        col_edges[n[6]],
+        col_edges[n[7]],
+        row_edges[-1],
+        col_edges[-1],
+        low,
+        high,
+    )
+    for i in range(places.shape[0]):
+        s = 0.0
+        for k in range(N_PLACEMENT):
+            gap = max(scale * low[k] - places[i, k], places[i, k] - scale * high[k], 0.0)
+            s += gap * gap
+        out[i] = s
+
+
+@njit(cache=True, nogil=True)
+def _bound(low, high, apart, support, coef, log_coef, gamma, kind, terms):
     """Largest expansion (its logarithm for chi2) of histograms between low and high; exact when they are equal."""
     n = support.shape[0]
     if kind == INTERSECTION:
         total = 0.0
         for i in range(n):
-            total += coef[i] * _common(high, support[i])
+            total += coef[i] * _common(high, support[i]) * np.exp(-apart[i])
         return total
     top = -np.inf
     for i in range(n):
-        terms[i] = log_coef[i] - gamma * _nearest_distance(low, high, support[i])
+        terms[i] = log_coef[i] - apart[i] - gamma * _nearest_distance(low, high, support[i])
         top = max(top, terms[i])
     total = 0.0
     for i in range(n):
@@ -81,7 +114,7 @@ def _bound(low, high, support, coef, log_coef, gamma, kind, terms):
 
 
 @njit(cache=True, nogil=True)
-def exact_value(histogram, support, coef, gamma, kind):
+def exact_value(histogram, apart, support, coef, gamma, kind):
     """The expansion (its logarithm for chi2) in double precision."""
     n, n_words = support.shape
     terms = np.zeros(n)
@@ -95,9 +128,9 @@ def exact_value(histogram, support, coef, gamma, kind):
             elif h + u > 0.0:
                 s += (h - u) ** 2 / (h + u)
         if kind == INTERSECTION:
-            total += coef[i] * s
+            total += coef[i] * s * np.exp(-apart[i])
         else:
-            terms[i] = np.log(coef[i]) - gamma * s
+            terms[i] = np.log(coef[i]) - apart[i] - gamma * s
     if kind == INTERSECTION:
         return total
     top = np.max(terms)
@@ -105,8 +138,8 @@ def exact_value(histogram, support, coef, gamma, kind):
 
 
 @njit(cache=True, nogil=True)
-def box_value(images, t, l, b, r, support, coef, gamma, kind, normalize):
-    """Exact value of one grid box."""
+def box_value(images, t, l, b, r, apart, support, coef, gamma, kind, normalize):
+    """Exact value of one grid box; `apart`: squared distances of its placement to the support vectors'."""
     histogram = np.empty(images.shape[2])
     total = 0.0
     for k in range(images.shape[2]):
@@ -114,7 +147,7 @@ def box_value(images, t, l, b, r, support, coef, gamma, kind, normalize):
         total += histogram[k]
     if normalize and total > 0.0:
         histogram /= total
-    return exact_value(histogram, support, coef, gamma, kind)
+    return exact_value(histogram, apart, support, coef, gamma, kind)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -131,15 +164,19 @@ def _normalize_range(low, high, low_total, high_total):
 
 
 @njit(cache=True, nogil=True)
-def kernel_branch_and_bound(images, support, coef, gamma, kind, normalize, max_nodes):
+def kernel_branch_and_bound(
+    images, row_edges, col_edges, places, scale, support, coef, gamma, kind, normalize, max_nodes
+):
     """Best grid box: (t, l, b, r), exact value, upper bound, number of bounds computed.
 
-    A node is bounded once; leaves are evaluated in double precision. Bounds carry a margin for single precision.
+    `places` are the support vectors' placements, times `scale`; of shape (n_support, 0) if there are none. A node is bounded
+    once; leaves are evaluated in double precision. Bounds carry a margin for single precision.
     """
     h, w, n_words = images.shape[0] - 1, images.shape[1] - 1, images.shape[2]
     single = support.astype(np.float32)
     log_coef = np.log(coef)
     terms = np.empty(support.shape[0])
+    apart = np.empty(support.shape[0])
     low, high = np.empty(n_words, dtype=np.float32), np.empty(n_words, dtype=np.float32)
     capacity = 4096
     keys = np.empty(capacity)
@@ -154,7 +191,8 @@ def kernel_branch_and_bound(images, support, coef, gamma, kind, normalize, max_n
     size = used = 1
     bounds = 0
     best = np.array([0, 0, h, w], dtype=np.int64)
-    best_value = box_value(images, 0, 0, h, w, support, coef, gamma, kind, normalize)
+    _apart(np.array([0, 0, 0, 0, h, h, w, w]), row_edges, col_edges, places, scale, apart)
+    best_value = box_value(images, 0, 0, h, w, apart, support, coef, gamma, kind, normalize)
     upper = np.inf
     while size > 0:
         upper = keys[0]
@@ -168,7 +206,8 @@ def kernel_branch_and_bound(images, support, coef, gamma, kind, normalize, max_n
         edge = widest(current)
         if current[2 * edge] == current[2 * edge + 1]:
             t, l, b, r = current[0], current[2], current[4], current[6]
-            value = box_value(images, t, l, b, r, support, coef, gamma, kind, normalize)
+            _apart(current, row_edges, col_edges, places, scale, apart)
+            value = box_value(images, t, l, b, r, apart, support, coef, gamma, kind, normalize)
             if value > best_value:
                 best_value = value
                 best[0], best[1], best[2], best[3] = t, l, b, r
@@ -185,7 +224,8 @@ def kernel_branch_and_bound(images, support, coef, gamma, kind, normalize, max_n
                 low[:] = 0.0
             if normalize:
                 _normalize_range(low, high, low_total, high_total)
-            bound = _bound(low, high, single, coef, log_coef, gamma, kind, terms)
+            _apart(n, row_edges, col_edges, places, scale, apart)
+            bound = _bound(low, high, apart, single, coef, log_coef, gamma, kind, terms)
             bounds += 1
             bound += 1e-4 * (1.0 + 0.1 * abs(bound))
             if bound <= best_value:
@@ -214,6 +254,7 @@ def dense_windows(images, support, coef, gamma, kind, normalize):
     single = support.astype(np.float32)
     log_coef = np.log(coef)
     terms = np.empty(support.shape[0])
+    apart = np.zeros(support.shape[0])
     histogram = np.empty(n_words, dtype=np.float32)
     best = np.zeros(4, dtype=np.int64)
     best_value = -np.inf
@@ -225,7 +266,7 @@ def dense_windows(images, support, coef, gamma, kind, normalize):
                     if normalize and total > 0.0:
                         for k in range(n_words):
                             histogram[k] /= total
-                    value = _bound(histogram, histogram, single, coef, log_coef, gamma, kind, terms)
+                    value = _bound(histogram, histogram, apart, single, coef, log_coef, gamma, kind, terms)
                     if value > best_value:
                         best_value = value
                         best[0], best[1], best[2], best[3] = t, l, b, r

@@ -3,7 +3,7 @@
 For fixed top and bottom the score of a box is a difference of two prefix sums. Without a loss one pass over the columns
 finds the best pair (Kadane). With a loss that pass gives an upper bound; only row pairs whose bound beats the incumbent are
 scanned column by column, in one vectorized loop for each left edge. Wins over branch and bound on coarse grids, and is the
-way out when branch and bound meets its node cap.
+way out when branch and bound meets its node cap. What the sides add by themselves joins the two prefix sums.
 """
 
 import numpy as np
@@ -27,19 +27,20 @@ def _scan(prefix, loss_weight, height, common_height, true_area, widths, common_
 
 
 @njit(cache=True, nogil=True)
-def _kadane(total, t, b, start, stop):
-    """Best columns within start..stop-1 for rows t..b-1: score, left and right."""
-    low = total[b, start] - total[t, start]
+def _kadane(total, left_side, right_side, t, b, start, stop):
+    """Best columns within start..stop-1 for rows t..b-1: score with these two sides, left and right."""
+    low = total[b, start] - total[t, start] - left_side[start]
     low_arg = start
     best = -np.inf
     left = start
     right = start + 1
     for k in range(start + 1, stop + 1):
         v = total[b, k] - total[t, k]
-        if v - low > best:
-            best = v - low
+        if v + right_side[k] - low > best:
+            best = v + right_side[k] - low
             left = low_arg
             right = k
+        v -= left_side[k]
         if v < low:
             low = v
             low_arg = k
@@ -76,53 +77,91 @@ def _narrow_columns(col_edges, g1, g3):
 
 
 @njit(cache=True, nogil=True)
-def row_pairs(total, row_edges, col_edges, gt, c):
-    """Best box of a grid for score + c * (1 - overlap): the grid box (t, l, b, r) and its value."""
+def best_columns(total, sides):
+    """For every pair of rows the best score of a box between them, and its left and right side: the search without a loss."""
+    h = total.shape[0] - 1
+    w = total.shape[1] - 1
+    top, left, bottom, right = sides
+    scores = np.empty((h, h + 1))
+    lefts = np.empty((h, h + 1), dtype=np.int16)
+    rights = np.empty((h, h + 1), dtype=np.int16)
+    for t in range(h):
+        for b in range(t + 1, h + 1):
+            score, lefts[t, b], rights[t, b] = _kadane(total, left, right, t, b, 0, w)
+            scores[t, b] = score + top[t] + bottom[b]
+    return scores, lefts, rights
+
+
+@njit(cache=True, nogil=True)
+def row_pairs(total, sides, columns, row_edges, col_edges, gt, c):
+    """Best box of a grid for score + sides + c * (1 - overlap): the grid box (t, l, b, r) and its value.
+
+    `columns` comes from :func:`best_columns`, which searches for several c share.
+    """
+    scores, lefts, rights = columns
+    h = total.shape[0] - 1
+    best = np.zeros(4, dtype=np.int64)
+    best_value = -np.inf
+    for t in range(h):
+        for b in range(t + 1, h + 1):
+            value = scores[t, b]
+            if value + max(c, 0.0) <= best_value:
+                continue
+            l, r = lefts[t, b], rights[t, b]
+            if c != 0.0:
+                value += c * (
+                    1.0
+                    - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt[0], gt[1], gt[2], gt[3])
+                )
+            if value > best_value:
+                best_value = value
+                best[0], best[1], best[2], best[3] = t, l, b, r
+    if c != 0.0:
+        bounds, best_value = _tight_bounds(total, sides, scores, row_edges, col_edges, gt, c, best, best_value)
+        if np.max(bounds) > best_value:
+            best_value = _scan_pairs(total, sides, row_edges, col_edges, gt, c, bounds, best, best_value)
+    return best, best_value
+
+
+@njit(cache=True, nogil=True)
+def _tight_bounds(total, sides, scores, row_edges, col_edges, gt, c, best, best_value):
+    """Bounds of the row pairs that may still win, and -inf for the others; updates `best`, returns the bounds and its value.
+
+    Columns beside the true ones have the full loss, so Kadane's pass over them alone settles them.
+    """
     h = total.shape[0] - 1
     w = total.shape[1] - 1
     g0, g1, g2, g3 = gt[0], gt[1], gt[2], gt[3]
     true_area = (g2 - g0) * (g3 - g1)
     narrow_common, narrow_width, left_end, right_start = _narrow_columns(col_edges, g1, g3)
-    best = np.zeros(4, dtype=np.int64)
-    best_value = -np.inf
-    bounds = np.empty((h, h + 1))
+    top, left, bottom, right = sides
+    bounds = np.full((h, h + 1), -np.inf)
     for t in range(h):
         for b in range(t + 1, h + 1):
-            score, l, r = _kadane(total, t, b, 0, w)
-            value = score
-            if c != 0.0:
-                value += c * (
-                    1.0 - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3)
-                )
-                height = row_edges[b] - row_edges[t]
-                common_height = max(min(row_edges[b], g2) - max(row_edges[t], g0), 0.0)
-                if c > 0.0:
-                    smallest = 1.0
-                    for k in range(narrow_common.shape[0]):
-                        common = common_height * narrow_common[k]
-                        smallest = min(smallest, common / (true_area + height * narrow_width[k] - common))
-                    score += c * (1.0 - smallest)
-                else:
-                    # With these rows the overlap is largest when the columns are the true ones.
-                    score += c * (1.0 - edges_overlap(row_edges[t], g1, row_edges[b], g3, g0, g1, g2, g3))
-                if common_height <= 0.0:
-                    # The loss is 1 for all columns, so Kadane's box is the best one.
-                    score = -np.inf
-            bounds[t, b] = score
-            if value > best_value:
-                best_value = value
-                best[0], best[1], best[2], best[3] = t, l, b, r
-            if c > 0.0:
-                for side in range(2):
-                    start, stop = (0, left_end) if side == 0 else (right_start, w)
-                    if start < stop:
-                        value, l, r = _kadane(total, t, b, start, stop)
-                        if value + c > best_value:
-                            best_value = value + c
-                            best[0], best[1], best[2], best[3] = t, l, b, r
-    if c != 0.0:
-        best_value = _scan_pairs(total, row_edges, col_edges, gt, c, bounds, best, best_value)
-    return best, best_value
+            score = scores[t, b]
+            common_height = min(row_edges[b], g2) - max(row_edges[t], g0)
+            # Rows beside the true ones: the loss is 1 for all columns, and Kadane's box was the best one.
+            if score + max(c, 0.0) <= best_value or common_height <= 0.0:
+                continue
+            if c < 0.0:
+                # With these rows the overlap is largest when the columns are the true ones.
+                bounds[t, b] = score + c * (1.0 - edges_overlap(row_edges[t], g1, row_edges[b], g3, g0, g1, g2, g3))
+                continue
+            for side in range(2):
+                start, stop = (0, left_end) if side == 0 else (right_start, w)
+                if start < stop:
+                    value, l, r = _kadane(total, left, right, t, b, start, stop)
+                    value += top[t] + bottom[b] + c
+                    if value > best_value:
+                        best_value = value
+                        best[0], best[1], best[2], best[3] = t, l, b, r
+            smallest = 1.0
+            for k in range(narrow_common.shape[0]):
+                common = common_height * narrow_common[k]
+                area = (row_edges[b] - row_edges[t]) * narrow_width[k]
+                smallest = min(smallest, common / (true_area + area - common))
+            bounds[t, b] = score + c * (1.0 - smallest)
+    return bounds, best_value
 
 
 @njit(cache=True, nogil=True)
@@ -167,7 +206,7 @@ def _loss_reach(near, far, c, common_height, height, true_area, out):
 
 
 @njit(cache=True, nogil=True)
-def _scan_pairs(total, row_edges, col_edges, gt, c, bounds, best, best_value):
+def _scan_pairs(total, sides, row_edges, col_edges, gt, c, bounds, best, best_value):
     """Scan the columns of all row pairs whose bound beats the incumbent; updates `best`, returns its value.
 
     The scan runs in single precision; every left edge that comes within its rounding of the incumbent is recomputed.
@@ -187,7 +226,8 @@ def _scan_pairs(total, row_edges, col_edges, gt, c, bounds, best, best_value):
             common[l, k] = max(min(col_edges[r], g3) - max(col_edges[l], g1), 0.0)
     first, near, far = _edge_ranges(col_edges, g1, g3, c)
     reach = np.empty(w)
-    prefix = np.empty(w + 1)
+    low = np.empty(w + 1)
+    high = np.empty(w + 1)
     single = np.full(w + 1 + _PAD, -np.inf, dtype=np.float32)
     later = np.empty(w + 2)
     for t in range(h):
@@ -198,24 +238,26 @@ def _scan_pairs(total, row_edges, col_edges, gt, c, bounds, best, best_value):
             height = f32(row_edges[b] - row_edges[t])
             size = abs(c)
             for k in range(w + 1):
-                prefix[k] = total[b, k] - total[t, k]
-                single[k] = prefix[k]
-                size = max(size, abs(prefix[k]))
+                prefix = total[b, k] - total[t, k]
+                low[k] = prefix - sides[1][k]
+                high[k] = prefix + sides[3][k] + sides[0][t] + sides[2][b]
+                single[k] = high[k]
+                size = max(size, abs(low[k]), abs(high[k]))
             rounding = 2e-6 * size
             later[w + 1] = -np.inf
             for k in range(w, -1, -1):
-                later[k] = max(prefix[k], later[k + 1])
+                later[k] = max(high[k], later[k + 1])
             _loss_reach(near, far, c, common_height, height, true_area, reach)
             for l in range(w):
-                if later[first[l]] - prefix[l] + reach[l] <= best_value:
+                if later[first[l]] - low[l] + reach[l] <= best_value:
                     continue
                 stop = l + 1 + (w - l + _PAD - 1) // _PAD * _PAD
                 value = _scan(single[l + 1 : stop], weight, height, common_height, true_area, widths[l], common[l])
-                if value + c - prefix[l] > best_value - rounding:
+                if value + c - low[l] > best_value - rounding:
                     for r in range(l + 1, w + 1):
                         v = (
-                            prefix[r]
-                            - prefix[l]
+                            high[r]
+                            - low[l]
                             + c
                             * (
                                 1.0

@@ -9,7 +9,8 @@ from numba import njit
 
 from lupi.boxes.branch_and_bound import branch_and_bound, integrals
 from lupi.boxes.geometry import Box, WordImage, check_box
-from lupi.boxes.row_pairs import row_pairs
+from lupi.boxes.placement import N_PLACEMENT, add_area, side_terms
+from lupi.boxes.row_pairs import best_columns, row_pairs
 
 SEARCHES = {"auto": 0, "branch_and_bound": 1, "row_pairs": 2}
 
@@ -59,11 +60,15 @@ def weight_grid(rows, cols, words, weights, h, w, step):
 
 
 @njit(cache=True, nogil=True)
-def search_points(rows, cols, words, weights, h, w, step, gt, loss_weights, method, max_nodes):
+def search_points(rows, cols, words, weights, placement_weights, h, w, step, gt, loss_weights, method, max_nodes):
     """One search for each loss weight: pixel boxes (k, 4), values, upper bounds, nodes."""
     row_edges = grid_edges(h, step)
     col_edges = grid_edges(w, step)
-    total, transposed, positive = integrals(weight_grid(rows, cols, words, weights, h, w, step))
+    grid = weight_grid(rows, cols, words, weights, h, w, step)
+    add_area(grid, row_edges, col_edges, placement_weights[N_PLACEMENT - 1])
+    sides = side_terms(row_edges, col_edges, placement_weights)
+    total, transposed, positive = integrals(grid)
+    columns = (np.empty((0, 0)), np.empty((0, 0), dtype=np.int16), np.empty((0, 0), dtype=np.int16))
     n_rows = row_edges.shape[0] - 1
     n_cols = col_edges.shape[0] - 1
     k = loss_weights.shape[0]
@@ -76,11 +81,13 @@ def search_points(rows, cols, words, weights, h, w, step, gt, loss_weights, meth
         scan = method == 2 or (method == 0 and n_rows * (n_rows + 1) // 2 * n_cols <= _SMALL)
         if not scan:
             found, value, bound, nodes[q] = branch_and_bound(
-                total, transposed, positive, row_edges, col_edges, gt, c, max_nodes
+                total, transposed, positive, sides, row_edges, col_edges, gt, c, max_nodes
             )
             scan = bound > value and method == 0
         if scan:
-            found, value = row_pairs(total, row_edges, col_edges, gt, c)
+            if columns[0].size == 0:
+                columns = best_columns(total, sides)
+            found, value = row_pairs(total, sides, columns, row_edges, col_edges, gt, c)
             bound = value
         boxes[q, 0] = row_edges[found[0]]
         boxes[q, 1] = col_edges[found[1]]
@@ -169,6 +176,7 @@ def best_box(
         word_image.cols,
         word_image.words,
         check_weights(weights, word_image),
+        np.zeros(N_PLACEMENT),
         *word_image.shape,
         int(grid_step),
         gt,

@@ -20,7 +20,6 @@ from lupi.cli.shared import (
     UsageError,
     given,
     names,
-    need,
     note,
 )
 
@@ -79,7 +78,6 @@ def compare(
     methods such as logistic regression and forests. A run that was interrupted goes on where it stopped when the same
     command is given again.
     """
-    need("pandas", "reading tables")
     paged = find_spec("jinja2") is not None
     if not paged:
         note('jinja2 is not installed, so there will be no report.html: pip install "lupi[report]".')

@@ -15,7 +15,6 @@ from lupi.cli.shared import (
     MetricOption,
     Scheduler,
     Seed,
-    need,
     note,
 )
 
@@ -46,7 +45,6 @@ def fit(
     scheduler: Scheduler = None,
 ):
     """Train one model; its parameters are chosen by cross-validation."""
-    need("pandas", "reading tables")
     if scheduler is not None or len(tables) > 1 or tables[0].is_dir():
         _fit_chunked(tables, target, privileged, output, method or "svm2+", drop or "", metric, kernel, seed, scheduler)
         return

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lupi.cli.shared import Table, need, note
+from lupi.cli.shared import Table, note
 
 
 def predict(
@@ -23,7 +23,6 @@ def predict(
     The columns are `prediction` and, for two classes, `score` (above 0: the second class). A ranker was trained to order
     rows and draws no line between classes: its only column is `score`.
     """
-    need("pandas", "reading tables")
     import numpy as np
 
     from lupi.comparison.model import TabularModel

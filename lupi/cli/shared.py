@@ -131,14 +131,6 @@ def main_options(
     """Options before the name of a command."""
 
 
-def need(package, purpose):
-    """Notice a missing extra before the work starts."""
-    from importlib.util import find_spec
-
-    if find_spec(package) is None:
-        raise ImportError(f'{purpose} needs {package}: pip install "lupi[report]".')
-
-
 def note(text):
     """A line on the error stream; names in it may hold any characters."""
     typer.secho("note: ", fg="yellow", nl=False, err=True)

@@ -83,12 +83,10 @@ class Comparison:
         -------
         pandas.DataFrame
         """
+        import pandas as pd
+
         from lupi.comparison.render.page import method_lines
 
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError('`to_frame` needs pandas: pip install "lupi[report]".') from None
         return pd.DataFrame(method_lines(self.summary))
 
     def plot_gains(self, ax=None):

@@ -282,10 +282,8 @@ def read_table(path):
     -------
     data frame
     """
-    try:
-        import pandas as pd
-    except ImportError:
-        raise ImportError('reading tables needs pandas: pip install "lupi[report]".') from None
+    import pandas as pd
+
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}.")

@@ -9,14 +9,14 @@ from sklearn.utils import assert_all_finite, column_or_1d
 
 from lupi.engine.passes import over_blocks
 from lupi.kernels import require_memory
-from lupi.problems.chunked_rows import ChunkedRows, take_rows
+from lupi.problems.chunked_rows import ChunkedRows, Collection, take_rows
 from lupi.validation import PrivilegedInput, column_names, is_chunked
 from lupi.validation.chunks import BlockFacts, examine_block, row_blocks
 
 # Up to so many examples are brought into memory: there the solvers on kernel matrices have their place.
 IN_MEMORY = 5000
-# Vectors of one number for each example that training holds here, at most at a time.
-VECTORS = 24
+# Vectors of one number for each example that training holds here, at most at a time: 22 with squared hinges, 37 with hinges.
+VECTORS = 40
 
 
 @dataclass
@@ -134,4 +134,4 @@ def _table(key, blocks, sizes, facts: list[BlockFacts], dtypes, name):
     single = all(fact.single[key] for fact in facts if fact.n_rows)
     dtype = np.float32 if single and np.float32 in dtypes else dtypes[0]
     stored = sum(fact.entries[key] for fact in facts)
-    return ChunkedRows(tuple(blocks), sizes, key, width, dtype, stored / (sizes.sum() * width))
+    return ChunkedRows(tuple(blocks), sizes, Collection(key, dtype), width, stored / (sizes.sum() * width))

@@ -12,9 +12,12 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators._meta import StudentMethods
+from lupi.estimators.chunked_input import read_chunks
+from lupi.estimators.chunked_students import fit_rows, outputs
 from lupi.estimators.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.estimators.surrogate_wrapped import SMALLEST_SHARE, class_shares
-from lupi.validation import check_partial_targets, check_privileged
+from lupi.problems.chunked_rows import ChunkedRows
+from lupi.validation import check_partial_targets, check_privileged, is_chunked
 
 
 @model_part
@@ -109,8 +112,8 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Decision features.
+        X : array-like, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Decision features. A Dask array or frame stays in its chunks (students ``Ridge`` and linear kernel machines).
         y : array-like of shape (n_samples,)
             Targets; NaN, None, pandas' NA and the value `unlabelled` mark rows without one.
         privileged : array-like of shape (n_samples, n_privileged), optional
@@ -122,14 +125,19 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
             This object.
         """
         features, target, weights = self._lesson(X, y, privileged)
-        self.estimator_ = clone(self.estimator).fit(features, target, **weights)
+        self.estimator_ = fit_rows(clone(self.estimator), features, target, **weights)
         return self
 
     def _lesson(self, X, y, privileged):
         """Fit the teacher; returns what the student is fitted on: features, target, keywords."""
         self._validate_params()
         given = X
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
+        if is_chunked(X):
+            chunks = read_chunks(self, X, privileged, (np.float64,), y=y)
+            X, privileged, y = chunks.table(), chunks.privileged, chunks.vectors["y"]
+            chunks.set_columns(self)
+        if not isinstance(X, ChunkedRows):
+            X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
         classification = is_classifier(self.estimator)
         known = check_partial_targets(
             y, X, classification=classification, unlabelled=self.unlabelled, estimator_name="Distillation"
@@ -158,7 +166,7 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
 
     def _labels_alone(self, X, known):
         rows = np.flatnonzero(known.labelled)
-        return _safe_indexing(X, rows), known.values[rows], {}
+        return _rows(X, rows), known.values[rows], {}
 
     def _averaged_teachers(self, X, known, privileged):
         """Probabilities, or numbers, of cross-fitted teachers on [Z, X]; NaN where there are none, None if they say nothing."""
@@ -178,16 +186,16 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
         scored = np.flatnonzero(privileged.available)
         if known.classes is None:
             self.teacher_ = clone(Ridge() if self.teacher is None else self.teacher)
-            self.teacher_.fit(privileged.data[rows], known.values[rows])
+            fit_rows(self.teacher_, privileged.data[rows], known.values[rows])
             soft = np.full(X.shape[0], np.nan)
-            soft[scored] = np.ravel(self.teacher_.predict(privileged.data[scored]))
+            soft[scored] = np.ravel(outputs(_rows(privileged.data, scored), self.teacher_, "predict"))
             return soft
         self.teacher_ = clone(LogisticRegression(max_iter=1000) if self.teacher is None else self.teacher)
-        self.teacher_.fit(privileged.data[rows], known.values[rows])
+        fit_rows(self.teacher_, privileged.data[rows], known.values[rows])
         soft = np.full((X.shape[0], len(known.classes)), np.nan)
         soft[scored] = 0.0
         columns = np.searchsorted(known.classes, self.teacher_.classes_)
-        soft[np.ix_(scored, columns)] = self.teacher_.predict_proba(privileged.data[scored])
+        soft[np.ix_(scored, columns)] = outputs(_rows(privileged.data, scored), self.teacher_, "predict_proba")
         return soft
 
     def _soft_labels(self, X, known, soft):
@@ -198,7 +206,7 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
         imitation = np.where(known.labelled, self.imitation, 1.0)[scored, None]
         shares[scored] = (1.0 - imitation) * shares[scored] + imitation * self._soften(soft[scored])
         example, label = np.nonzero(shares > SMALLEST_SHARE)
-        return _safe_indexing(X, example), known.classes[label], {"sample_weight": shares[example, label]}
+        return _rows(X, example), known.classes[label], {"sample_weight": shares[example, label]}
 
     def _soften(self, probabilities):
         logits = np.log(np.maximum(probabilities, np.finfo(float).tiny)) / self.temperature
@@ -212,8 +220,13 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
         own = np.where(known.labelled, known.y, 0.0)
         mixed[scored] = ((1.0 - imitation) * own + imitation * soft)[scored]
         rows = np.flatnonzero(known.labelled | scored)
-        return _safe_indexing(X, rows), mixed[rows], {}
+        return _rows(X, rows), mixed[rows], {}
 
     def _features(self, X):
         check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+
+
+def _rows(X, rows):
+    """Some of the rows; those in blocks stay there."""
+    return X.view(rows) if isinstance(X, ChunkedRows) else _safe_indexing(X, rows)

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
-from lupi.estimators.convergence import unfinished
-from lupi.estimators.joint_features import JOINT_KERNELS, joint_features, joint_kernel, normalized
+from lupi.estimators.convergence import MAX_TIME, timed, unfinished
+from lupi.estimators.joint_features import JOINT_KERNELS, geometry_of, joint_features, joint_kernel, normalized
 from lupi.estimators.kernel_machine import POSITIVE
 from lupi.estimators.one_class_svm_plus import ONE_CLASS_SOLVERS
 from lupi.estimators.structural_svm import TASK_METHODS, check_examples, check_privileged_inputs
@@ -35,8 +35,9 @@ class JKSE(BaseEstimator):
         \sum_i a_i = \nu l; \qquad
         \hat y(x) = \arg\max_y \sum_i a_i K((x_i, y_i), (x, y))
 
-    The kernel compares joint features. Prediction searches all boxes of a :class:`~lupi.tasks.BoxLocalization` exactly, by
-    branch and bound, and lists the outputs of tasks that have a method ``outputs(x)``.
+    The kernel compares joint features; where boxes lie (``geometry=True`` of their task) is compared by a Gaussian that multiplies
+    it. Prediction searches all boxes of a :class:`~lupi.tasks.BoxLocalization` exactly, by branch and bound, and lists the outputs
+    of tasks that have a method ``outputs(x)``.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class JKSE(BaseEstimator):
     normalize : bool, default=False
         Divide each joint feature by its sum. Raw counts tell a box's extent but need about two points a bin. The intersection
         kernel grows with the box and needs ``normalize=True`` to tell boxes apart.
-    solver, tol, max_iter
+    solver, tol, max_iter, max_time
         As in :class:`OneClassSVMPlus`.
 
     Attributes
@@ -83,6 +84,9 @@ class JKSE(BaseEstimator):
     (True, 2)
     """
 
+    # Models of files that were written before the parameter was there.
+    max_time = None
+
     _parameter_constraints: dict = {
         "task": [TASK_METHODS],
         "nu": [Real],
@@ -92,10 +96,21 @@ class JKSE(BaseEstimator):
         "solver": [StrOptions(ONE_CLASS_SOLVERS)],
         "tol": POSITIVE,
         "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "max_time": MAX_TIME,
     }
 
     def __init__(
-        self, task, nu=0.5, *, kernel="chi2", gamma="scale", normalize=False, solver="auto", tol=1e-4, max_iter=-1
+        self,
+        task,
+        nu=0.5,
+        *,
+        kernel="chi2",
+        gamma="scale",
+        normalize=False,
+        solver="auto",
+        tol=1e-4,
+        max_iter=-1,
+        max_time=None,
     ):
         self.task = task
         self.nu = nu
@@ -105,8 +120,10 @@ class JKSE(BaseEstimator):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X, Y):
         """Find the support of the pairs (X, Y).
 
@@ -123,7 +140,7 @@ class JKSE(BaseEstimator):
         problem = one_class_dual(self._kernel(features), self.nu)
         solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
         if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=3)
+            warnings.warn(unfinished(self, solution), stacklevel=4)
         return self._store(features, problem, solution)
 
     def _check(self, X, Y):
@@ -136,7 +153,7 @@ class JKSE(BaseEstimator):
                 "outputs, nor argmax_kernel."
             )
         features = joint_features(self.task, X, Y, self.normalize)
-        self._kernel = joint_kernel(self.kernel, self.gamma, features, "X")
+        self._kernel = joint_kernel(self.kernel, self.gamma, features, "X", geometry_of(self.task))
         return features
 
     def _store(self, features, problem, solution):
@@ -224,7 +241,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         As in :class:`JKSE`.
     privileged_kernel, privileged_gamma, privileged_normalize
         The same for the privileged space.
-    solver, tol, max_iter
+    solver, tol, max_iter, max_time
         As in :class:`OneClassSVMPlus`.
 
     Attributes
@@ -278,9 +295,18 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         solver="auto",
         tol=1e-4,
         max_iter=-1,
+        max_time=None,
     ):
         super().__init__(
-            task, nu, kernel=kernel, gamma=gamma, normalize=normalize, solver=solver, tol=tol, max_iter=max_iter
+            task,
+            nu,
+            kernel=kernel,
+            gamma=gamma,
+            normalize=normalize,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            max_time=max_time,
         )
         self.lam = lam
         self.privileged_task = privileged_task
@@ -289,6 +315,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         self.privileged_normalize = privileged_normalize
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X, Y, privileged=None):
         """Find the support of the pairs (X, Y).
 
@@ -307,7 +334,9 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         features = self._check(X, Y)
         rows, available = self._privileged_features(privileged, Y, X)
         if available.any():
-            self._privileged_kernel = joint_kernel(self.privileged_kernel, self.privileged_gamma, rows, "privileged")
+            self._privileged_kernel = joint_kernel(
+                self.privileged_kernel, self.privileged_gamma, rows, "privileged", geometry_of(self.privileged_task)
+            )
             K_star = np.zeros((len(X), len(X)))
             K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
             problem = one_class_plus_dual(self._kernel(features), K_star, self.nu, self.lam, available)
@@ -315,7 +344,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             problem = one_class_dual(self._kernel(features), self.nu)
         solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
         if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=3)
+            warnings.warn(unfinished(self, solution), stacklevel=4)
         self.privileged_dual_coef_ = self.privileged_intercept_ = self._privileged_data = None
         if available.any():
             correction = problem.privileged(solution)
@@ -337,7 +366,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             features = given.data[index]
         else:
             features = joint_features(task, [given.data[i] for i in index], [Y[i] for i in index], False)
-        return (normalized(features) if self.privileged_normalize else features), given.available
+        return (normalized(features, geometry_of(task)) if self.privileged_normalize else features), given.available
 
     def correcting_function(self, privileged, Y=None):
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard a pair is.

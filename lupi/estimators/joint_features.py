@@ -2,32 +2,75 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
+from lupi.engine.model_parts import model_part
 from lupi.kernels import Kernel, resolve_gamma
 
 JOINT_KERNELS = {"chi2", "intersection", "rbf", "linear"}
 
 
-def joint_kernel(name, gamma, features, argument):
-    """Kernel on joint features, its gamma resolved: "scale" makes the mean chi2 distance 1, and is scikit-learn's for rbf."""
+@model_part
+@dataclass(frozen=True)
+class PlacedKernel(Kernel):
+    r"""A kernel of word histograms times a Gaussian of where the boxes lie.
+
+    .. math::
+
+        K((x, y), (x', y')) = k(h, h') \, \exp(-\|g - g'\|^2)
+
+    where :math:`g` are the last ``n_geometry`` features, the geometry of a box times its scale, and :math:`h` are the others.
+    """
+
+    n_geometry: int = 0
+
+    def __call__(self, A, B=None) -> np.ndarray:
+        """Kernel matrix between the rows of A and of B (of A itself by default)."""
+        words, places = _split(A, self.n_geometry)
+        other_words, other_places = (None, None) if B is None else _split(B, self.n_geometry)
+        return super().__call__(words, other_words) * Kernel("rbf")(places, other_places)
+
+
+def joint_kernel(name, gamma, features, argument, n_geometry=0):
+    """Kernel on joint features, its gamma resolved: "scale" makes the mean chi2 distance 1, and is scikit-learn's for rbf.
+
+    The last ``n_geometry`` features are compared by a Gaussian of their own.
+    """
+    words, _ = _split(features, n_geometry)
+    value = 1.0
     if name == "chi2" and gamma == "scale":
-        if features.min() < 0:
-            return Kernel("chi2", argument=argument)
-        distance = -additive_chi2_kernel(features)
-        mean = distance.sum() / max(len(distance) * (len(distance) - 1), 1)
-        return Kernel("chi2", gamma=1.0 / mean if mean > 0 else 1.0, argument=argument)
-    return Kernel(name, gamma=resolve_gamma(gamma, features) if name in ("chi2", "rbf") else 1.0, argument=argument)
+        if words.min() >= 0:
+            distance = -additive_chi2_kernel(words)
+            mean = distance.sum() / max(len(distance) * (len(distance) - 1), 1)
+            value = 1.0 / mean if mean > 0 else 1.0
+    elif name in ("chi2", "rbf"):
+        value = resolve_gamma(gamma, words)
+    if n_geometry:
+        return PlacedKernel(name, gamma=value, argument=argument, n_geometry=n_geometry)
+    return Kernel(name, gamma=value, argument=argument)
 
 
 def joint_features(task, X, Y, normalize):
     """Joint features of pairs, one row each."""
     out = np.array([task.joint_feature(x, y) for x, y in zip(X, Y)], dtype=float)
-    return normalized(out) if normalize else out
+    return normalized(out, geometry_of(task)) if normalize else out
 
 
-def normalized(features):
-    """Rows divided by their sum; empty rows stay zero."""
-    total = features.sum(axis=1, keepdims=True)
-    return features / np.where(total > 0, total, 1.0)
+def geometry_of(task):
+    """How many of the last joint features of a task tell where an output lies."""
+    return getattr(task, "n_geometry", 0)
+
+
+def normalized(features, n_geometry=0):
+    """Rows divided by their sum, but for the last ``n_geometry`` features; empty rows stay zero."""
+    words, places = _split(features, n_geometry)
+    total = words.sum(axis=1, keepdims=True)
+    return np.hstack([words / np.where(total > 0, total, 1.0), places])
+
+
+def _split(features, n_geometry):
+    cut = features.shape[1] - n_geometry
+    return features[:, :cut], features[:, cut:]

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.convergence import unfinished
+from lupi.estimators.convergence import timed, unfinished
 from lupi.estimators.kernel_machine import POSITIVE, KernelMachine, TrainingData
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import SOLVERS, solve
@@ -47,6 +47,8 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         Largest violation of the optimality conditions.
     max_iter : int, default=-1
         Limit on the solver's iterations; -1 for none.
+    max_time : float or None, default=None
+        Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
 
     Attributes
     ----------
@@ -100,6 +102,7 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         solver="auto",
         tol=1e-4,
         max_iter=-1,
+        max_time=None,
     ):
         self.nu = nu
         self.lam = lam
@@ -114,8 +117,10 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X, y=None, privileged=None):
         """Find the support of X.
 
@@ -142,7 +147,7 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
             problem = one_class_plus_dual(*spaces, self.nu, self.lam, data.available)
         solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
         if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=3)
+            warnings.warn(unfinished(self, solution), stacklevel=4)
         self._store_functions(data, [problem], [solution])
         if data.Z is not None:
             self.privileged_intercept_ = float(self.privileged_intercept_[0])

@@ -7,6 +7,7 @@ import warnings
 
 from sklearn.base import clone
 
+from lupi.estimators.convergence import timed
 from lupi.solvers import solve, solve_near
 
 
@@ -54,11 +55,12 @@ class WarmStartedPath:
     # Parameters that leave kernels and checked data as they are.
     _prices: tuple[str, ...] = ()
 
+    @timed
     def fit_path(self, candidates, X, y, **fit_params):
         """Fit a clone for each candidate: kernels and checked data are shared where only prices differ.
 
         Each fit starts from the solution of the nearest candidate that is already solved; it is the same within the
-        solver's tolerance.
+        solver's tolerance. ``max_time`` counts for all fits together.
 
         Parameters
         ----------
@@ -87,7 +89,7 @@ class WarmStartedPath:
                     near = solved.get(_nearest(candidates[k], {j: candidates[j] for j in solved}))
                     solved[k] = problems, model._solve_near(problems, near)
                     for remark in [*data.remarks, *model._remarks(*solved[k])]:
-                        warnings.warn(remark, stacklevel=2)
+                        warnings.warn(remark, stacklevel=3)
                     data.remarks.clear()
                     fitted[k] = model._store(data, *solved[k])
                 except ValueError as problem:

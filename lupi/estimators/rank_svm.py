@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators.chunked_input import check_target, read_chunks
-from lupi.estimators.convergence import unfinished
+from lupi.estimators.convergence import MAX_TIME, timed, unfinished
 from lupi.estimators.ranking_metrics import default_metric
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
 from lupi.solvers import SOLVERS, solve
-from lupi.validation import check_group, check_partial_targets, is_chunked, warn_of_minus_one
+from lupi.validation import check_group, check_magnitude, check_partial_targets, is_chunked, warn_of_minus_one
 
 RANKER_CONSTRAINTS = {
     "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -28,6 +28,7 @@ RANKER_CONSTRAINTS = {
     "solver": [StrOptions(set(SOLVERS["ranking"]))],
     "tol": [Interval(Real, 0.0, None, closed="neither")],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "max_time": MAX_TIME,
     "random_state": ["random_state"],
 }
 
@@ -80,11 +81,12 @@ def check_ranking_input(estimator, X, y, group=None, *, partial=False):
         name = type(estimator).__name__
         y = check_partial_targets(y, X, classification=False, unlabelled=estimator.unlabelled, estimator_name=name).y
         if estimator.unlabelled is None:
-            warn_of_minus_one(np.unique(y), name, stacklevel=4)
+            warn_of_minus_one(np.unique(y), name, stacklevel=5)
     elif chunked:
         y = check_target(y).astype(np.float64)
     else:
         X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+    check_magnitude(X, "X", estimator_name=type(estimator).__name__)
     if group is not None:
         group = check_group(group, len(y), estimator_name=type(estimator).__name__)
     known = ~np.isnan(y)
@@ -109,6 +111,8 @@ class BaseRanker(BaseEstimator):
     """Prediction and score of a fitted ranker."""
 
     __metadata_request__score: ClassVar = {"group": True}
+    # Models of files that were written before the parameter was there.
+    max_time = None
 
     def __setstate__(self, state):
         """Read the state of earlier versions, too: kernel parameters and Nystroem's map as attributes of their own."""
@@ -151,7 +155,7 @@ class BaseRanker(BaseEstimator):
         self.n_pairs_ = pairs.n_pairs
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         if not solution.converged:
-            warnings.warn(unfinished(self, solution, "raise max_iter or tol, or scale the features"), stacklevel=3)
+            warnings.warn(unfinished(self, solution, "raise max_iter or tol, or scale the features"), stacklevel=5)
         return self
 
     def decision_function(self, X):
@@ -191,8 +195,8 @@ class BaseRanker(BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Examples.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Examples. A Dask array or frame stays in its chunks (linear kernels); the other arguments are chunked alike.
         y : array-like of shape (n_samples,)
             Grades.
         group : array-like of shape (n_samples,), default=None
@@ -278,6 +282,8 @@ class RankSVM(BaseRanker):
         Relative gap at which the solver stops.
     max_iter : int, default=500
         Newton steps or cutting planes at most.
+    max_time : float or None, default=None
+        Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     random_state : int, RandomState instance or None, default=None
         Choice of Nystroem's components.
 
@@ -344,6 +350,7 @@ class RankSVM(BaseRanker):
         solver="newton",
         tol=1e-5,
         max_iter=500,
+        max_time=None,
         random_state=None,
     ):
         self.C = C
@@ -356,9 +363,11 @@ class RankSVM(BaseRanker):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X, y, group=None):
         """Learn to rank.
 
@@ -381,6 +390,7 @@ class RankSVM(BaseRanker):
         pairs = plain_pairs(data.y, data.group)
         return self._store(data, space, pairs, self._solve(space, pairs))
 
+    @timed
     def fit_path(self, candidates, X, y, group=None):
         """Fit for several values of C at less cost than one by one: each fit starts at the solution for the next smaller C.
 

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.chunked_input import read_chunks
+from lupi.estimators.convergence import timed
 from lupi.estimators.rank_svm import (
     RANKER_CONSTRAINTS,
     BaseRanker,
@@ -86,6 +87,8 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         Relative gap at which the solvers stop.
     max_iter : int, default=500
         Newton steps or cutting planes at most.
+    max_time : float or None, default=None
+        Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     random_state : int, RandomState instance or None, default=None
         Choice of Nystroem's components.
     unlabelled : object, default=None
@@ -164,6 +167,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         solver="newton",
         tol=1e-5,
         max_iter=500,
+        max_time=None,
         random_state=None,
         unlabelled=None,
     ):
@@ -184,17 +188,19 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.random_state = random_state
         self.unlabelled = unlabelled
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X, y, privileged=None, group=None):
         """Train the teacher, then the student.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Examples.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Examples. A Dask array or frame stays in its chunks (linear kernels); the other arguments are chunked alike.
         y : array-like of shape (n_samples,)
             Grades, higher = to be ranked higher; NaN, None, pandas' NA and the value `unlabelled` mark rows without one.
         privileged : {array-like, sparse matrix} of shape (n_samples, n_privileged), default=None
@@ -217,14 +223,15 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
                 f"{np.ptp(self.margins_[~np.isnan(self.margins_)]):.2g} only, so all scores are 0; lower margin_threshold "
                 f"or raise C_privileged={self.C_privileged:g}.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
         elif self.teacher_ is not None:
             for doubt in self._doubts(data, privileged, self.margins_):
-                warnings.warn(doubt, UserWarning, stacklevel=2)
+                warnings.warn(doubt, UserWarning, stacklevel=4)
         space = self._space(data.X)
         return self._store(data, space, pairs, self._solve(space, pairs))
 
+    @timed
     def fit_path(self, candidates, X, y, privileged=None, group=None):
         """Fit for several pairs of (C, C_privileged) at less cost than one by one.
 

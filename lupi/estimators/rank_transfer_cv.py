@@ -1,11 +1,13 @@
 """The paper's joint cross-validation of (C, C_privileged), with each teacher trained once per fold."""
 
+import warnings
 from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -15,6 +17,7 @@ from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.rank_svm import BaseRanker, path_scores
 from lupi.estimators.rank_transfer import RankTransfer, check_transfer_input
 from lupi.estimators.ranking_metrics import RANKING_METRICS, default_metric
+from lupi.solvers import deadline, out_of_time
 
 # What the grid is over.
 TUNED = ("C", "C_privileged")
@@ -42,8 +45,9 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
         What to maximize: "average_precision", "roc_auc", "ndcg" or "ndcg@k" with k in 1, 3, 5, 10, 20; a callable gets
         ``(y, scores, group)``. None: average precision for two grades, NDCG for more.
     pairs, margin_threshold, loss, kernel, gamma, degree, coef0, privileged_kernel, privileged_gamma, \
-privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random_state
-        Of :class:`RankTransfer`.
+privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, max_time, random_state
+        Of :class:`RankTransfer`. ``max_time`` holds for the search and, once more, for the last fit: when it is over, the
+        folds that were finished choose.
 
     Attributes
     ----------
@@ -117,6 +121,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         solver="newton",
         tol=1e-5,
         max_iter=500,
+        max_time=None,
         random_state=None,
         unlabelled=None,
     ):
@@ -139,6 +144,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.random_state = random_state
         self.unlabelled = unlabelled
 
@@ -169,8 +175,8 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
         if privileged is None or not privileged.available.any():
             privileged, Cs_privileged = None, [ranker.C_privileged]
         params = [{"C": float(c), "C_privileged": float(p)} for p in Cs_privileged for c in Cs]
-        folds = self._folds(data)
-        scores = np.array([self._score_fold(ranker, params, data, privileged, *fold) for fold in folds])
+        with deadline(self.max_time):
+            scores = self._score_folds(ranker, params, data, privileged)
         self.n_splits_ = len(scores)
         self.cv_results_ = _results(params, scores)
         self.best_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
@@ -182,6 +188,25 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, random
             if name.endswith("_") and not name.startswith("_"):
                 setattr(self, name, value)
         return self
+
+    def _score_folds(self, ranker, params, data, privileged):
+        """Scores of the whole grid on every fold; when the time is over, on those that were finished."""
+        scores, folds = [], list(self._folds(data))
+        for fold in folds:
+            found = self._score_fold(ranker, params, data, privileged, *fold)
+            if out_of_time():
+                # A fold in which the time ran out says little about the candidates that came last.
+                used = scores or [found]
+                warnings.warn(
+                    ConvergenceWarning(
+                        f"RankTransferCV reached max_time={self.max_time:g} s in fold {len(scores) + 1} of {len(folds)}: the "
+                        f"values were chosen by {len(used)} of them; allow more time, or try fewer values."
+                    ),
+                    stacklevel=4,
+                )
+                return np.array(used)
+            scores.append(found)
+        return np.array(scores)
 
     def _folds(self, data):
         """Folds of the examples that have a grade; the others are in every training set."""

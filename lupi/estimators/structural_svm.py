@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.convergence import unfinished
+from lupi.estimators.convergence import MAX_TIME, timed, unfinished
 from lupi.problems.structural.margin_rescaling import StructuralProblem
 from lupi.solvers import SOLVERS, solve
 from lupi.tasks.oracle import task_oracle
@@ -58,6 +58,9 @@ def check_privileged_inputs(privileged, X, Y, task, *, estimator_name):
 class StructuralPredictor(BaseEstimator):
     """Prediction and scoring with ``task`` and ``coef_``; the part that all linear structural estimators share."""
 
+    # Models of files that were written before the parameter was there.
+    max_time = None
+
     def predict(self, X):
         """The best output of each input.
 
@@ -99,7 +102,7 @@ class StructuralPredictor(BaseEstimator):
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         self.n_oracle_calls_ = solution.certificate.n_oracle_calls
         if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=3)
+            warnings.warn(unfinished(self, solution), stacklevel=5)
         return self
 
 
@@ -124,6 +127,8 @@ class StructuralSVM(StructuralPredictor):
         Certified relative duality gap at which the fit stops.
     max_iter : int, default=1000
         Largest number of passes over the training set.
+    max_time : float or None, default=None
+        Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     average : bool, default=False
         Average the iterates (``solver="bcfw"``): smoother predictions when the fit is stopped early.
     n_jobs : int or None, default=None
@@ -168,6 +173,7 @@ class StructuralSVM(StructuralPredictor):
         "solver": [StrOptions(set(SOLVERS["structural"]))],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
         "average": ["boolean"],
         "n_jobs": [Integral, None],
         "callback": [callable, None],
@@ -182,6 +188,7 @@ class StructuralSVM(StructuralPredictor):
         solver="bcfw",
         tol=1e-3,
         max_iter=1000,
+        max_time=None,
         average=False,
         n_jobs=None,
         callback=None,
@@ -192,12 +199,14 @@ class StructuralSVM(StructuralPredictor):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.average = average
         self.n_jobs = n_jobs
         self.callback = callback
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X, Y):
         """Learn the weights.
 

@@ -9,6 +9,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
+from lupi.estimators.convergence import timed
 from lupi.estimators.structural_svm import (
     TASK_METHODS,
     StructuralPredictor,
@@ -48,7 +49,7 @@ class StructuralSVMPlus(StructuralPredictor):
     inference : {"exact", "alternating"}, default="exact"
         Global joint search, or the paper's alternation, which stops at local maxima. ``objective_`` and ``dual_gap_`` always
         come from the exact search, so an alternating fit usually warns that it has not converged.
-    solver, tol, max_iter, average, n_jobs, callback, random_state
+    solver, tol, max_iter, max_time, average, n_jobs, callback, random_state
         As in :class:`StructuralSVM`.
 
     Attributes
@@ -102,6 +103,7 @@ class StructuralSVMPlus(StructuralPredictor):
         solver="bcfw",
         tol=1e-3,
         max_iter=1000,
+        max_time=None,
         average=False,
         n_jobs=None,
         callback=None,
@@ -116,12 +118,14 @@ class StructuralSVMPlus(StructuralPredictor):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.average = average
         self.n_jobs = n_jobs
         self.callback = callback
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X, Y, privileged=None):
         """Learn w and w*.
 

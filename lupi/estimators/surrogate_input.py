@@ -8,8 +8,17 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import validate_data
 
+from lupi.estimators.chunked_input import read_chunks
+from lupi.problems.chunked_rows import ChunkedRows, rows_here
 from lupi.problems.surrogate import fit_ridge
-from lupi.validation import check_group, check_partial_targets, check_privileged_spaces, check_sample_weight
+from lupi.validation import (
+    check_group,
+    check_magnitude,
+    check_partial_targets,
+    check_privileged_spaces,
+    check_sample_weight,
+    is_chunked,
+)
 
 # Area under the curve above which labelled and unlabelled rows are called easily told apart.
 TOLD_APART = 0.8
@@ -74,9 +83,23 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
     _check_scales(model.scales, name)
     table = X
     finite = "allow-nan" if get_tags(model).input_tags.allow_nan else True
-    X = validate_data(
-        model, X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=finite, ensure_min_samples=2
-    )
+    if is_chunked(X):
+        chunks = read_chunks(model, X, privileged, (np.float64,), y=y, sample_weight=sample_weight, groups=groups)
+        table, privileged, y, sample_weight, groups = chunks.table(), chunks.privileged, *chunks.vectors.values()
+        chunks.set_columns(model)
+    if isinstance(table, ChunkedRows):
+        X = _closed_form_only(model, table, groups)
+    else:
+        X = validate_data(
+            model,
+            table,
+            accept_sparse="csr",
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite=finite,
+            ensure_min_samples=2,
+        )
+    check_magnitude(X, "X", estimator_name=name)
     targets = check_partial_targets(
         y, X, classification=model._is_classification, unlabelled=model.unlabelled, estimator_name=name
     )
@@ -97,6 +120,10 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
     kept = np.flatnonzero((weight > 0) & ~useless)
     if model._is_classification:
         _check_classes(model, targets, weight, name)
+        if isinstance(X, ChunkedRows) and len(targets.classes) > 2:
+            raise ValueError(
+                f"{name} on {X.shape[0]} rows in chunks tells two classes apart; `y` has {len(targets.classes)}."
+            )
     part = SurrogateInput(
         X=take(X, kept),
         table=_safe_indexing(table, kept) if hasattr(table, "columns") and not model._own_student else take(X, kept),
@@ -117,9 +144,21 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
     return part
 
 
+def _closed_form_only(model, X, groups):
+    """Rows in blocks are for what needs sums over them only."""
+    if model.estimator != "ridge" or model.teacher is not None or groups is not None:
+        raise ValueError(
+            f"{type(model).__name__} on {X.shape[0]} rows in chunks needs estimator='ridge', teacher=None and groups=None: "
+            "these are sums over the rows; everything else needs them in memory."
+        )
+    return X
+
+
 def take(array, rows):
     """Rows of an array; the array itself, not a copy, if they are all rows in order."""
-    return array if len(rows) == array.shape[0] and (np.diff(rows) == 1).all() else array[rows]
+    if len(rows) == array.shape[0] and (np.diff(rows) == 1).all():
+        return array
+    return array.view(rows) if isinstance(array, ChunkedRows) else array[rows]
 
 
 def joined_parts(parts):
@@ -182,7 +221,7 @@ def missingness_warning(name, data, spaces, A):
     """Warn if a ridge on (Z, X) tells labelled from unlabelled rows, left out, with an area above 0.8."""
     parts = [part[:: 1 + len(part) // TOLD_APART_ROWS] for part in (data.taught, data.unlabelled)]
     rows = np.concatenate(parts)
-    table = joined_parts([*(space[rows] for space in spaces), A[rows]])
+    table = joined_parts([rows_here(part, rows) for part in (*spaces, A)])
     missing = np.repeat([-1.0, 1.0], [len(part) for part in parts])
     groups = None if data.groups is None else data.groups[rows]
     weight = data.weight[rows]

@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
 from lupi.engine.model_parts import model_part
+from lupi.problems.chunked_rows import ChunkedRows, chunkwise, total
 from lupi.problems.surrogate import KernelPath, RidgePath, choose_penalty, spread
 from lupi.problems.surrogate.ridge import BLOCK, GRID
 
@@ -41,7 +42,9 @@ class Standardizer(BaseEstimator):
         return self
 
     def transform(self, X):
-        """Standardized copy."""
+        """Standardized copy; of rows in blocks when they are made."""
+        if isinstance(X, ChunkedRows):
+            return X.mapped(self.transform)
         if sparse.issparse(X):
             scaled = X.tocsr(copy=True)
             low, high = self.mean_ - CLIP * self.scale_, self.mean_ + CLIP * self.scale_
@@ -56,6 +59,9 @@ class Standardizer(BaseEstimator):
 
 def standardized_space(values, there, weight):
     """Standardized privileged features; rows without them get the mean."""
+    if isinstance(values, ChunkedRows):
+        values = values.with_gaps()
+        return Standardizer().fit(values, weight).transform(values)
     if there.all():
         return Standardizer().fit(values, weight).transform(values)
     standardized = Standardizer().fit(values[there], weight[there]).transform(values)
@@ -65,22 +71,27 @@ def standardized_space(values, there, weight):
 
 def _column_means(X, weight, function):
     """Sums of weights and weighted means of a function of the values that are there, block by block."""
+    total_weight, sums = _column_sums(X, weight, function)
+    return total_weight, sums / np.maximum(total_weight, np.finfo(float).tiny)
+
+
+@chunkwise(total, "weight")
+def _column_sums(X, weight, function):
     if sparse.issparse(X):
-        total = np.full(X.shape[1], weight.sum())
         values = X.copy()
         values.data = function(values.data)
-        return total, np.asarray(values.T @ weight).ravel() / total
-    total, sums = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+        return np.full(X.shape[1], weight.sum()), np.asarray(values.T @ weight).ravel()
+    weights, sums = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     for start in range(0, len(X), BLOCK):
         block, part = X[start : start + BLOCK], weight[start : start + BLOCK]
         missing = np.isnan(block)
         if missing.any():
-            total += part @ ~missing
+            weights += part @ ~missing
             sums += part @ np.where(missing, 0.0, function(block))
         else:
-            total += part.sum()
+            weights += part.sum()
             sums += part @ function(block)
-    return total, sums / np.maximum(total, np.finfo(float).tiny)
+    return weights, sums
 
 
 @model_part

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import is_classifier
 
-from lupi.estimators.surrogate_input import joined_parts
+from lupi.estimators.surrogate_input import joined_parts, take
 from lupi.estimators.surrogate_students import KERNEL_GRID, RbfRidge
 from lupi.estimators.surrogate_wrapped import WrappedStudent
+from lupi.problems.chunked_rows import ChunkedRows, tables_beside
 from lupi.problems.surrogate import (
     RidgeFit,
     RidgePath,
@@ -68,7 +69,10 @@ class Classroom:
     def table(self, candidate, rows):
         """The columns that a candidate sees; sparse if X is and takes part."""
         scales = [*candidate.space_scales, candidate.x_scale]
-        return joined_parts([scale * part[rows] for scale, part in zip(scales, [*self.spaces, self.A]) if scale])
+        seen = [(scale, take(part, rows)) for scale, part in zip(scales, [*self.spaces, self.A]) if scale]
+        if isinstance(self.A, ChunkedRows):
+            return tables_beside([part for _, part in seen], [scale for scale, _ in seen])
+        return joined_parts([scale * part for scale, part in seen])
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,9 @@ def ridge_lesson(room, candidates):
     -------
     Lesson
     """
-    noise, probed = label_noise(room.weight), probed_rows(len(room.unknown))
+    # What noise becomes takes dozens of numbers a row: nothing for rows that do not fit into memory.
+    noise = None if isinstance(room.A, ChunkedRows) else label_noise(room.weight)
+    probed = probed_rows(len(room.unknown))
     fits = [_fit_candidate(room, candidate, noise, room.unknown[probed]) for candidate in candidates]
     by_likelihood = room.targets.shape[1] > 1
     weights = _weights([_loss(fit.known, room, by_likelihood) for fit in fits], room, by_likelihood)
@@ -161,7 +167,7 @@ def ridge_lesson(room, candidates):
         weights,
         known=averaged("known"),
         unknown=averaged("unknown"),
-        noise=(averaged("noise_known"), averaged("noise_unknown")),
+        noise=None if noise is None else (averaged("noise_known"), averaged("noise_unknown")),
         x_alpha=fits[-1].ridge.alpha,
         column_evidence=_column_evidence(fits, weights, room),
     )
@@ -244,8 +250,8 @@ class _CandidateFit:
     ridge: RidgeFit
     known: np.ndarray
     unknown: np.ndarray
-    noise_known: np.ndarray
-    noise_unknown: np.ndarray
+    noise_known: np.ndarray | None = None
+    noise_unknown: np.ndarray | None = None
 
 
 def probed_rows(n):
@@ -275,6 +281,8 @@ def _fit_candidate(room, candidate, noise, probed):
         known, unknown = line_scores(*room.plain, room.targets, room.weight)
     else:
         known, unknown = ridge.left_out, predict(room.unknown, ridge.coef, ridge.intercept)
+    if noise is None:
+        return _CandidateFit(candidate, path, ridge, known, unknown)
     noise_known = path.left_out(noise, ridge.alpha, room.groups)
     noise_unknown = predict(probed, *path.solve(noise, ridge.alpha))
     return _CandidateFit(candidate, path, ridge, known, unknown, noise_known, noise_unknown)
@@ -289,11 +297,13 @@ def _gamma(room, candidate):
 def _predict_blocks(room, candidate, rows, coef, intercept):
     """Predictions of rows without stacking their columns."""
     values = np.tile(intercept, (len(rows), 1))
+    if not len(rows):
+        return values
     start = 0
     for scale, block in [*zip(candidate.space_scales, room.spaces), (candidate.x_scale, room.A)]:
         if scale:
             stop = start + block.shape[1]
-            values += np.asarray(block[rows] @ (scale * coef[start:stop]))
+            values += np.asarray(take(block, rows) @ (scale * coef[start:stop]))
             start = stop
     return values
 

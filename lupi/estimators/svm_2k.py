@@ -7,6 +7,7 @@ import warnings
 from sklearn.base import _fit_context
 
 from lupi.engine.model_parts import model_part
+from lupi.estimators.convergence import timed
 from lupi.estimators.kernel_machine import NON_NEGATIVE, POSITIVE, KernelClassifier
 from lupi.problems import svm_2k_dual, svm_dual
 from lupi.solvers import solve
@@ -52,6 +53,8 @@ class SVM2K(KernelClassifier):
         Tolerance of the duality gap or, without privileged features, of the optimality conditions.
     max_iter : int, default=-1
         Limit on the iterations of the solver; -1 for none.
+    max_time : float or None, default=None
+        Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     cache_size : float, default=200
         Megabytes for each kernel matrix.
     random_state : int, RandomState or None, default=None
@@ -111,6 +114,7 @@ class SVM2K(KernelClassifier):
         solver="auto",
         tol=1e-3,
         max_iter=-1,
+        max_time=None,
         cache_size=200,
         random_state=None,
     ):
@@ -130,10 +134,12 @@ class SVM2K(KernelClassifier):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.cache_size = cache_size
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @timed
     def fit(self, X, y, privileged=None, sample_weight=None):
         """Fit to decision features, labels and privileged features.
 
@@ -157,7 +163,7 @@ class SVM2K(KernelClassifier):
         problems = self._problems(data)
         solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
         for remark in self._remarks(problems, solutions):
-            warnings.warn(remark, stacklevel=3)
+            warnings.warn(remark, stacklevel=4)
         return self._store(data, problems, solutions)
 
     def _problems(self, data):

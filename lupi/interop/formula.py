@@ -34,7 +34,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Expansion:
+class SupportVectorSum:
     """K(x, rows) @ coef, of shape (n_rows, k)."""
 
     kernel: Kernel
@@ -76,7 +76,7 @@ class Formula:
     n_features : int
         Of the raw input.
     intercept : ndarray of shape (k,)
-    terms : tuple of Linear, Expansion or Trees
+    terms : tuple of Linear, SupportVectorSum or Trees
         At most one is linear.
     kind : {"classifier", "regressor", "ranker", "outlier"}
         What the values mean: with two classes one log-odds or margin (k = 1), with several one a class; a number; a rank;

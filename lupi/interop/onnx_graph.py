@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lupi import __version__
-from lupi.interop.formula import Expansion, Linear, Trees
+from lupi.interop.formula import Linear, SupportVectorSum, Trees
 from lupi.interop.reading import formula_of
 
 # Of the standard and of its part for trees: old enough for the runtimes in use.
@@ -273,7 +273,7 @@ def _ranker(graph, values, formula):
     return {"decision_function": (None, ["n"])}
 
 
-_TERMS = {Linear: _linear, Expansion: _expansion, Trees: _trees}
+_TERMS = {Linear: _linear, SupportVectorSum: _expansion, Trees: _trees}
 _KERNELS = {
     "linear": _inner,
     "rbf": _rbf,

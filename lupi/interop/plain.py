@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
-from lupi.interop.formula import Expansion, Linear, Trees
+from lupi.interop.formula import Linear, SupportVectorSum, Trees
 from lupi.interop.reading import formula_of
 
 # Kernels that scikit-learn has under the same name.
@@ -62,7 +62,7 @@ def to_sklearn(model):
     steps = [step for k, scaling in enumerate(formula.scalings) for step in _scaler(scaling, k)]
     if len(formula.terms) == 1 and isinstance(formula.terms[0], Linear):
         last = _output(formula, formula.terms[0].coef.T)
-    elif len(formula.terms) == 1 and isinstance(formula.terms[0], Expansion):
+    elif len(formula.terms) == 1 and isinstance(formula.terms[0], SupportVectorSum):
         steps.append(("kernel", _kernel_map(formula.terms[0])))
         last = _output(formula, np.eye(formula.n_outputs))
     else:
@@ -108,7 +108,7 @@ def _kernel_map(term):
 
 def _stack(formula):
     """The terms side by side, each the prediction of a regressor."""
-    names = {Linear: "linear", Expansion: "kernel", Trees: "forest"}
+    names = {Linear: "linear", SupportVectorSum: "kernel", Trees: "forest"}
     members = [(f"{names[type(term)]}{k}", _regressor(term, formula)) for k, term in enumerate(formula.terms)]
     return _filled(
         StackingRegressor(members, final_estimator=Ridge(), cv="prefit"),
@@ -121,7 +121,7 @@ def _regressor(term, formula):
     n, k = formula.n_features, formula.n_outputs
     if isinstance(term, Linear):
         return _ridge(term.coef.T, np.zeros(k))
-    if isinstance(term, Expansion):
+    if isinstance(term, SupportVectorSum):
         return Pipeline([("kernel", _kernel_map(term)), ("sum", _ridge(np.eye(k), np.zeros(k)))])
     trees = [_tree(term, first, last, n) for first, last in term.spans()]
     return _filled(

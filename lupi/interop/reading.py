@@ -27,7 +27,7 @@ from lupi.estimators.surrogate_students import (
     RidgeMember,
 )
 from lupi.estimators.surrogate_wrapped import SoftLabelStudent, WrappedStudent
-from lupi.interop.formula import Expansion, Formula, Linear, Scaling, Trees
+from lupi.interop.formula import Formula, Linear, Scaling, SupportVectorSum, Trees
 
 
 @singledispatch
@@ -182,7 +182,9 @@ def _(member: RbfMember, share):
 
     machine = member.machine_
     coef = member.coef_ if machine.map_ is None else machine.map_ @ member.coef_
-    return Expansion(Kernel("rbf", gamma=machine.gamma), _dense(machine.landmarks_), share * coef), member.intercept_
+    return SupportVectorSum(
+        Kernel("rbf", gamma=machine.gamma), _dense(machine.landmarks_), share * coef
+    ), member.intercept_
 
 
 @_member_term.register
@@ -280,7 +282,7 @@ def _expansion(model, rows, coef):
         full = np.zeros((model.n_features_in_, coef.shape[1]))
         full[rows] = coef
         return Linear(full)
-    return Expansion(kernel, _dense(rows), coef)
+    return SupportVectorSum(kernel, _dense(rows), coef)
 
 
 def _dense(array):

@@ -27,6 +27,11 @@ class _Detector(StrEnum):
     sift = "sift"
 
 
+class _Inference(StrEnum):
+    exact = "exact"
+    alternating = "alternating"
+
+
 class _Format(StrEnum):
     auto = "auto"
     csv = "csv"
@@ -59,6 +64,13 @@ def fit(
     lam: Annotated[float, typer.Option(help="Weight of the privileged norm (ssvm+, jkse+).")] = 1.0,
     rho: Annotated[float, typer.Option(help="Inverse price of the privileged loss (ssvm+).")] = 2.0,
     nu: Annotated[float, typer.Option(help="Share of outliers (jkse, jkse+).")] = 0.5,
+    inference: Annotated[_Inference, typer.Option(help="Joint search (ssvm+).")] = _Inference.exact,
+    geometry: Annotated[
+        bool, typer.Option("--geometry", help="Also learn where boxes lie and how large they are.")
+    ] = False,
+    geometry_scale: Annotated[
+        float, typer.Option(min=0.0, help="Weight of that beside the words: about 20 for ssvm, 2 to 10 for jkse.")
+    ] = 20.0,
     tol: Annotated[float, typer.Option(help="Relative duality gap at which training stops.")] = 1e-2,
     search: Annotated[
         int, typer.Option(metavar="N", help="Try N values of each parameter (the papers: 4); 0: none.")
@@ -97,6 +109,9 @@ def fit(
             "lam": lam,
             "rho": rho,
             "nu": nu,
+            "inference": inference.value,
+            "geometry": geometry,
+            "geometry_scale": geometry_scale,
             "tol": tol,
             "random_state": seed,
             "n_jobs": jobs,
@@ -150,7 +165,7 @@ def evaluate(
     skip_errors: _Skip = False,
     follow_links: _Links = False,
 ):
-    """Mean overlap and detection rate (overlap > 0.5), overall and for each class."""
+    """Mean overlap and detection rate (overlap > 0.5), overall and for each class, beside one constant box for all."""
     from lupi.localize.commands import evaluate_command, guarded
 
     guarded(

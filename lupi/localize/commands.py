@@ -54,7 +54,7 @@ def fit_command(data, layout, follow_links, output, privileged, search, validati
             _pick(found.boxes, train),
             None if known is None else {name: _pick(value, train) for name, value in known.items()},
             validation=(_pick(found.images, held_out), _pick(found.boxes, held_out)),
-            grid=paper_grid(parameters["method"], search),
+            grid=paper_grid(parameters["method"], search, parameters["geometry"]),
             store=Path(parameters["cache"]) / "search",
             n_jobs=parameters["n_jobs"],
             verbose=True,
@@ -141,4 +141,22 @@ def evaluate_command(model, data, layout, follow_links, html, json_file, setting
     for row in [*(result["per_class"] if len(result["per_class"]) > 1 else []), {"label": "all", **result}]:
         figures = f"{100 * row['mean_overlap']:.1f}%", f"{100 * row['detection_rate']:.1f}%"
         table.add_row(str(row["label"]), str(row["n_images"]), *figures)
+    constant = result["constant_box"]
+    if constant is not None:
+        figures = f"{100 * constant['mean_overlap']:.1f}%", f"{100 * constant['detection_rate']:.1f}%"
+        table.add_row("one box for all", str(constant["n_images"]), *figures)
     Console().print(table)
+    typer.echo(_against_constant(constant))
+
+
+def _against_constant(constant):
+    """What the learner is worth: how far it is from a guess that looks at no image."""
+    if constant is None:
+        return "No constant box to compare with: the model's file was written before it kept the mean training box."
+    difference, error = 100 * constant["difference"], 100 * (constant["standard_error"] or float("inf"))
+    verdict = (
+        "ahead of" if difference > 2 * error else "Behind" if difference < -2 * error else "No better or worse than"
+    )
+    return (
+        f"{verdict} the mean of the training boxes, one box for all: {difference:+.1f} ± {error:.1f} points of overlap."
+    )

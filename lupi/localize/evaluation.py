@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lupi.boxes.geometry import Box
+from lupi.comparison.summary import mean_and_error
 from lupi.images.images import source_name
 
 
@@ -15,7 +16,24 @@ def overlap_of(true, predicted) -> float:
     return float(Box(*true).iou(Box(*predicted)))
 
 
-def evaluate_boxes(true, predicted, *, images=None, labels=None, label_names=None, threshold=0.5):
+def mean_relative_box(boxes, shapes):
+    """The mean of boxes relative to their images' sizes, the one guess that looks at no image; None without any box.
+
+    Examples
+    --------
+    >>> mean_relative_box([(0, 0, 2, 2), None, (2, 2, 4, 4)], [(4, 4), (9, 9), (4, 8)]).tolist()
+    [0.25, 0.125, 0.75, 0.5]
+    """
+    found = [np.array(box) / np.array([*shape, *shape]) for box, shape in zip(boxes, shapes) if box is not None]
+    return np.mean(found, axis=0) if found else None
+
+
+def at_size(relative, shape):
+    """A relative box in an image of this height and width."""
+    return Box(*(float(v) for v in np.asarray(relative) * [*shape, *shape]))
+
+
+def evaluate_boxes(true, predicted, *, images=None, labels=None, label_names=None, threshold=0.5, constant=None):
     """Mean overlap and detection rate, overall and for each class.
 
     Parameters
@@ -30,11 +48,15 @@ def evaluate_boxes(true, predicted, *, images=None, labels=None, label_names=Non
         Names of the classes.
     threshold : float, default=0.5
         An object counts as detected if the overlap is larger.
+    constant : sequence of Box or None, default=None
+        What a guess without looking would say of the same images.
 
     Returns
     -------
     dict
-        n_images, mean_overlap, detection_rate, threshold, per_class, images.
+        n_images, mean_overlap, detection_rate, threshold, per_class, images, and constant_box: mean_overlap and detection_rate
+        of ``constant``, the mean difference of the overlaps and its standard error over the images (None of one image). It is
+        None without ``constant``.
 
     Examples
     --------
@@ -61,7 +83,15 @@ def evaluate_boxes(true, predicted, *, images=None, labels=None, label_names=Non
         for i in range(len(true))
     ]
     per_class = [{"label": names[k], **_summary(overlaps[labels == k], threshold)} for k in np.unique(labels)]
-    return {**_summary(overlaps, threshold), "threshold": threshold, "per_class": per_class, "images": records}
+    found = {**_summary(overlaps, threshold), "threshold": threshold, "per_class": per_class, "images": records}
+    return {**found, "constant_box": None if constant is None else _beside(overlaps, true, constant, threshold)}
+
+
+def _beside(overlaps, true, constant, threshold):
+    """The constant box's figures, and how far the predictions are ahead of it."""
+    own = np.array([overlap_of(a, b) for a, b in zip(true, constant)])
+    difference, error = mean_and_error(overlaps - own)
+    return {**_summary(own, threshold), "difference": difference, "standard_error": error if len(own) > 1 else None}
 
 
 def _summary(overlaps, threshold):

@@ -74,7 +74,7 @@ def write_gallery(path, evaluation, *, images=None, title="Localization", max_si
 <h1>{escape(title)}</h1>
 <div class="figures"><div><b>{100 * evaluation["mean_overlap"]:.1f}%</b>mean overlap</div>
 <div><b>{100 * evaluation["detection_rate"]:.1f}%</b>detected (overlap &gt; {at})</div>
-<div><b>{evaluation["n_images"]}</b>images</div></div>
+{_constant(evaluation["constant_box"])}<div><b>{evaluation["n_images"]}</b>images</div></div>
 <p class="legend"><span>predicted box</span><span>true box</span></p>
 {_table(evaluation["per_class"], at)}
 <div class="bar"><label>Order <select id="order"><option value="low">lowest overlap first</option>
@@ -85,6 +85,12 @@ def write_gallery(path, evaluation, *, images=None, title="Localization", max_si
 """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(page, encoding="utf-8")
+
+
+def _constant(figures):
+    if figures is None:
+        return ""
+    return f"<div><b>{100 * figures['mean_overlap']:.1f}%</b>mean overlap of one box for all</div>"
 
 
 def _table(rows, at):

@@ -20,19 +20,23 @@ class Learner(NamedTuple):
 
 LEARNERS = {
     "ssvm": Learner(StructuralSVM, ("C", "tol", "max_iter", "random_state"), False),
-    "ssvm+": Learner(StructuralSVMPlus, ("C", "lam", "rho", "tol", "max_iter", "random_state"), True),
-    "jkse": Learner(JKSE, ("nu", "gamma", "tol"), False),
-    "jkse+": Learner(JKSEPlus, ("nu", "lam", "gamma", "tol"), True),
+    "ssvm+": Learner(StructuralSVMPlus, ("C", "lam", "rho", "inference", "tol", "max_iter", "random_state"), True),
+    "jkse": Learner(JKSE, ("nu", "gamma", "normalize", "tol"), False),
+    "jkse+": Learner(JKSEPlus, ("nu", "lam", "gamma", "normalize", "tol"), True),
 }
+
+
+# Parameters of the boxes' features, which every method has.
+FEATURE_PARAMETERS = ("geometry", "geometry_scale")
 
 
 def make_model(method, task, privileged_task, parameters):
     """An unfitted estimator of a method; parameters that the method does not have are left out."""
     kind = LEARNERS[method]
     chosen = {name: parameters[name] for name in kind.parameters if name in parameters}
-    if method == "jkse+" and "gamma" in chosen:
-        # One theta for both spaces, as in Sun et al.
-        chosen["privileged_gamma"] = chosen["gamma"]
+    if method == "jkse+":
+        # One theta for both spaces, as in Sun et al.; histograms of both are treated alike.
+        chosen |= {f"privileged_{name}": chosen[name] for name in ("gamma", "normalize") if name in chosen}
     if kind.uses_privileged:
         chosen["privileged_task"] = privileged_task
     return kind.make(task, **chosen)

@@ -13,11 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 from lupi.engine.store import RunStore, digest_of, fingerprint, strict_json
 from lupi.engine.units import progress, run_units
 from lupi.localize.evaluation import evaluate_boxes
-from lupi.localize.learners import LEARNERS
+from lupi.localize.learners import FEATURE_PARAMETERS, LEARNERS
+
+# Weights of the geometry to try: a kernel's Gaussian is narrow at a scale where a linear score only begins to see it.
+SCALES = {"ssvm": [5.0, 20.0, 80.0], "jkse": [2.0, 4.0, 8.0]}
 
 
-def paper_grid(method, n=4):
-    """The papers' grid: n values of each parameter, C, lam and rho from 2^-8 to 2^5.
+def paper_grid(method, n=4, geometry=False):
+    """The papers' grid: n values of each parameter, C, lam and rho from 2^-8 to 2^5; with geometry also three of its scale.
 
     Examples
     --------
@@ -27,7 +30,8 @@ def paper_grid(method, n=4):
     """
     wide = [float(v) for v in np.geomspace(2.0**-8, 2.0**5, n)]
     values = {"C": wide, "lam": wide, "rho": wide, "gamma": wide, "nu": [float(v) for v in np.linspace(0.1, 0.9, n)]}
-    return {name: values[name] for name in LEARNERS[method].parameters if name in values}
+    found = {name: values[name] for name in LEARNERS[method].parameters if name in values}
+    return found | ({"geometry_scale": SCALES["jkse" if "nu" in found else "ssvm"]} if geometry else {})
 
 
 def search_parameters(
@@ -75,17 +79,47 @@ def search_parameters(
         params, mean_overlap, detection_rate and dual_gap of every combination.
     """
     grid = paper_grid(localizer.method) if grid is None else dict(grid)
-    unknown = set(grid) - set(LEARNERS[localizer.method].parameters)
-    if unknown or not grid or not all(len(v) for v in grid.values()):
-        known = ", ".join(LEARNERS[localizer.method].parameters)
-        raise ValueError(f"grid must hold values for parameters of {localizer.method!r} ({known}), got {sorted(grid)}.")
+    check_grid(localizer, grid)
     chosen = clone(localizer)
     words = chosen.training_words(images, boxes, privileged, vocabulary_images)
     held_out = list(zip(chosen.bag_.transform(validation[0]), validation[1]))
     held_out = [(x, y) for x, y in held_out if x is not None]
+    return search_words(chosen, words, held_out, grid, store=store, n_jobs=n_jobs, verbose=verbose)
+
+
+def check_grid(localizer, grid):
+    """Raise for a grid that holds no values, or names what the method does not have."""
+    parameters = tunable(localizer)
+    if set(grid) - set(parameters) or not grid or not all(len(v) for v in grid.values()):
+        known = ", ".join(parameters)
+        raise ValueError(f"grid must hold values for parameters of {localizer.method!r} ({known}), got {sorted(grid)}.")
+
+
+def tunable(localizer):
+    """Names of the parameters that a search may try."""
+    return (*LEARNERS[localizer.method].parameters, *FEATURE_PARAMETERS)
+
+
+def search_words(localizer, words, held_out, grid, *, store=None, n_jobs=None, verbose=False):
+    """The search on words that are there already.
+
+    Parameters
+    ----------
+    localizer : Localizer
+        With a vocabulary, if it is to predict images later; it is fitted with the best combination.
+    words : TrainingWords
+    held_out : list of (WordImage, Box)
+    grid, store, n_jobs, verbose
+        As in :func:`search_parameters`.
+
+    Returns
+    -------
+    localizer, table
+        As in :func:`search_parameters`.
+    """
     cells = [dict(zip(grid, values)) for values in product(*grid.values())]
     plain = clone(localizer)
-    options = {name: plain.get_params(deep=False)[name] for name in LEARNERS[plain.method].parameters}
+    options = {name: plain.get_params(deep=False)[name] for name in tunable(plain)}
     keys = [strict_json({**options, **cell}, sort_keys=True, default=str) for cell in cells]
     work = [(key, _try_cell, cell, plain, words, held_out) for key, cell in zip(keys, cells)]
     # Without a fixed seed two runs differ, and a stored cell of one would not belong to the other.
@@ -98,8 +132,7 @@ def search_parameters(
         found = run_units(work, opened, n_jobs=n_jobs, on_progress=report)
     table = [{"params": cell, **found[key]} for key, cell in zip(keys, cells)]
     best = max(table, key=lambda row: row["mean_overlap"])
-    chosen.set_params(**best["params"]).fit_words(words)
-    return chosen, table
+    return localizer.set_params(**best["params"]).fit_words(words), table
 
 
 def _try_cell(params, localizer, words, held_out):

@@ -23,6 +23,70 @@ from lupi.validation.chunks import RowBlock, block_values
 GATHERED = 0.25
 
 
+@dataclass(frozen=True)
+class Collection:
+    """One of the blocks' collections, as numbers; with ``gaps`` missing rows stay NaN, else they are 0."""
+
+    name: str
+    dtype: Any = np.float64
+    gaps: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Collections that have to be made."""
+        return (self.name,)
+
+    def __call__(self, made: dict[str, Any]) -> Any:
+        """The block's rows."""
+        return block_values(made[self.name], self.dtype, self.gaps)
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """Rows of another table, each changed by a function."""
+
+    rows: Any
+    function: Callable
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Collections that have to be made."""
+        return tuple(self.rows.names)
+
+    def __call__(self, made: dict[str, Any]) -> Any:
+        """The block's rows."""
+        return self.function(self.rows(made))
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Tables side by side, each times a scale."""
+
+    parts: tuple[Any, ...]
+    scales: tuple[float, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Collections that have to be made."""
+        return tuple(name for part in self.parts for name in part.names)
+
+    def __call__(self, made: dict[str, Any]) -> Any:
+        """The block's rows."""
+        return np.hstack([scale * part(made) for scale, part in zip(self.scales, self.parts)])
+
+
+@dataclass(frozen=True)
+class Affine:
+    """From rows x to x @ matrix + shift."""
+
+    matrix: np.ndarray
+    shift: np.ndarray
+
+    def __call__(self, rows: Any) -> np.ndarray:
+        """The rows' images."""
+        return np.asarray(rows @ self.matrix) + self.shift
+
+
 @dataclass(frozen=True, eq=False)
 class ChunkedRows:
     """A table of which only the shape is here.
@@ -33,10 +97,9 @@ class ChunkedRows:
         How to make its rows.
     sizes : ndarray of int, shape (n_blocks,)
         Rows of each block.
-    name : str
-        Which of the blocks' collections this is.
+    recipe : Collection, Mapped or Beside
+        From what a block makes to the rows.
     n_columns : int
-    dtype : dtype
     density : float
         Share of the entries that are stored.
     index : ndarray of int, optional
@@ -45,9 +108,8 @@ class ChunkedRows:
 
     blocks: tuple[RowBlock, ...]
     sizes: np.ndarray
-    name: str
+    recipe: Any
     n_columns: int
-    dtype: Any = np.float64
     density: float = 1.0
     index: np.ndarray | None = None
 
@@ -66,7 +128,7 @@ class ChunkedRows:
     @property
     def nbytes(self) -> float:
         """Bytes of the rows, were they here."""
-        each = np.dtype(self.dtype).itemsize + (4 if self.density < 1 else 0)
+        each = np.dtype(getattr(self.recipe, "dtype", np.float64)).itemsize + (4 if self.density < 1 else 0)
         return float(self.size * each)
 
     def __len__(self) -> int:
@@ -87,9 +149,17 @@ class ChunkedRows:
         """Some of the rows, which stay where they are."""
         index = np.asarray(index)
         index = np.flatnonzero(index) if index.dtype == bool else index
-        if len(index) > 1 and np.any(np.diff(index) <= 0):
-            raise IndexError("rows in blocks are taken in increasing order, each once")
+        if len(index) > 1 and np.any(np.diff(index) < 0):
+            raise IndexError("rows in blocks are taken in increasing order")
         return replace(self, index=index if self.index is None else self.index[index])
+
+    def mapped(self, function: Callable, n_columns: int | None = None) -> ChunkedRows:
+        """The rows, each changed by a function when it is made."""
+        return replace(self, recipe=Mapped(self.recipe, function), n_columns=n_columns or self.n_columns, density=1.0)
+
+    def with_gaps(self) -> ChunkedRows:
+        """The rows with NaN where a collection has NaN."""
+        return replace(self, recipe=replace(self.recipe, gaps=True))
 
     def places(self) -> Iterator[tuple[int, np.ndarray | None, slice]]:
         """Blocks with rows that count: which of theirs (None: all), and where these are among all that count."""
@@ -101,7 +171,8 @@ class ChunkedRows:
         first, last = np.searchsorted(self.index, starts), np.searchsorted(self.index, ends)
         for k in np.flatnonzero(last > first):
             local = self.index[first[k] : last[k]] - starts[k]
-            yield int(k), None if len(local) == self.sizes[k] else local, slice(first[k], last[k])
+            whole = len(local) == self.sizes[k] and bool(np.all(np.diff(local) == 1))
+            yield int(k), None if whole else local, slice(first[k], last[k])
 
 
 @dataclass(frozen=True)
@@ -111,7 +182,7 @@ class Transposed:
     rows: ChunkedRows
 
     def __matmul__(self, vector: np.ndarray) -> np.ndarray:
-        return _transposed_product(self.rows, vector)
+        return _transposed_product(self.rows, np.asarray(vector).T).T
 
 
 def chunkwise(join: Callable, *by_row: str) -> Callable:
@@ -153,13 +224,13 @@ def _pass(
 ) -> Iterator[Any]:
     rows = tables[0]
     places = list(rows.places())
-    asked = [(table.name, table.dtype) for table in tables]
+    recipes = [table.recipe for table in tables]
     held: list[Any] = [
         _Table(tables.index(value)) if isinstance(value, ChunkedRows) else value for value in arguments.values()
     ]
     split = [name in by_row and value is not None for name, value in arguments.items()]
     calls = (
-        (function, asked, local, [v[..., place] if part else v for v, part in zip(held, split)])
+        (function, recipes, local, [v[..., place] if part else v for v, part in zip(held, split)])
         for _, local, place in places
     )
     return over_blocks(_on_block, [rows.blocks[k] for k, _, _ in places], calls)
@@ -172,11 +243,10 @@ class _Table:
     place: int
 
 
-def _on_block(
-    block: RowBlock, function: Callable, asked: list[tuple[str, Any]], local: np.ndarray | None, arguments: list
-) -> Any:
-    made = block.make([name for name, _ in asked])
-    tables = [block_values(value, dtype) for value, (_, dtype) in zip(made, asked)]
+def _on_block(block: RowBlock, function: Callable, recipes: list, local: np.ndarray | None, arguments: list) -> Any:
+    names = list(dict.fromkeys(name for recipe in recipes for name in recipe.names))
+    made = dict(zip(names, block.make(names)))
+    tables = [recipe(made) for recipe in recipes]
     if local is not None:
         tables = [table[local] for table in tables]
     return function(*(tables[value.place] if isinstance(value, _Table) else value for value in arguments))
@@ -218,7 +288,7 @@ def _product(data: Any, matrix: np.ndarray) -> np.ndarray:
 
 @chunkwise(total, "vector")
 def _transposed_product(data: Any, vector: np.ndarray) -> np.ndarray:
-    return np.asarray(data.T @ vector, dtype=np.float64)
+    return np.asarray((data.T @ vector.T).T, dtype=np.float64)
 
 
 @chunkwise(in_a_row)
@@ -226,8 +296,26 @@ def _gathered(X: Any, Z: Any) -> tuple[Any, Any]:
     return X, Z
 
 
+def tables_beside(tables: list[ChunkedRows], scales: list[float]) -> ChunkedRows:
+    """Tables side by side, each times a scale."""
+    recipe = Beside(tuple(table.recipe for table in tables), tuple(scales))
+    return replace(tables[0], recipe=recipe, n_columns=sum(table.n_columns for table in tables), density=1.0)
+
+
+def rows_here(table: Any, index: np.ndarray) -> Any:
+    """Some rows in memory, wherever the table is; in any order."""
+    if not isinstance(table, ChunkedRows):
+        return table[index]
+    order = np.argsort(index, kind="stable")
+    out = _gathered(table.view(index[order]), None)[0]
+    return out[np.argsort(order, kind="stable")]
+
+
 def take_rows(X: Any, Z: Any, index: np.ndarray) -> tuple[Any, Any]:
-    """Some rows of both tables (Z may be None), in increasing order; of tables in blocks here if they fit, else as a view."""
+    """Some rows of both tables (Z may be None), in increasing order, perhaps repeated.
+
+    Rows in blocks are brought here if they fit; if not, they stay there.
+    """
     if not isinstance(X, ChunkedRows):
         return X[index], None if Z is None else Z[index]
     parts = X.view(index), None if Z is None else Z.view(index)

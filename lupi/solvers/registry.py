@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.auto import solve_auto, solve_interior_point, solve_kernel_near
 from lupi.solvers.kernel.decomposition import solve_decomposition
 from lupi.solvers.kernel.linear_auto import solve_linear, solve_linear_near
@@ -18,6 +23,10 @@ from lupi.solvers.solution import Solution
 from lupi.solvers.structural.cutting_plane import solve_n_slack, solve_one_slack
 from lupi.solvers.structural.frank_wolfe import solve_frank_wolfe
 
+BEYOND = (
+    "the optimization met numbers beyond the range of double precision. Scale the features of `X` and `privileged` (e.g. with "
+    "StandardScaler), and bring C and the other prices nearer to 1."
+)
 # Family of problems -> name (the estimators' ``solver``) -> function (problem, *, tol, max_iter, ...) -> Solution.
 SOLVERS: dict[str, dict[str, Callable[..., Solution]]] = {
     "kernel": {
@@ -55,7 +64,25 @@ def solve(problem: Any, solver: str, *, tol: float, max_iter: int, **options: An
     -------
     Solution
     """
-    return SOLVERS[problem.family][solver](problem, tol=tol, max_iter=max_iter, **options)
+    try:
+        # What cannot be computed shows in the result.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return _judged(problem, SOLVERS[problem.family][solver](problem, tol=tol, max_iter=max_iter, **options))
+    except (LinAlgError, ArithmeticError) as error:
+        raise ValueError(BEYOND) from error
+
+
+def _judged(problem: Any, solution: Solution) -> Solution:
+    """The solution as an estimator may report it: converged only where its gap says something, and with its lack of time."""
+    # Only a constraint without slack, when it is missed, costs infinitely much.
+    unlimited = problem.family in ("kernel", "linear") and any(side.any() for side in problem.hard)
+    if not np.isfinite(solution.point).all() or not (np.isfinite(solution.objective) or unlimited):
+        raise ValueError(BEYOND)
+    if problem.family == "kernel" and np.isneginf(solution.lower_bound):
+        solution = replace(solution, lower_bound=problem.value(problem.start()))
+    if solution.converged and not solution.vague:
+        return solution
+    return replace(solution, converged=False, in_time=not out_of_time())
 
 
 def solve_near(problem: Any, neighbour: Any, solved: Solution, *, tol: float) -> Solution | None:
@@ -75,4 +102,7 @@ def solve_near(problem: Any, neighbour: Any, solved: Solution, *, tol: float) ->
     Solution or None
         None where the neighbour is of no use: solve from scratch then.
     """
-    return NEAR[problem.family](problem, neighbour, solved, tol=tol) if problem.family == neighbour.family else None
+    if problem.family != neighbour.family:
+        return None
+    found = NEAR[problem.family](problem, neighbour, solved, tol=tol)
+    return None if found is None or found.vague else found

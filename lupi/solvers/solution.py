@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+# Of a solution that says something about the optimum.
+MOST_GAP = 0.1
+
 
 def relative_gap(objective: float, lower_bound: float) -> float:
     """Distance of a value from a lower bound of the optimum, relative to the larger of the two; never below 0.
@@ -44,6 +47,8 @@ class Solution:
         Name of the stage that produced the point.
     violation : float
         Largest violation of the optimality conditions; NaN where the solver does not measure it.
+    in_time : bool
+        False where the solver was stopped because its time was over.
     certificate : object, optional
         What a family's problem says about the point beyond these numbers, such as intercepts.
     """
@@ -56,11 +61,17 @@ class Solution:
     solver: str
     violation: float = np.nan
     certificate: Any = None
+    in_time: bool = True
 
     @property
     def gap(self) -> float:
         """Relative distance of the objective from the lower bound."""
         return relative_gap(self.objective, self.lower_bound)
+
+    @property
+    def vague(self) -> bool:
+        """Whether the gap is so large that the point is not known to be any good, whatever conditions it meets."""
+        return not self.gap <= MOST_GAP
 
     @classmethod
     def certify(

@@ -9,9 +9,11 @@ from numba import njit
 
 from lupi.boxes.geometry import Box, WordImage, check_box
 from lupi.boxes.kernel_search import CHI2, INTERSECTION, integral_histograms, kernel_branch_and_bound
+from lupi.boxes.placement import N_PLACEMENT, placement
 from lupi.boxes.subwindow import SEARCHES, check_weights, grid_edges, search_points
 from lupi.engine.model_parts import model_part
-from lupi.tasks.checks import check_positive_int, check_positive_real
+from lupi.tasks.box_planes import packed_boxes
+from lupi.tasks.checks import check_positive_int, check_positive_real, check_real_from_zero
 
 HISTOGRAM_KERNELS = {"chi2": CHI2, "intersection": INTERSECTION}
 # Integral histograms hold one number for each cell and word.
@@ -23,8 +25,8 @@ class BoxLocalization:
     r"""Find the box of an object in a :class:`~lupi.vision.WordImage`; exact search over all boxes of a grid.
 
     The joint feature of a box counts the words inside it (times ``scale``), followed by a constant 1 if there is an
-    offset; the feature of "no object" is zero. The loss is eq. 10 of [1]_: one minus intersection over union, 1 for a
-    wrong presence or absence.
+    offset, and with ``geometry`` by nine numbers that tell where the box lies; the feature of "no object" is zero. The
+    loss is eq. 10 of [1]_: one minus intersection over union, 1 for a wrong presence or absence.
 
     Parameters
     ----------
@@ -38,6 +40,13 @@ class BoxLocalization:
         Add the constant feature, which learns the threshold between presence and absence; None means ``allow_absent``.
     scale : float, default=1.0
         Factor of the counts. 1 / (number of points) keeps features of order 1.
+    geometry : bool, default=False
+        Add where the box lies: its four sides relative to the image, their squares, and its area, all centred. Words alone
+        tell little of where an object usually is and how large.
+    geometry_scale : float, default=20.0
+        Factor of these numbers. A structural SVM penalizes all weights alike, and counts of words are large: with factor 1
+        the numbers would hardly be used. 0 leaves them out of every score. Kernels of joint features are multiplied by exp(-d),
+        d the squared distance of these numbers; there 2 to 10 is a good range.
     method : {"auto", "branch_and_bound", "row_pairs"}, default="auto"
         Search, see :func:`~lupi.vision.best_box`.
     max_nodes : int, default=5_000_000
@@ -58,7 +67,14 @@ class BoxLocalization:
     array([1., 0.])
     >>> task.loss(Box(0, 0, 6, 6), Box(0, 0, 6, 3))
     0.5
+    >>> BoxLocalization(n_words=2, geometry=True, geometry_scale=4.0).joint_feature(image, Box(0, 3, 6, 9))
+    array([ 1.  ,  0.  , -1.  ,  0.  , -1.  ,  0.  ,  0.25,  0.  ,  0.25,
+            0.  ,  0.  ])
     """
+
+    # Models saved before these options existed have none of them.
+    geometry = False
+    geometry_scale = 20.0
 
     def __init__(
         self,
@@ -68,6 +84,8 @@ class BoxLocalization:
         allow_absent=False,
         offset=None,
         scale=1.0,
+        geometry=False,
+        geometry_scale=20.0,
         method="auto",
         max_nodes=5_000_000,
     ):
@@ -76,6 +94,8 @@ class BoxLocalization:
         self.allow_absent = bool(allow_absent)
         self.offset = self.allow_absent if offset is None else bool(offset)
         self.scale = check_positive_real(scale, "scale")
+        self.geometry = bool(geometry)
+        self.geometry_scale = check_real_from_zero(geometry_scale, "geometry_scale")
         if method not in SEARCHES:
             raise ValueError(f"method must be one of {sorted(SEARCHES)}, got {method!r}.")
         self.method = method
@@ -83,11 +103,26 @@ class BoxLocalization:
 
     @property
     def n_features(self) -> int:
-        """Words, and the offset."""
-        return self.n_words + self.offset
+        """Words, the offset, and the geometry."""
+        return self.n_words + self.offset + self.n_geometry
+
+    @property
+    def n_geometry(self) -> int:
+        """How many of the last features are the geometry of the box."""
+        return N_PLACEMENT if self.geometry else 0
+
+    def packed(self, X, Y, features):
+        """What compiled oracles read (:mod:`lupi.tasks.box_planes`); None where a search needs more than boxes and scores.
+
+        That is: absence, a capped search, a subclass with methods of its own, images that are missing.
+        """
+        plain = type(self) is BoxLocalization and not (self.allow_absent or self.offset) and self.method == "auto"
+        if not plain or features is None or any(x is None or y is None for x, y in zip(X, Y)):
+            return None
+        return packed_boxes(self, X, Y, features)
 
     def joint_feature(self, x, y):
-        """Scaled word counts of the box, then the offset; zero for no object."""
+        """Scaled word counts of the box, then the offset and the geometry; zero for no object."""
         out = np.zeros(self.n_features)
         if y is None:
             return out
@@ -95,7 +130,9 @@ class BoxLocalization:
             check_weights(out[: self.n_words], x, "n_words")
         _count(x.rows, x.cols, x.words, y[0], y[1], y[2], y[3], self.scale, out)
         if self.offset:
-            out[-1] = 1.0
+            out[self.n_words] = 1.0
+        if self.geometry:
+            out[-N_PLACEMENT:] = self.geometry_scale * placement(*map(float, y), *x.shape)
         return out
 
     def loss(self, y_true, y):
@@ -112,7 +149,7 @@ class BoxLocalization:
         """One (output, loss, score) for each loss weight, on the same integral images."""
         w = np.asarray(w, dtype=float)
         weights = check_weights(w[: self.n_words] * self.scale, x, "w")
-        base = w[-1] if self.offset else 0.0
+        base = w[self.n_words] if self.offset else 0.0
         present = y_true is not None
         c = np.array(loss_weights, dtype=float)
         boxes, values, bounds, _ = search_points(
@@ -120,6 +157,7 @@ class BoxLocalization:
             x.cols,
             x.words,
             weights,
+            w[-N_PLACEMENT:] * self.geometry_scale if self.geometry else np.zeros(N_PLACEMENT),
             *x.shape,
             self.grid_step,
             np.array(y_true, dtype=float) if present else np.zeros(4),
@@ -152,8 +190,8 @@ class BoxLocalization:
         Parameters
         ----------
         x : WordImage
-        support : ndarray of shape (n_support, n_words)
-            Joint features of the support vectors, L1-normalized if ``normalize``.
+        support : ndarray of shape (n_support, n_features)
+            Joint features of the support vectors, their words L1-normalized if ``normalize``.
         coef : ndarray of shape (n_support,)
             Positive coefficients.
         kernel : {"chi2", "intersection"}
@@ -182,12 +220,18 @@ class BoxLocalization:
             )
         # Counts stay integers, which single precision holds exactly; the scale goes into the kernel.
         scale = 1.0 if normalize else self.scale
-        support = np.ascontiguousarray(support, dtype=float) / scale
+        support, places = np.split(np.asarray(support, dtype=float), [self.n_words], axis=1)
+        support = np.ascontiguousarray(support / scale)
+        rows, cols = grid_edges(x.shape[0], self.grid_step), grid_edges(x.shape[1], self.grid_step)
         images = integral_histograms(x.rows, x.cols, x.words, *x.shape, self.grid_step, self.n_words)
         kind = HISTOGRAM_KERNELS[kernel]
         factor = scale if kind == INTERSECTION else 1.0
         found, value, upper, _ = kernel_branch_and_bound(
             images,
+            rows,
+            cols,
+            np.ascontiguousarray(places),
+            self.geometry_scale,
             support,
             factor * np.asarray(coef, dtype=float),
             gamma * scale,
@@ -201,7 +245,6 @@ class BoxLocalization:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        rows, cols = grid_edges(x.shape[0], self.grid_step), grid_edges(x.shape[1], self.grid_step)
         return Box(int(rows[found[0]]), int(cols[found[1]]), int(rows[found[2]]), int(cols[found[3]]))
 
     def check(self, X, Y):

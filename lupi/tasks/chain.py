@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from lupi.engine.model_parts import model_part
+from lupi.solvers.deadline import SLICE
 from lupi.tasks.checks import check_positive_int, check_rows
 
 
@@ -121,7 +122,12 @@ class ChainOracle:
         """Most violated planes of all sequences."""
         psi = np.zeros((self.n_samples, self.n_features))
         loss = np.zeros(self.n_samples)
-        _planes(self.X, self.Y, self.start_of, self.unit, self.task.n_states, w, psi, loss)
+        # In parts, because a compiled loop cannot be interrupted.
+        together = max(1, SLICE // max(1, len(self.X) // self.n_samples * (self.task.n_states**2 + self.n_features)))
+        for first in range(0, self.n_samples, together):
+            part = slice(first, first + together)
+            starts = self.start_of[first : first + together + 1]
+            _planes(self.X, self.Y, starts, self.unit[part], self.task.n_states, w, psi[part], loss[part])
         return psi, loss
 
 

@@ -21,6 +21,13 @@ def check_positive_real(value, name):
     return float(value)
 
 
+def check_real_from_zero(value, name):
+    """A finite number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= value < np.inf:
+        raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}.")
+    return float(value)
+
+
 def check_rows(X, n_features, name):
     """A finite (n, n_features) array."""
     X = np.asarray(X, dtype=float)

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
 
+from lupi.tasks import box_planes
 from lupi.tasks.oracle import TrueFeatures, planes_by_plane
 from lupi.tasks.protocol import Task, argmax_scored
 
@@ -115,6 +117,12 @@ class JointOracle:
         self.root, self.rho, self.infer, self.n_jobs = float(np.sqrt(lam)), float(rho), exact_inference, n_jobs
         self.n_samples, self.n_decision = len(X), int(task.n_features)
         self.n_features = self.n_decision + int(privileged_task.n_features)
+        self.packed = (self.true.packed(), self.true_star.packed())
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the planes come from compiled searches: boxes in both spaces, none missing, exact inference."""
+        return self.infer is exact_inference and None not in self.packed
 
     def searched_by(self, inference: str) -> JointOracle:
         """The same oracle with another joint search, one of ``INFERENCE``."""
@@ -128,10 +136,17 @@ class JointOracle:
 
     def planes(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Most violated planes of all examples."""
-        return planes_by_plane(self, v)
+        if not self.compiled or effective_n_jobs(self.n_jobs) > 1:
+            return planes_by_plane(self, v)
+        psi, loss = np.empty((self.n_samples, self.n_features)), np.empty(self.n_samples)
+        box_planes.all_joint_planes(*self.packed, v, self.root, self.rho, psi, loss)
+        return psi, loss
 
     def plane(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float]:
         """Most violated plane of example i, or the zero plane if nothing violates."""
+        if self.compiled:
+            psi = np.empty(self.n_features)
+            return psi, box_planes.joint_plane(*self.packed, i, v, self.root, self.rho, psi)
         w, w_star = self.split(v)
         psi = np.zeros(self.n_features)
         if self.available[i]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
+from lupi.tasks import box_planes
 from lupi.tasks.protocol import Task, argmax_scored
 
 # True joint features are kept when they fit into this many doubles; otherwise they are recomputed.
@@ -23,6 +24,10 @@ class TrueFeatures:
             self.kept = np.zeros((len(X), task.n_features))
             for i in range(len(X)) if rows is None else rows:
                 self.kept[i] = task.joint_feature(X[i], Y[i])
+
+    def packed(self) -> Any:
+        """Inputs, outputs and features as compiled oracles read them; None if the task has no such form."""
+        return self.task.packed(self.X, self.Y, self.kept) if hasattr(self.task, "packed") else None
 
     def __getitem__(self, i: int) -> np.ndarray:
         return self.task.joint_feature(self.X[i], self.Y[i]) if self.kept is None else self.kept[i]
@@ -64,9 +69,14 @@ class TaskOracle:
         self.n_samples, self.n_features = len(X), int(task.n_features)
         self.true = TrueFeatures(task, X, Y)
         self.cheap_batch = hasattr(task, "argmax_batch")
+        self.packed = self.true.packed()
 
     def planes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Most violated planes of all examples, by the task's own batch inference if it has one."""
+        if self.packed is not None and effective_n_jobs(self.n_jobs) == 1:
+            psi, loss = np.empty((self.n_samples, self.n_features)), np.empty(self.n_samples)
+            box_planes.all_planes(self.packed, w, psi, loss)
+            return psi, loss
         if not self.cheap_batch:
             return planes_by_plane(self, w)
         psi, loss = np.empty((self.n_samples, self.n_features)), np.empty(self.n_samples)
@@ -77,6 +87,9 @@ class TaskOracle:
 
     def plane(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
         """Most violated plane of example i, or the zero plane if nothing violates."""
+        if self.packed is not None:
+            psi = np.empty(self.n_features)
+            return psi, box_planes.plane(self.packed, i, w, psi)
         x, y = self.X[i], self.Y[i]
         found, loss, _ = argmax_scored(self.task, w, x, y, (1.0,))[0]
         psi = self.true[i] - self.task.joint_feature(x, found)

@@ -74,8 +74,10 @@ def row_blocks(collections, *, estimator_name="fit"):
         _check_alike(first, parts[first], name, parts[name], estimator_name)
     graph, keys = {}, {}
     for name, part in parts.items():
-        tasks, keys[name] = _tasks(part)
-        graph.update(tasks)
+        # Frames: so that files are read for the columns asked for only. Arrays share tasks as long as nothing is fused.
+        part = part.optimize() if hasattr(part, "optimize") else part
+        graph.update(part.__dask_graph__())
+        keys[name] = [key[0] if isinstance(key, list) else key for key in part.__dask_keys__()]
     return [
         RowBlock(cull(graph, list(row))[0], dict(zip(keys, row)), number)
         for number, row in enumerate(zip(*keys.values()))
@@ -117,20 +119,6 @@ def _check_alike(first, X, name, data, estimator_name):
 
 def _few(sizes):
     return f"({', '.join(map(str, sizes[:4]))}{', ...' if len(sizes) > 4 else ''})"
-
-
-def _tasks(part):
-    """Tasks of a collection, and the keys of its blocks of rows."""
-    import dask
-
-    if hasattr(part, "optimize"):  # data frames: so that files are read for the columns asked for only
-        part = part.optimize()
-    tasks = dict(part.__dask_graph__())
-    # Dask's optimization of arrays loses what is on a cluster already.
-    if hasattr(part, "chunks") and not any(map(_is_future, tasks.values())):
-        (part,) = dask.optimize(part)
-        tasks = dict(part.__dask_graph__())
-    return tasks, [key[0] if isinstance(key, list) else key for key in part.__dask_keys__()]
 
 
 @dataclass(frozen=True)
@@ -221,8 +209,8 @@ def _vector(value, name, owner):
     return values
 
 
-def block_values(value, dtype):
-    """Values of a checked table's block: dense in C order or CSR, in one precision; rows of NaN become 0.
+def block_values(value, dtype, gaps=False):
+    """Values of a checked table's block: dense in C order or CSR, in one precision; rows of NaN become 0 without `gaps`.
 
     Examples
     --------
@@ -235,7 +223,7 @@ def block_values(value, dtype):
         values = values_of_table(value, "the table")[0].astype(dtype, copy=False)
     parts = values.data if sparse.issparse(values) else values
     missing = np.isnan(parts)
-    if missing.any():
+    if missing.any() and not gaps:
         parts = np.where(missing, 0.0, parts).astype(dtype)
         if not sparse.issparse(values):
             return parts

@@ -13,6 +13,9 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from lupi.validation.containers import check_row_order, values_of_table
 
+# Products of four values stay finite in double precision, squares of sums in single precision.
+LARGEST = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e15}
+
 
 @dataclass(frozen=True)
 class PrivilegedInput:
@@ -138,7 +141,46 @@ def check_privileged(
     if sparse.issparse(values) and (precomputed or not accept_sparse):
         values = values.toarray()
     data, available = (_split_missing_gram if precomputed else _split_missing)(values, prefix)
+    check_magnitude(data, argument, estimator_name=estimator_name)
     return PrivilegedInput(data=data, available=available, feature_names=names)
+
+
+def check_magnitude(data, argument, *, estimator_name="fit"):
+    """Refuse features that are too large to compute with.
+
+    Parameters
+    ----------
+    data : ndarray or sparse matrix
+        Numbers, and NaN for missing ones.
+    argument : str
+        What the message calls them: "X" or "privileged".
+    estimator_name : str
+        Who asks; begins the error message.
+
+    Raises
+    ------
+    ValueError
+        With the largest value, and what to do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_magnitude(np.array([[1e160]]), "X", estimator_name="SVMPlus")
+    Traceback (most recent call last):
+        ...
+    ValueError: SVMPlus: `X` has values as large as 1e+160, too large to compute with; scale the features, e.g. with StandardScaler.
+    """
+    if not (sparse.issparse(data) or isinstance(data, np.ndarray)):
+        return  # rows in chunks are not read for this
+    values = (data.data if sparse.issparse(data) else data).ravel()
+    if not values.size:
+        return
+    largest = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
+    if largest > LARGEST[values.dtype]:
+        raise ValueError(
+            f"{estimator_name}: `{argument}` has values as large as {largest:.3g}, too large to compute with; scale the "
+            "features, e.g. with StandardScaler."
+        )
 
 
 def check_classes(X, y, sample_weight=None, *, estimator_name="fit"):
@@ -341,17 +383,20 @@ def check_sample_weight(sample_weight, n_samples, *, estimator_name="fit"):
     return weight
 
 
-def effective_class_weight(class_weight, classes, y):
+def effective_class_weight(class_weight, classes, y, sample_weight=None):
     """Weight of each class, in the order of `classes`.
 
     Parameters
     ----------
     class_weight : dict, "balanced" or None
-        As in scikit-learn's classifiers: label -> weight, or weights inversely proportional to the class frequencies.
+        As in scikit-learn's classifiers: label -> weight, or weights inversely proportional to the class frequencies; of
+        weighted examples to the sums of their weights, so that an integer weight equals repeating the example.
     classes : ndarray of shape (n_classes,)
         The labels.
     y : ndarray of shape (n_samples,), dtype int
         Encoded labels: positions in `classes`.
+    sample_weight : ndarray of shape (n_samples,), optional
+        Weights of the examples.
 
     Returns
     -------
@@ -364,7 +409,10 @@ def effective_class_weight(class_weight, classes, y):
     >>> effective_class_weight({"rare": 5}, np.array(["common", "rare"]), np.array([0, 0, 1]))
     array([1., 5.])
     """
-    weight = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes[y]), dtype=np.float64)
+    if isinstance(class_weight, str) and class_weight == "balanced" and sample_weight is not None:
+        weight = sample_weight.sum() / (len(classes) * np.bincount(y, weights=sample_weight, minlength=len(classes)))
+    else:
+        weight = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes[y]), dtype=np.float64)
     wrong = ~(np.isfinite(weight) & (weight > 0))
     if wrong.any():
         raise ValueError(

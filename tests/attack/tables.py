@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 from attack.harness import Target
 from attack.mutations import damaged_bytes, pick
-from lupi.comparison.data import check_data, split_frame
 from sklearn.linear_model import LogisticRegression
 
 from lupi.comparison.leakage import examine
 from lupi.comparison.model import TabularModel
-from lupi.comparison.read import read_table
+from lupi.comparison.read import check_data, read_table, split_frame
 
 WORDS = (
     "Ulm", "Bonn", "Köln", "a b", 'say "x"', "two\nlines", "semi;colon", "comma,", "tab\tbed", "=1+1", "[red]", "x" * 200,

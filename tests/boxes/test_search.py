@@ -1,14 +1,29 @@
 """Exact subwindow search against brute force."""
 
+import itertools
+
 import numpy as np
 import pytest
 from structured_reference import brute_force_box, random_grid_case
 
 from lupi.boxes.branch_and_bound import branch_and_bound, integrals
 from lupi.boxes.loss_bounds import edges_overlap, largest_overlap, smallest_overlap
-from lupi.boxes.row_pairs import row_pairs
+from lupi.boxes.placement import N_PLACEMENT, add_area, placement, placement_range, side_terms
+from lupi.boxes.row_pairs import best_columns, row_pairs
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.vision import Box, WordImage, best_box
+
+
+def searched(method, grid, weights, row_edges, col_edges, gt, c):
+    """Box and value of one of the searches, with weights of the placement."""
+    grid, sides = grid.copy(), side_terms(row_edges, col_edges, weights)
+    add_area(grid, row_edges, col_edges, weights[-1])
+    images = integrals(grid)
+    if method == "row_pairs":
+        return row_pairs(images[0], sides, best_columns(images[0], sides), row_edges, col_edges, gt, c)
+    box, value, upper, _ = branch_and_bound(*images, sides, row_edges, col_edges, gt, c, 10**9)
+    assert upper == value
+    return box, value
 
 
 @pytest.mark.parametrize("method", ["branch_and_bound", "row_pairs"])
@@ -16,13 +31,7 @@ def test_search_equals_brute_force(method):
     rng = np.random.default_rng(0)
     for k in range(2000):
         grid, row_edges, col_edges, gt, c = random_grid_case(rng, k)
-        images = integrals(grid)
-        if method == "branch_and_bound":
-            box, value, upper, _ = branch_and_bound(*images, row_edges, col_edges, gt, c, 10**9)
-            assert upper == value
-        else:
-            box, value = row_pairs(images[0], row_edges, col_edges, gt, c)
-        t, l, b, r = box
+        (t, l, b, r), value = searched(method, grid, np.zeros(N_PLACEMENT), row_edges, col_edges, gt, c)
         assert t < b
         assert l < r
         own = grid[t:b, l:r].sum() + c * (
@@ -31,6 +40,49 @@ def test_search_equals_brute_force(method):
         best = brute_force_box(grid, row_edges, col_edges, gt, c)
         assert value == pytest.approx(best, abs=1e-9)
         assert own == pytest.approx(best, abs=1e-9)
+
+
+def value_of(grid, weights, row_edges, col_edges, gt, c, t, l, b, r):
+    """Score, placement and loss of one grid box, each by its own definition."""
+    box = Box(row_edges[t], col_edges[l], row_edges[b], col_edges[r])
+    h, w = row_edges[-1], col_edges[-1]
+    sides = np.array([box.top / h - 0.25, box.left / w - 0.25, box.bottom / h - 0.75, box.right / w - 0.75])
+    numbers = [*sides, *sides**2, box.area / (h * w) - 0.25]
+    return grid[t:b, l:r].sum() + float(np.dot(numbers, weights)) + c * (1.0 - box.iou(Box(*gt)))
+
+
+@pytest.mark.parametrize("method", ["branch_and_bound", "row_pairs"])
+def test_search_with_placement_equals_brute_force(method):
+    """Inference (c = 0) and both signs of the loss; weights of the placement from negligible to decisive."""
+    rng = np.random.default_rng(5)
+    for k in range(250):
+        grid, row_edges, col_edges, gt, c = random_grid_case(rng, k)
+        weights = rng.normal(size=N_PLACEMENT) * 10.0 ** rng.uniform(-2, 2)
+        if k % 4 == 1:  # only the area, of either sign
+            weights[:-1] = 0.0
+        case = (grid, weights, row_edges, col_edges, gt, c)
+        box, value = searched(method, *case)
+        pairs = [list(itertools.combinations(range(len(edges)), 2)) for edges in (row_edges, col_edges)]
+        best = max(value_of(*case, t, l, b, r) for t, b in pairs[0] for l, r in pairs[1])
+        assert value == pytest.approx(best, abs=1e-9)
+        assert value_of(*case, *box) == pytest.approx(best, abs=1e-9)
+
+
+def test_placement_numbers_and_their_ranges():
+    np.testing.assert_allclose(placement(2.0, 5.0, 6.0, 15.0, 8.0, 20.0), 0.0)  # the box in the middle
+    np.testing.assert_allclose(
+        placement(0.0, 0.0, 8.0, 10.0, 8.0, 20.0), [-0.25, -0.25, 0.25, -0.25, *[0.0625] * 4, 0.25]
+    )
+    rng = np.random.default_rng(1)
+    low, high = np.empty(N_PLACEMENT), np.empty(N_PLACEMENT)
+    for _ in range(60):
+        (t0, t1), (l0, l1), (b0, b1), (r0, r1) = np.sort(rng.integers(0, 9, (4, 2)), axis=1)
+        placement_range(*map(float, (t0, t1, l0, l1, b0, b1, r0, r1)), 8.0, 8.0, low, high)
+        for t, l, b, r in itertools.product(range(t0, t1 + 1), range(l0, l1 + 1), range(b0, b1 + 1), range(r0, r1 + 1)):
+            if t < b and l < r:
+                found = placement(float(t), float(l), float(b), float(r), 8.0, 8.0)
+                assert (found >= low - 1e-12).all()
+                assert (found <= high + 1e-12).all()
 
 
 def test_overlap_ranges_are_attained():

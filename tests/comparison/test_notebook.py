@@ -130,7 +130,7 @@ def test_nothing_to_plot(axes):
 def test_what_works_without_the_extras(monkeypatch, tmp_path):
     from rich.console import Console
 
-    for package in ("jinja2", "matplotlib", "matplotlib.pyplot", "pandas"):
+    for package in ("jinja2", "matplotlib", "matplotlib.pyplot"):
         monkeypatch.setitem(sys.modules, package, None)
     result = Comparison(summary("yes"))
     with (tmp_path / "out.txt").open("w") as file:
@@ -141,7 +141,6 @@ def test_what_works_without_the_extras(monkeypatch, tmp_path):
     assert "<table>" in result._repr_html_()
     for call, package in (
         (lambda: result.to_html(tmp_path / "report.html"), "jinja2"),
-        (result.to_frame, "pandas"),
         (result.plot_gains, "matplotlib"),
         (result.plot_curve, "matplotlib"),
     ):

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
 
-from lupi import RankSVM, RankTransfer, SVM2Plus, SVMPlus
+from lupi import Distillation, RankSVM, RankTransfer, SurrogateClassifier, SurrogateRegressor, SVM2Plus, SVMPlus
 from lupi.estimators import chunked_input
 from lupi.problems import chunked_rows
 
@@ -73,6 +75,17 @@ def test_three_classes_single_precision_and_rows_without_weight(data):
     assert model.coef_.shape == (3, 5)
 
 
+def test_sparse_blocks_and_paths(data):
+    X, y, Z, _ = data
+    X, y = np.where(X > 0.5, X, 0.0), y > 0
+    blocks = chunked(X).rechunk({1: -1}).map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0)))
+    model = SVM2Plus(kernel="linear", privileged_kernel="linear")
+    prices = [{"C": 1.0}, {"C": 0.1}]
+    here = model.fit_path(prices, sparse.csr_array(X), y, privileged=Z)
+    for first, second in zip(here, model.fit_path(prices, blocks, chunked(y), privileged=chunked(Z))):
+        assert_same_model(first, second)
+
+
 def test_rankers_have_the_weights_of_memory(data, monkeypatch):
     X, y, Z, _ = data
     monkeypatch.setattr(chunked_rows, "GATHERED", 0.0)
@@ -89,6 +102,60 @@ def test_rankers_have_the_weights_of_memory(data, monkeypatch):
         assert there.dual_gap_ <= model.tol
     with pytest.raises(ValueError, match=r"RankSVM on 5400 examples in chunks needs kernel='linear'"):
         RankSVM(kernel="rbf").fit(chunked(X), chunked(y))
+
+
+@pytest.mark.parametrize(
+    "model", [SurrogateClassifier("ridge", scales=(0, 1)), SurrogateRegressor("ridge", scales=(0, 0.3))]
+)
+def test_the_ridge_surrogate_is_that_of_memory(model, data, monkeypatch):
+    X, y, Z, weight = data
+    monkeypatch.setattr(chunked_rows, "GATHERED", 0.0)
+    unlabelled = (np.arange(N) % 3 == 0) & (np.arange(N) % 7 != 0)
+    target = np.where(unlabelled, np.nan, y > 0 if isinstance(model, SurrogateClassifier) else X[:, 0] + y)
+    here = clone(model).fit(X, target, privileged=Z, sample_weight=weight + 0.5)
+    there = model.fit(chunked(X), chunked(target), privileged=chunked(Z), sample_weight=chunked(weight + 0.5))
+    output = "predict_proba" if isinstance(model, SurrogateClassifier) else "predict"
+    np.testing.assert_allclose(getattr(there, output)(X[:50]), getattr(here, output)(X[:50]), rtol=1e-7)
+    np.testing.assert_allclose(there.teacher_weights_, here.teacher_weights_, rtol=1e-7)
+    np.testing.assert_allclose(there.surrogate_, here.surrogate_, rtol=1e-6)
+    columns = here.explain()["columns"]
+    assert {name: pytest.approx(value) for name, value in columns.items()} == there.explain()["columns"]
+    with pytest.raises(
+        ValueError, match=r"on 5400 rows in chunks needs estimator='ridge', teacher=None and groups=None"
+    ):
+        type(model)().fit(chunked(X), chunked(target), privileged=chunked(Z))
+
+
+LINEAR_STUDENT = SVM2Plus(kernel="linear", privileged_kernel="linear")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Distillation(LINEAR_STUDENT),
+        Distillation(Ridge()),
+        Distillation(Ridge(alpha=3.0), teacher_features="privileged", imitation=0.8),
+    ],
+    ids=["classes", "numbers", "numbers, one teacher"],
+)
+def test_distillation_is_that_of_memory(model, data, monkeypatch):
+    X, y, Z, _ = data
+    monkeypatch.setattr(chunked_rows, "GATHERED", 0.0)
+    target = np.where(np.arange(N) % 21 == 1, np.nan, y > 0 if model.estimator is LINEAR_STUDENT else X[:, 0] + y)
+    here = clone(model).fit(X, target, privileged=Z)
+    there = model.fit(chunked(X), chunked(target), privileged=chunked(Z))
+    np.testing.assert_allclose(there.estimator_.coef_, here.estimator_.coef_, rtol=1e-7)
+    np.testing.assert_allclose(there.predict(X[:50]), here.predict(X[:50]), rtol=1e-7)
+
+
+def test_students_that_need_their_rows_in_memory(data, monkeypatch):
+    X, y, Z, _ = data
+    monkeypatch.setattr(chunked_rows, "GATHERED", 0.0)
+    for model in (Distillation(LogisticRegression()), Distillation(LINEAR_STUDENT, teacher_features="privileged")):
+        with pytest.raises(
+            ValueError, match=r"LogisticRegression needs its \d+ rows in memory.*use Ridge\(\) for numbers"
+        ):
+            model.fit(chunked(X), chunked(y > 0), privileged=chunked(Z))
 
 
 def test_data_frames_of_unknown_lengths_and_with_empty_partitions(data):

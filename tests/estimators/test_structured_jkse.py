@@ -99,10 +99,12 @@ def all_boxes(h, w):
 
 @pytest.mark.parametrize("kernel", ["chi2", "intersection"])
 @pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize(("step", "scale"), [(1, 1.0), (3, 0.1)])
-def test_kernel_search_equals_brute_force(kernel, normalize, step, scale):
+@pytest.mark.parametrize(
+    ("step", "scale", "geometry"), [(1, 1.0, False), (3, 0.1, False), (1, 1.0, True), (2, 0.1, True)]
+)
+def test_kernel_search_equals_brute_force(kernel, normalize, step, scale, geometry):
     X, Y, _ = box_data(30)
-    task = BoxLocalization(5, grid_step=step, scale=scale)
+    task = BoxLocalization(5, grid_step=step, scale=scale, geometry=geometry, geometry_scale=4.0)
     outputs = all_boxes([*range(0, 6, step), 6], [*range(0, 8, step), 8])
     for gamma in ("scale", 5.0):
         model = JKSE(task, nu=0.4, kernel=kernel, gamma=gamma, normalize=normalize).fit(X[:10], Y[:10])
@@ -110,6 +112,33 @@ def test_kernel_search_equals_brute_force(kernel, normalize, step, scale):
             assert found in outputs
             scores = model.score_pairs([x] * len(outputs), outputs)
             assert model.score_pairs([x], [found])[0] == pytest.approx(scores.max(), rel=1e-9)
+
+
+def test_geometry_multiplies_the_kernel_by_a_gaussian():
+    X, Y, Z = box_data()
+    words, placed = BoxLocalization(5), BoxLocalization(5, geometry=True, geometry_scale=3.0)
+    plain, model = (JKSE(task, gamma=0.5, normalize=True).fit(X, Y) for task in (words, placed))
+    h, w = X[0].shape
+    sides = np.array([np.array(y) / [h, w, h, w] for y in Y]) - [0.25, 0.25, 0.75, 0.75]
+    areas = np.array([y.area / (h * w) for y in Y])
+    places = 3.0 * np.column_stack([sides, sides**2, areas])
+    apart = ((places[:, None] - places[None]) ** 2).sum(axis=2)
+    histograms = np.array([x.histogram(y, 5) for x, y in zip(X, Y)])
+    histograms /= np.maximum(histograms.sum(axis=1, keepdims=True), 1.0)
+    K = chi2_kernel(histograms, gamma=0.5) * np.exp(-apart)
+    alpha = np.zeros(len(X))
+    alpha[model.support_] = model.dual_coef_
+    np.testing.assert_allclose(model.score_pairs(X, Y), K @ alpha, rtol=1e-10)
+    assert np.abs(model.score_pairs(X, Y) - plain.score_pairs(X, Y)).max() > 1e-3
+    # Scale 0 is the kernel of the words alone, in both spaces.
+    silent, star = BoxLocalization(5, geometry=True, geometry_scale=0.0), BoxLocalization(8)
+    np.testing.assert_allclose(
+        JKSE(silent, gamma=0.5, normalize=True).fit(X, Y).score_pairs(X, Y), plain.score_pairs(X, Y)
+    )
+    without = JKSEPlus(words, privileged_task=star).fit(X, Y, privileged=Z)
+    star = BoxLocalization(8, geometry=True, geometry_scale=0.0)
+    zero = JKSEPlus(silent, privileged_task=star).fit(X, Y, privileged=Z)
+    np.testing.assert_allclose(zero.correcting_function(Z, Y), without.correcting_function(Z, Y), atol=1e-6)
 
 
 def test_far_support_vectors_do_not_underflow():

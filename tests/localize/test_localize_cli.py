@@ -15,6 +15,7 @@ from vision_data import pictures
 import lupi
 from lupi.cli import app
 from lupi.localize import paper_grid
+from lupi.localize.evaluation import overlap_of
 from lupi.localize.pictures import PREDICTED, TRUE, overlay
 from lupi.vision import Box
 
@@ -67,7 +68,15 @@ def test_evaluate_and_its_page(folder, tmp_path):
     assert result["mean_overlap"] > 0.4
     assert [row["n_images"] for row in result["per_class"]] == [6, 6]
     assert f"{100 * result['mean_overlap']:.1f}%" in printed
+    # The constant box, from the table of boxes alone.
+    with open(folder / "boxes.csv") as lines:
+        boxes = [[float(row[side]) for side in ("top", "left", "bottom", "right")] for row in csv.DictReader(lines)]
+    constant = [overlap_of(box, np.mean(boxes, axis=0)) for box in boxes]  # all pictures have one size
+    assert result["constant_box"]["mean_overlap"] == pytest.approx(np.mean(constant))
+    ahead = np.array([row["overlap"] for row in result["images"]]) - constant
+    assert f"one box for all: {100 * ahead.mean():+.1f} ± {100 * ahead.std(ddof=1) / 12**0.5:.1f} points" in printed
     html = page.read_text()
+    assert f"{100 * np.mean(constant):.1f}%</b>mean overlap of one box for all" in html
     assert html.count("data:image/jpeg;base64,") == 12
     overlaps = [float(v) for v in re.findall(r'data-overlap="([^"]+)"', html)]
     np.testing.assert_allclose(overlaps, [row["overlap"] for row in result["images"]], atol=1e-6)

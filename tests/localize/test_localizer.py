@@ -1,10 +1,12 @@
 """Localizer, parameter search and evaluation on generated pictures."""
 
+import warnings
 import zipfile
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from vision_data import pictures
 
 import lupi
@@ -16,11 +18,13 @@ ATTRIBUTES = np.random.RandomState(0).randint(0, 2, (16, 6))
 OPTIONS = {"n_words": 30, "detector": "dense", "spacing": 6, "C": 1.0, "grid_step": 4, "random_state": 0, "tol": 0.05}
 
 
+@pytest.mark.parametrize("geometry", [False, True])
 @pytest.mark.parametrize("method", ["ssvm", "ssvm+", "jkse", "jkse+"])
-def test_methods_find_the_object(method):
+def test_methods_find_the_object(method, geometry):
     # The kernel search of JKSE is slow on fine grids.
     step = 12 if "jkse" in method else 4
-    localizer = Localizer(method, **{**OPTIONS, "grid_step": step})
+    options = {**OPTIONS, "grid_step": step, "geometry": geometry, "geometry_scale": 2.0}
+    localizer = Localizer(method, **options)
     privileged = {"masks": MASKS[:10], "attributes": ATTRIBUTES[:10]} if method.endswith("+") else None
     assert localizer.fit(IMAGES[:10], BOXES[:10], privileged=privileged) is localizer
     assert localizer.model_.dual_gap_ <= 0.05
@@ -59,6 +63,68 @@ def test_plain_method_is_the_method_without_privileged():
     np.testing.assert_array_equal(plain.model_.coef_, plus.model_.coef_)
     used = Localizer("ssvm+", **OPTIONS).fit(IMAGES[:6], BOXES[:6], privileged={"masks": MASKS[:6]})
     assert not np.array_equal(plain.model_.coef_, used.model_.coef_)
+
+
+def test_geometry_is_in_both_spaces_and_may_be_silent():
+    privileged = {"masks": MASKS[:6]}
+    placed = Localizer("ssvm+", **OPTIONS, geometry=True, geometry_scale=5.0).fit(IMAGES[:6], BOXES[:6], privileged)
+    assert len(placed.model_.coef_) == len(placed.model_.privileged_coef_) == 30 + 9
+    assert np.abs(placed.model_.coef_[-9:]).max() > 0
+    plain, silent = (
+        clone(placed).set_params(**options, tol=1e-6).fit(IMAGES[:6], BOXES[:6], privileged)
+        for options in ({"geometry": False}, {"geometry_scale": 0.0})
+    )
+    assert silent.model_.objective_ == pytest.approx(plain.model_.objective_, rel=2e-6)
+    assert not silent.model_.coef_[30:].any()
+
+
+def test_inference_and_normalization_reach_the_learner():
+    options = {**OPTIONS, "C": 10.0, "rho": 3.0, "tol": 0.3}
+    with warnings.catch_warnings():
+        # The alternation misses planes, so its gap need not close.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        exact, other = (
+            Localizer("ssvm+", **options, inference=name).fit(IMAGES[:6], BOXES[:6], {"masks": MASKS[:6]})
+            for name in ("exact", "alternating")
+        )
+    assert (exact.model_.inference, other.model_.inference) == ("exact", "alternating")
+    assert not np.array_equal(exact.model_.coef_, other.model_.coef_)
+    counts, shares = (
+        Localizer("jkse+", **{**OPTIONS, "grid_step": 24}, normalize=on).fit(
+            IMAGES[:4], BOXES[:4], {"masks": MASKS[:4]}
+        )
+        for on in (False, True)
+    )
+    np.testing.assert_allclose(shares.model_.support_features_.sum(axis=1), 1.0)
+    assert shares.model_.privileged_normalize
+    assert counts.model_.support_features_.sum() > 10
+
+
+def test_search_over_the_scale_of_the_geometry():
+    localizer = Localizer("ssvm", **OPTIONS, geometry=True)
+    grid = {"C": [1.0], "geometry_scale": [0.0, 50.0]}
+    validation = (IMAGES[10:], BOXES[10:])
+    best, table = search_parameters(localizer, IMAGES[:6], BOXES[:6], validation=validation, grid=grid)
+    assert [row["params"]["geometry_scale"] for row in table] == [0.0, 50.0]
+    assert table[0]["mean_overlap"] != table[1]["mean_overlap"]
+    assert best.geometry_scale == max(table, key=lambda row: row["mean_overlap"])["params"]["geometry_scale"]
+    for method, scales in (("ssvm+", [5.0, 20.0, 80.0]), ("jkse", [2.0, 4.0, 8.0])):
+        assert paper_grid(method, 2, geometry=True)["geometry_scale"] == scales
+
+
+def test_evaluation_beside_the_constant_box():
+    localizer = Localizer("ssvm", **OPTIONS).fit(IMAGES[:6], BOXES[:6])
+    result = localizer.evaluate(IMAGES[6:9], BOXES[6:9])["constant_box"]
+    size = np.array([*IMAGES[0].shape[:2]] * 2)
+    mean = np.mean([np.array(b) / size for b in BOXES[:6]], axis=0) * size
+    own = np.array([Box(*mean).iou(b) for b in BOXES[6:9]])
+    ahead = np.array([p.iou(b) for p, b in zip(localizer.predict(IMAGES[6:9]), BOXES[6:9])]) - own
+    assert result["mean_overlap"] == pytest.approx(own.mean())
+    assert result["difference"] == pytest.approx(ahead.mean())
+    assert result["standard_error"] == pytest.approx(ahead.std(ddof=1) / np.sqrt(3))
+    assert localizer.evaluate(IMAGES[6:7], BOXES[6:7])["constant_box"]["standard_error"] is None
+    localizer.mean_box_ = None  # as in a file of an earlier version
+    assert localizer.evaluate(IMAGES[6:9], BOXES[6:9])["constant_box"] is None
 
 
 def test_absent_objects_and_boxes_over_the_border():

@@ -49,7 +49,7 @@ def test_curve_says_what_the_columns_are_worth(axes):
     display = plot.LearningCurveDisplay.from_comparison(Comparison(made), ax=axes)
     assert display.worth == found
     assert [text.get_text() for text in axes.texts] == ["20 rows with the columns\nare worth 33 without"]
-    made["verdict"]["answer"] = "no"  # nothing is worth anything then
+    made["verdict"]["sizes"][-1]["answer"] = "no"  # nothing is worth anything then
     assert plot.LearningCurveDisplay.from_comparison(Comparison(made), ax=axes).worth is None
 
 

@@ -1,6 +1,7 @@
 """`lupi reproduce` on boxes around birds: draws, controls, resumption and tables, with generated pictures in CUB's layout."""
 
 import json
+import pickle
 import shutil
 from functools import partial
 from xml.etree import ElementTree
@@ -15,7 +16,8 @@ from lupi.cli import app
 from lupi.datasets import load_cub
 from lupi.localize import Localizer, evaluate_boxes, search_parameters
 from lupi.reproduce import feyereisl, sun
-from lupi.reproduce._birds import Arm, Draw, class_differences, privileged_of
+from lupi.reproduce._bird_words import Arm, Draw, DrawWords, privileged_of
+from lupi.reproduce._birds import class_differences, load_birds
 from lupi.reproduce._entry import paper_table
 from lupi.vision import read_mask
 
@@ -64,19 +66,33 @@ def classes_of(birds, rows):
     return {birds.label_names[k] for k in birds.labels[rows]}
 
 
-@pytest.mark.parametrize(("draw", "n", "n_validation"), [(feyereisl.draw_birds, 12, 8), (sun.draw_species, 16, 6)])
-def test_draws_are_disjoint_and_validation_has_other_classes(birds, draw, n, n_validation):
+def test_draws_are_disjoint_and_validation_has_other_classes(birds):
     seen = set()
     for seed in range(5):
-        found = draw(birds, n, seed, n_validation=n_validation)
-        assert len(found.train) == n
+        found = feyereisl.draw_birds(birds, 12, seed, n_validation=8)
+        assert len(found.train) == 12
         assert sorted(np.concatenate(found)) == list(range(len(birds.images)))
         assert not classes_of(birds, found.train) & classes_of(birds, found.validation)
         np.testing.assert_array_equal(
-            np.concatenate(draw(birds, n, seed, n_validation=n_validation)), np.concatenate(found)
+            np.concatenate(feyereisl.draw_birds(birds, 12, seed, n_validation=8)), np.concatenate(found)
         )
         seen.add(tuple(found.train))
     assert len(seen) == 5
+
+
+def test_draws_of_one_species(birds):
+    seen = set()
+    for seed in range(8):
+        train, validation, test = sun.draw_species(birds, 3, seed, n_train=2, n_validation=6, n_test=1)
+        assert sorted([*train, *test]) == list(np.flatnonzero(birds.labels == 3))
+        assert len(set(validation)) == 6
+        assert set(birds.labels[validation]) <= set(range(10)) - {3}
+        seen.add(tuple(test))
+    assert len(seen) == 3  # every image of the species is tested in some draw
+    short = sun.draw_species(birds, 3, 0, n_train=4, n_validation=6, n_test=1)
+    assert len(short.train) == 2  # all there are
+    with pytest.raises(ValueError, match=r"3 images of 004\.Groove_billed_Ani, too few for 50"):
+        sun.draw_species(birds, 3, 0)
 
 
 def test_draws_of_the_two_papers(birds):
@@ -85,17 +101,8 @@ def test_draws_of_the_two_papers(birds):
     assert set(small.train) < set(large.train)
     np.testing.assert_array_equal(small.validation, large.validation)
     assert sum(label in (11, 12) for label in birds.labels[large.train]) == 6  # all there are; other classes fill up
-    found = sun.draw_species(birds, 16, 0, n_validation=6)
-    for species in range(10):  # one of three is learned from, two are tested
-        assert (birds.labels[found.train] == species).sum() == 1
-        assert (birds.labels[found.test] == species).sum() == 2
     with pytest.raises(ValueError, match="48 training images, too few for 40"):
         feyereisl.draw_birds(birds, 40, 0, n_validation=8)
-    with pytest.raises(ValueError, match="too few for 16 to learn from and 30"):
-        sun.draw_species(birds, 16, 0, n_validation=30)
-    fewer = type(birds)(**{**birds, "labels": np.where(birds.labels == 4, 15, birds.labels)})
-    with pytest.raises(ValueError, match=r"no image to test 005\.Crested_Auklet"):
-        sun.draw_species(fewer, 16, 0, n_validation=6)
 
 
 def test_official_test_images_are_the_test(birds):
@@ -129,6 +136,8 @@ ARMS = (
     Arm("SSVM+, privileged off", "ssvm+", {"C": SMALL["C"]}),
     Arm("SSVM+", "ssvm+", SMALL, ("masks", "attributes"), paper="ssvm+"),
     Arm("SSVM+, others", "ssvm+", SMALL, ("masks", "attributes"), shuffled=True),
+    Arm("SSVM + geometry", "ssvm", {"C": SMALL["C"]}, settings={"geometry": True}),
+    Arm("SSVM+, alternating", "ssvm+", SMALL, ("masks", "attributes"), settings={"inference": "alternating"}),
 )
 
 
@@ -140,7 +149,12 @@ def test_whole_table_of_feyereisl(folder, birds, tmp_path, monkeypatch):
     rows = {row["arm"]: row for row in result["sizes"][0]["rows"]}
     assert rows["SSVM+, privileged off"]["overlap"]["values"] == rows["SSVM"]["overlap"]["values"]
     assert rows["SSVM+"]["overlap"]["values"] != rows["SSVM"]["overlap"]["values"]
-    assert all(row["largest_gap"] <= 0.05 and row["unconverged"] == 0 for row in rows.values())
+    assert rows["SSVM + geometry"]["overlap"]["values"] != rows["SSVM"]["overlap"]["values"]
+    exact = [row for name, row in rows.items() if name != "SSVM+, alternating"]  # whose gap need not close
+    assert all(row["largest_gap"] <= 0.05 and row["unconverged"] == 0 for row in exact)
+    for row in rows.values():
+        ahead = np.array(row["overlap"]["values"]) - rows["mean box"]["overlap"]["values"]
+        assert row["ahead"]["mean"] == pytest.approx(ahead.mean())
     # The constant box, scored independently.
     draw = options["draw"](birds, 4, 0)
     shapes = [read_mask(mask).shape for mask in birds.masks]
@@ -170,10 +184,10 @@ def test_whole_table_of_sun(folder, birds, tmp_path, monkeypatch):
         Arm("JKSE+", "jkse+", {**grid, "lam": [0.1, 10.0]}, ("masks", "attributes"), paper="jkse+"),
         Arm("others", "jkse+", {**grid, "lam": [0.1, 10.0]}, ("masks", "attributes"), shuffled=True),
     )
-    settings = {**SETTINGS, "n_words": 8, "privileged_words": 10, "tol": 1e-4}
-    draw = partial(sun.draw_species, n_validation=4)
+    settings = {**SETTINGS, "n_words": 8, "privileged_words": 10, "tol": 1e-4, "normalize": True}
+    draw = partial(sun.draw_species, n_train=2, n_validation=4, n_test=1)
     # The command itself; its table is then read from the run store.
-    small = partial(sun.species_table, arms=arms, settings=settings, draw=draw, n_train=14)
+    small = partial(sun.species_table, arms=arms, settings=settings, draw=draw)
     monkeypatch.setattr(sun, "species_table", small)
     monkeypatch.setattr(sun, "table_lines", partial(sun.table_lines, arms=arms))
     command = ["reproduce", "sun-table2", "--out", tmp_path, "--data", folder, "--splits", "2", "--jobs", "1"]
@@ -186,13 +200,20 @@ def test_whole_table_of_sun(folder, birds, tmp_path, monkeypatch):
     rows = {row["arm"]: row for row in result["rows"]}
     assert rows["off"]["overlap"]["values"] == rows["JKSE"]["overlap"]["values"]
     assert all(row["largest_gap"] <= 1e-4 and row["unconverged"] == 0 for row in rows.values())
+    # A species' figure is the mean of its units; all species together, the mean of all test images.
+    units = result["units"]
+    of_ani = [units[f"3/{seed}/JKSE"]["overlaps"] for seed in (0, 1)]
+    assert result["species"][3]["JKSE"]["mean"] == pytest.approx(100 * np.mean(of_ani))
+    everyone = [overlap for label in range(10) for overlap in units[f"{label}/1/JKSE"]["overlaps"]]
+    assert rows["JKSE"]["overlap"]["values"][1] == pytest.approx(100 * np.mean(everyone))
+    chosen = [units[f"{label}/{seed}/JKSE"]["params"]["nu"] for label in range(10) for seed in (0, 1)]
+    assert result["edges"]["JKSE"]["nu"] == [sum(nu in (0.01, 0.9) for nu in chosen), 20]
     # Cells that share the direction of their coefficients are searched once; trying all of them finds the same.
-    found = draw(birds, 14, 1)
+    found = draw(birds, 7, 1)
     images, boxes = ([values[i] for i in found.train] for values in (birds.images, birds.boxes))
     held_out = tuple([values[i] for i in found.validation] for values in (birds.images, birds.boxes))
-    vocabulary = [birds.images[i] for i in np.concatenate(found[:2])]
     for arm in (arms[1], arms[3]):
-        unit = result["units"][f"14/1/{arm.name}"]
+        unit = units[f"7/1/{arm.name}"]
         best, table = search_parameters(
             Localizer(arm.method, random_state=1, **settings),
             images,
@@ -200,7 +221,7 @@ def test_whole_table_of_sun(folder, birds, tmp_path, monkeypatch):
             privileged_of(birds, found.train, arm, 1),
             validation=held_out,
             grid=arm.grid,
-            vocabulary_images=vocabulary,
+            vocabulary_images=held_out[0],
         )
         assert unit["validation"] == max(row["mean_overlap"] for row in table)
         assert unit["params"] == {name: getattr(best, name) for name in arm.grid}
@@ -212,6 +233,55 @@ def test_whole_table_of_sun(folder, birds, tmp_path, monkeypatch):
     assert "/ 41.0" in albatross
     assert "/ 46.2" in albatross
     assert any("(paper: 8)" in line for line in lines)
+
+
+def test_table_of_the_geometry(folder, tmp_path, monkeypatch):
+    """The entry without privileged arms: no Figure 2, the constant box beside both."""
+    monkeypatch.setattr(feyereisl, "SIZES", (4,))
+    monkeypatch.setattr(feyereisl, "MOST_VALIDATION", 6)
+    arms = tuple(arm._replace(grid={"C": [1.0]} if arm.method else {}) for arm in feyereisl.GEOMETRY_ARMS)
+    assert [arm.settings for arm in arms] == [{}, {}, {"geometry": True}]
+    monkeypatch.setattr(feyereisl, "GEOMETRY_ARMS", arms)
+    monkeypatch.setattr(feyereisl, "SETTINGS", SETTINGS)
+    command = ["reproduce", "feyereisl-geometry", "--out", tmp_path, "--data", folder, "--splits", "2", "--jobs", "1"]
+    outcome = CliRunner().invoke(app, [*map(str, command)])
+    assert outcome.exit_code == 0, outcome.output
+    result = json.loads((tmp_path / "feyereisl-geometry" / "result.json").read_text())
+    units, (size,) = result["units"], result["sizes"]
+    for row in size["rows"]:
+        own = [units[f"4/{seed}/{row['arm']}"] for seed in (0, 1)]
+        assert row["overlap"]["mean"] == pytest.approx(100 * np.mean([unit["mean_overlap"] for unit in own]))
+        assert row["ahead"]["mean"] == pytest.approx(100 * np.mean([unit["ahead"]["difference"] for unit in own]))
+        assert f"{row['ahead']['mean']:+.1f} ± {row['ahead']['error']:.1f}" in outcome.output
+    assert "Figure 2" not in outcome.output
+
+
+def test_words_of_a_draw_are_made_once_and_do_not_travel(birds, monkeypatch):
+    localizer = Localizer("ssvm", random_state=0, **SETTINGS)
+    draws = [feyereisl.draw_birds(birds, 4, seed, n_validation=4) for seed in (0, 1)]
+    first, second = (DrawWords(birds, draw, seed, localizer) for seed, draw in enumerate(draws))
+    arm = Arm("a", "ssvm+", SMALL, ("masks", "attributes"))
+    words = first.for_training(arm)
+    assert len(words.X) == len(words.Z) == 4
+    assert first.for_training(arm) is words
+    assert first.of("test")[0] is first.of("test")[0]
+    assert not pickle.loads(pickle.dumps(first))._made
+    second.for_training(arm)
+    assert not first._made  # one draw's words at a time
+
+
+def test_images_without_attributes_get_those_of_their_class(folder, birds, tmp_path):
+    shutil.copytree(folder, tmp_path / "data")
+    table = tmp_path / "data" / "cub_200_2011" / "attributes" / "table.npz"
+    with np.load(table) as arrays:
+        np.savez(table, image_id=arrays["image_id"][1:], is_present=arrays["is_present"][1:])
+    percent = np.random.RandomState(1).uniform(0, 100, (len(CLASSES), 312))
+    np.savetxt(table.parent / "class_attribute_labels_continuous.txt", percent)
+    found, root = load_birds(tmp_path / "data")
+    assert root.name == "cub_200_2011"
+    np.testing.assert_array_equal(found.attributes, (percent > 50)[birds.labels])
+    (tmp_path / "data" / "cub_200_2011").rename(tmp_path / "data" / "cub_300px")
+    assert load_birds(tmp_path / "data")[1].name == "cub_300px"
 
 
 def test_difference_of_classes():
@@ -241,7 +311,7 @@ def test_marks_and_printed_numbers():
 def test_missing_data_are_named(name, tmp_path):
     result = CliRunner().invoke(app, ["reproduce", name, "--out", str(tmp_path), "--data", str(tmp_path / "none")])
     assert result.exit_code == 1
-    assert "cub_200_2011" in result.output
+    assert "cub_300px" in result.output
     assert "there is no folder" in result.output
 
 
@@ -254,7 +324,7 @@ def test_folder_without_masks_is_refused(folder, tmp_path):
 
 def test_one_draw_is_refused(folder):
     with pytest.raises(ValueError, match="--splits must be at least 2"):
-        sun.species_table(folder, n_splits=1, draw=partial(sun.draw_species, n_validation=4), n_train=14)
+        sun.species_table(folder, n_splits=1, draw=partial(sun.draw_species, n_train=2, n_validation=4, n_test=1))
 
 
 def test_written_files(folder, tmp_path, monkeypatch):

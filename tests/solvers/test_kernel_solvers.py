@@ -18,6 +18,7 @@ from lupi.solvers.kernel.decomposition import solve_decomposition
 from lupi.solvers.kernel.newton_systems import DenseSystem, FeatureSystem, MixedSystem, newton_system
 from lupi.solvers.kernel.reference import dense_qp, solve_reference
 from lupi.solvers.kernel.smo import solve_smo
+from lupi.solvers.kernel.smo_to_gap import solve_smo_to_gap
 from lupi.solvers.kernel.smo_two_space import _best_triple, smo_two_space
 
 KERNELS = ["linear", "rbf", "poly", "chi2", "laplacian"]
@@ -240,9 +241,7 @@ def test_rows_on_demand_give_the_solution_of_the_full_matrix(family):
     kernel = Kernel("rbf", gamma=2.0)
 
     def make(on_demand):
-        first, second = (
-            Space(source=KernelRows(kernel, A, 0.02)) if on_demand else Space(matrix=kernel(A)) for A in (X, Z)
-        )
+        first, second = (Space(source=KernelRows(kernel, A)) if on_demand else Space(matrix=kernel(A)) for A in (X, Z))
         if family == "svm":
             return svm_dual(first, y, np.ones(120))
         return svm_plus_dual(first, second, y, np.ones(120), 3.0, True, np.ones(120, bool))
@@ -252,6 +251,80 @@ def test_rows_on_demand_give_the_solution_of_the_full_matrix(family):
         rows = solver(make(True), tol=1e-6)
         assert rows.converged
         assert rows.certificate.dual == pytest.approx(full.certificate.dual, rel=1e-6)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("family", ["svm", "svm+"])
+def test_single_precision_blocks_meet_a_tolerance_in_double_precision(family, missing):
+    _, X, Z, y = data(8, 300)
+    available = np.arange(300) % 4 > 0 if missing else np.ones(300, bool)
+    kernel = Kernel("rbf", gamma=0.5)
+    K, K_star = kernel(X), kernel(Z) * np.outer(available, available)
+    first, second = Space(source=KernelRows(kernel, X)), Space(source=KernelRows(kernel, Z, available))
+
+    def make(*spaces):
+        if family == "svm":
+            return svm_dual(spaces[0], y, np.ones(300))
+        return svm_plus_dual(*spaces, y, np.ones(300), 3.0, False, available)
+
+    found = solve_decomposition(make(first, second), tol=1e-3, working_set=60)
+    assert found.converged
+    exact = make(Space(matrix=K), Space(matrix=K_star))
+    assert exact.certificate(found.point).violation < 1e-3
+    assert found.certificate.dual == pytest.approx(solve_auto(exact, tol=1e-8).certificate.dual, rel=1e-3)
+
+
+def test_double_precision_goes_on_where_single_precision_ends_too_early(monkeypatch):
+    _, X, _, y = data(8, 200)
+    blocks = KernelRows.blocks
+
+    def wrong(self, single):
+        """Single precision that is far off."""
+        out = blocks(self, single)
+        if single:
+            out._left *= np.float32(1.001)
+        return out
+
+    monkeypatch.setattr(KernelRows, "blocks", wrong)
+    kernel = Kernel("rbf", gamma=0.5)
+    found = solve_decomposition(svm_dual(Space(source=KernelRows(kernel, X)), y, np.full(200, 10.0)), tol=1e-4)
+    assert found.converged
+    assert svm_dual(Space(matrix=kernel(X)), y, np.full(200, 10.0)).certificate(found.point).violation <= 1.01e-4
+
+
+class NearKernel(Space):
+    """Products with 1% less on the diagonal than the matrix has."""
+
+    def product(self, coefficients):
+        return super().product(coefficients) - 0.01 * coefficients
+
+
+def test_smo_on_a_matrix_near_the_kernel_finds_the_optimum_of_the_kernel():
+    _, X, Z, y = data(5, 150)
+    C, every, prices = np.ones(150), np.ones(150, bool), (1.0, 3.0, False)
+    decision = Space(matrix=Kernel("rbf", gamma=0.5)(X))
+    Q = deformation_matrix(Kernel("rbf", gamma=0.5)(Z), C, 1.0, every)
+    near = svm2_plus_dual(decision, NearKernel(matrix=Q + 0.01 * np.eye(150), inexact=True), y, C, *prices, every)
+    exact = svm2_plus_dual(decision, Space(matrix=Q), y, C, *prices, every)
+    found = solve_smo(near, tol=1e-6)
+    assert found.converged
+    assert exact.certificate(found.point).violation < 1e-6
+    few = solve_smo(near, tol=1e-6, max_iter=5)
+    assert few.n_iter == 5
+    assert not few.converged
+
+
+def test_smo_goes_on_until_the_gap_is_small():
+    problem, _ = build(1, "svm+", 150, 1.0, 1.0, 3.0, True, False)
+    loose = solve_smo(problem, tol=1e-2)
+    assert loose.gap > 1e-4
+    found = solve_smo_to_gap(problem, gap=1e-4, tol=1e-2, max_iter=10**6)
+    assert found.converged
+    assert found.gap <= 1e-4
+    assert problem.certificate(found.point).primal == pytest.approx(found.objective)
+    few = solve_smo_to_gap(problem, gap=1e-4, tol=1e-2, max_iter=loose.n_iter + 1)
+    assert few.n_iter == loose.n_iter + 1
+    assert not few.converged
 
 
 # ---------------------------------------------------------------- limits, stalls, no solution

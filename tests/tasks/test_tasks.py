@@ -8,6 +8,8 @@ from structured_reference import all_sequences
 
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.tasks import BoxLocalization, Chain, Multiclass, Task
+from lupi.tasks.joint import JointOracle
+from lupi.tasks.oracle import TaskOracle
 from lupi.vision import Box
 
 LOSS_WEIGHTS = [0.0, 1.0, 0.5, -0.5, -2.0]
@@ -40,15 +42,16 @@ def test_multiclass_equals_brute_force(c):
     assert task.argmax_batch(w, X, Y, c).tolist() == expected
 
 
+@pytest.mark.parametrize("geometry", [False, True])
 @pytest.mark.parametrize("absent", [False, True])
 @pytest.mark.parametrize("c", LOSS_WEIGHTS)
-def test_boxes_equal_brute_force(c, absent):
+def test_boxes_equal_brute_force(c, absent, geometry):
     rng = np.random.default_rng(2)
     X, Y, _ = make_planted_boxes(
         12, shape=(6, 7), n_words=5, n_points=12, absent=0.4 if absent else 0.0, random_state=1
     )
-    task = BoxLocalization(5, grid_step=2, allow_absent=absent, scale=0.5)
-    assert task.n_features == 5 + absent
+    task = BoxLocalization(5, grid_step=2, allow_absent=absent, scale=0.5, geometry=geometry, geometry_scale=3.0)
+    assert task.n_features == 5 + absent + 9 * geometry
     edges = [[0, 2, 4, 6], [0, 2, 4, 6, 7]]
     outputs = [
         Box(t, l, b, r) for t, b in itertools.combinations(edges[0], 2) for l, r in itertools.combinations(edges[1], 2)
@@ -61,6 +64,52 @@ def test_boxes_equal_brute_force(c, absent):
         assert value(task, w, x, found, y, c) == pytest.approx(best, abs=1e-10)
         assert score + c * loss == pytest.approx(best, abs=1e-10)
         assert task.loss(y, found) == pytest.approx(loss)
+
+
+def test_geometry_of_scale_zero_changes_no_search():
+    X, Y, _ = make_planted_boxes(5, shape=(9, 11), n_words=6, n_points=30, random_state=0)
+    plain, silent, loud = (
+        BoxLocalization(6, geometry=on, geometry_scale=scale)
+        for on, scale in ((False, 20.0), (True, 0.0), (True, 20.0))
+    )
+    w = np.random.default_rng(0).normal(size=silent.n_features)
+    for x, y in zip(X, Y):
+        np.testing.assert_array_equal(silent.joint_feature(x, y), [*plain.joint_feature(x, y), *[0.0] * 9])
+        assert silent.argmax_scored(w, x, y, (0.0, 1.0)) == plain.argmax_scored(w[:6], x, y, (0.0, 1.0))
+    assert any(loud.argmax(w, x) != plain.argmax(w[:6], x) for x in X)
+    with pytest.raises(ValueError, match=r"geometry_scale must be a finite number of at least 0, got -1"):
+        BoxLocalization(6, geometry=True, geometry_scale=-1.0)
+
+
+@pytest.mark.parametrize("geometry", [False, True])
+def test_compiled_planes_are_those_of_the_tasks_own_search(geometry):
+    """Of both oracles, image by image and all at once; images differ in size."""
+    X, Y, Z = make_planted_boxes(6, shape=(9, 11), n_words=6, n_points=30, n_privileged_words=3, random_state=0)
+    other = make_planted_boxes(4, shape=(14, 8), n_words=6, n_points=20, n_privileged_words=3, random_state=1)
+    X, Y, Z = ([*a, *b] for a, b in zip((X, Y, Z), other))
+    options = {"grid_step": 2, "scale": 0.5, "geometry": geometry, "geometry_scale": 3.0}
+    task, star = BoxLocalization(6, **options), BoxLocalization(9, **options)
+    everyone = np.ones(10, dtype=bool)
+    pairs = [
+        [TaskOracle(task, X, Y) for _ in range(2)],
+        [JointOracle(task, star, X, Z, everyone, Y, lam=0.3, rho=1.7) for _ in range(2)],
+    ]
+    rng = np.random.default_rng(0)
+    for (fast, slow), nothing in zip(pairs, (None, (None, None))):
+        slow.packed = nothing
+        for size in (0.02, 0.3, 1.0):
+            w = size * rng.normal(size=fast.n_features)
+            psi, loss = fast.planes(w)
+            np.testing.assert_allclose(psi, slow.planes(w)[0], atol=1e-12)
+            np.testing.assert_allclose(loss, slow.planes(w)[1], atol=1e-12)
+            for i in range(10):
+                one = fast.plane(i, w)
+                np.testing.assert_array_equal(one[0], psi[i])
+                assert one[1] == loss[i]
+    # What needs the task itself is not packed: absence, a capped search, a subclass.
+    for plain in (BoxLocalization(6, allow_absent=True), BoxLocalization(6, method="branch_and_bound")):
+        assert TaskOracle(plain, X, Y).packed is None
+    assert TaskOracle(type("Mine", (BoxLocalization,), {})(6), X, Y).packed is None
 
 
 def test_box_loss_is_equation_10():

@@ -25,7 +25,7 @@ class Certificate:
     lower_bound : float
         The dual value, or -inf where the dual point misses an equality or a bound and proves nothing.
     violation : float
-        Largest violation of the optimality conditions, with the best biases (libsvm's ``m(a) - M(a)``).
+        Largest violation of the optimality conditions, see :meth:`KernelQP.violation`.
     biases : ndarray of shape (n_spaces,)
         Intercept of each space; 0 where a space has none.
     scale : float
@@ -163,6 +163,11 @@ class KernelQP:
         """K_m beta_m for every space: the functions' values on the training examples, without biases."""
         return [space.product(beta) for space, beta in zip(self.spaces, self.expansions(x))]
 
+    def value(self, x: np.ndarray) -> float:
+        """Dual value of x."""
+        norm = sum(float(beta @ space.product(beta)) for space, beta in zip(self.spaces, self.expansions(x)))
+        return float(self.p @ x) - 0.5 * norm - 0.5 * float(self.ridge @ (x * x))
+
     def margins(self, x: np.ndarray, fields: list[np.ndarray] | None = None) -> np.ndarray:
         """P - sum_m c_m f_m without biases: the negative gradient apart from the ridge."""
         fields = self.fields(x) if fields is None else fields
@@ -219,6 +224,16 @@ class KernelQP:
         biases[self.biased] = central
         return biases, violation
 
+    def violation(self, x: np.ndarray, margins: np.ndarray, biases: np.ndarray) -> float:
+        """How much the optimality conditions are violated with these biases.
+
+        Twice the largest slope of the dual value along a variable (libsvm's ``m(a) - M(a)`` with the best bias), or the
+        distance that the variable has left to go, relative to its interval and to the largest variable, where that is less:
+        points inside of an interior point's box meet the conditions when they are as good as on its boundary.
+        """
+        slope = margins - self.ridge * x - self.coef.T @ biases
+        return 2.0 * largest_move(x, slope, self.lower, self.upper)
+
     def loss(self, slack: np.ndarray) -> np.ndarray:
         """h_j of every variable: what the primal pays for the slack p_j - c_j.f(i(j))."""
         bound = np.where(slack > 0, self.upper, self.lower)
@@ -233,8 +248,12 @@ class KernelQP:
         betas = self.expansions(x)
         fields = [space.product(beta) for space, beta in zip(self.spaces, betas)]
         margins = self.margins(x, fields)
-        best, violation = self.optimal_biases(x, margins)
-        biases = best if biases is None else biases
+        best, _ = self.optimal_biases(x, margins)
+        violation = self.violation(x, margins, best)
+        if biases is None:
+            biases = best
+        else:
+            violation = min(violation, self.violation(x, margins, biases))
         norm = 0.5 * sum(float(beta @ field) for beta, field in zip(betas, fields))
         biases, scale = self._feasible(margins, biases)
         values = scale * (self.p - margins + self.coef.T @ biases)
@@ -260,6 +279,33 @@ class KernelQP:
         if hard_lower.any() or reached <= 0:
             return biases, 1.0
         return biases, (1.0 + MARGIN) / reached
+
+
+def largest_move(x: np.ndarray, slope: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
+    """Largest of all variables' slopes towards a bound, each counted only as far as there is room before that bound.
+
+    Parameters
+    ----------
+    x, slope : ndarray
+        Variables, and the derivatives by them of what is maximized.
+    lower, upper : ndarray
+        Bounds, possibly infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> largest_move(np.array([1.0, 1e-9]), np.array([0.1, -5.0]), np.zeros(2), np.array([2.0, 2.0]))
+    0.1
+    """
+    if len(x) == 0:
+        return 0.0
+    size = float(np.max(np.abs(x))) or np.inf
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.where(slope > 0, upper - x, x - lower) / np.minimum(upper - lower, size)
+    # Nothing moves in an interval without length, and everything in one without end.
+    return float(
+        np.max(np.minimum(np.abs(slope), np.where(np.isnan(room), np.where(upper > lower, np.inf, 0.0), room)))
+    )
 
 
 def central_biases(kinds: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, float]:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from lupi.problems.chunked_rows import Affine, ChunkedRows, chunkwise, in_a_row, total
+
 # Penalties that are tried, relative to the number of rows (of columns, where those are more).
 GRID = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
 # Eigenvalues below this share of the largest one are rounding errors.
@@ -67,16 +69,16 @@ class RidgePath:
             self._decompose_columns(A, scale)
 
     def _decompose_columns(self, A, scale):
-        gram = np.zeros((len(scale), len(scale)))
-        for start in range(0, A.shape[0], BLOCK):
-            part = A[start : start + BLOCK]
-            product = part.T @ _times(part, self.weight[start : start + BLOCK])
-            gram += product.toarray() if sparse.issparse(product) else product
+        gram = _weighted_gram(A, self.weight)
         gram = (gram - self.total * np.outer(self.mean, self.mean)) * scale * scale[:, None]
         values, vectors = np.linalg.eigh((gram + gram.T) / 2)
         kept = values > RANK_TOLERANCE * max(values[-1], TINY)
         self.eigenvalues, self._basis = values[kept], scale[:, None] * vectors[:, kept]
         self._turn = None
+        self.rows: Any
+        if isinstance(A, ChunkedRows):
+            self.rows = A.mapped(Affine(self._basis, -self.mean @ self._basis), len(self.eigenvalues))
+            return
         self.rows = np.asarray(A @ self._basis)
         self.rows -= self.mean @ self._basis
 
@@ -141,11 +143,7 @@ class RidgePath:
 
     def leverage(self, alpha: float) -> np.ndarray:
         """Diagonal of the unweighted hat matrix, without the intercept."""
-        inverse = 1.0 / (self.eigenvalues + alpha)
-        leverage = np.empty(len(self.rows))
-        for start in range(0, len(leverage), BLOCK):
-            leverage[start : start + BLOCK] = np.square(self.rows[start : start + BLOCK]) @ inverse
-        return leverage
+        return _squares_times(self.rows, 1.0 / (self.eigenvalues + alpha))
 
     def left_out(
         self,
@@ -228,17 +226,15 @@ class RidgePath:
         inverse = 1.0 / (self.eigenvalues + alpha)
         basis = self._basis_rows(columns)
         pivots = (1.0 - np.square(basis) @ (self.eigenvalues * inverse)) / alpha
-        directions = self.rows @ (basis * inverse).T
+        towards = (basis * inverse).T
         _, projected = self.project(targets)
-        coefs = (basis * inverse) @ projected
+        coefs = towards.T @ projected
         residual = targets - self.fitted(targets, alpha)
         if groups is not None:
-            change = directions, pivots, coefs, inverse
+            change = self.rows @ towards, pivots, coefs, inverse
             return self._group_errors_without(residual, groups, *change)
-        leverage = self.leverage(alpha)[:, None] - np.square(directions) / pivots + 1.0 / self.total
-        keep = np.maximum(1.0 - np.minimum(self.weight, 1.0)[:, None] * leverage, EPS)
-        left_out = ((r[:, None] + directions * (c / pivots)) / keep for r, c in zip(residual.T, coefs.T))
-        return sum(self.weight @ np.square(part) for part in left_out) / self.total
+        free = self.leverage(alpha) + 1.0 / self.total
+        return _errors_without(self.rows, self.weight, residual.T, free, towards, pivots, coefs) / self.total
 
     def _group_errors_without(self, residual, groups, directions, pivots, coefs, inverse):
         errors = np.zeros(len(pivots))
@@ -252,6 +248,36 @@ class RidgePath:
                 left_out = np.linalg.solve(system, residual[members] + part[:, :, None] * (coef / pivot))
                 errors[j] += (weight * np.square(left_out).sum(axis=2)).sum()
         return errors / self.total
+
+
+@chunkwise(total, "weight")
+def _weighted_gram(A, weight):
+    """A' W A."""
+    gram = np.zeros((A.shape[1], A.shape[1]))
+    for start in range(0, A.shape[0], BLOCK):
+        part = A[start : start + BLOCK]
+        product = part.T @ _times(part, weight[start : start + BLOCK])
+        gram += product.toarray() if sparse.issparse(product) else product
+    return gram
+
+
+@chunkwise(in_a_row)
+def _squares_times(rows, vector):
+    """Squared entries of the rows times a vector."""
+    out = np.empty(len(rows))
+    for start in range(0, len(out), BLOCK):
+        out[start : start + BLOCK] = np.square(rows[start : start + BLOCK]) @ vector
+    return out
+
+
+@chunkwise(total, "weight", "residual", "leverage")
+def _errors_without(rows, weight, residual, leverage, towards, pivots, coefs):
+    """Weighted sums of the squared left-out errors without each of several columns; `residual` of shape (k, n)."""
+    directions = rows @ towards
+    free = leverage[:, None] - np.square(directions) / pivots
+    keep = np.maximum(1.0 - np.minimum(weight, 1.0)[:, None] * free, EPS)
+    left_out = ((r[:, None] + directions * (c / pivots)) / keep for r, c in zip(residual, coefs.T))
+    return sum(weight @ np.square(part) for part in left_out)
 
 
 def _times(A, weight):

@@ -11,7 +11,7 @@ from lupi.problems import KernelQP
 from lupi.solvers.deadline import out_of_time, steps_left
 from lupi.solvers.kernel.decomposition import solve_decomposition
 from lupi.solvers.kernel.interior_point import follow_central_path
-from lupi.solvers.kernel.smo import solve_smo
+from lupi.solvers.kernel.smo import solve_smo, step_limit
 from lupi.solvers.solution import Solution
 
 # A tolerance below this is met by SMO to this one, followed by active-set steps.
@@ -49,13 +49,13 @@ def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> S
     if problem.layout and problem.on_demand:
         return solve_decomposition(problem, tol=tol, max_iter=max_iter)
     if all(space.few_features for space in problem.spaces) and problem.n_examples > 200:
-        return _finish(problem, solve_interior_point(problem, tol=min(tol, 1e-6), max_iter=max_iter), tol, max_iter)
+        return finish(problem, solve_interior_point(problem, tol=min(tol, 1e-6), max_iter=max_iter), tol, max_iter)
     if not problem.layout:
         return solve_interior_point(problem, tol=tol, max_iter=max_iter)
-    budget = _smo_budget(problem.n_examples)
+    budget = smo_budget(problem.n_examples)
     budget = budget if max_iter < 0 else min(budget, max_iter)
     solution = solve_smo(problem, tol=max(tol, LOOSE), max_iter=budget)
-    return _finish(problem, solution, tol, max_iter)
+    return finish(problem, solution, tol, max_iter)
 
 
 def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
@@ -124,7 +124,7 @@ def solve_kernel_near(
     return replace(found, converged=True) if usable and not problem.diverges(found.point) else None
 
 
-def _smo_budget(n: int) -> int:
+def smo_budget(n: int) -> int:
     """Steps that cost about as much as active-set steps would.
 
     A round of these costs n^3, an SMO step n: small problems should turn to them early. Beyond n = 640 the number of
@@ -133,7 +133,7 @@ def _smo_budget(n: int) -> int:
     return min(40 * n, max(1000, n * n // 16))
 
 
-def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> Solution:
+def finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> Solution:
     """Bring a point within the tolerance, by the cheapest means that works."""
     if problem.diverges(solution.point):
         return replace(solution, converged=False)
@@ -158,8 +158,9 @@ def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) ->
             return replace(solution, converged=True)
     # Where even the interior point ran out of digits, SMO would not find more.
     if problem.layout and solution.gap > 1e-4 and not out_of_time():
-        limit = steps_left(max_iter, solution.n_iter, max(1_000_000, 2000 * problem.n_examples))
-        more = solve_smo(problem, tol=tol, max_iter=limit)
+        limit = steps_left(max_iter, solution.n_iter, step_limit(problem))
+        # The gap is about proportional to the violation that is left.
+        more = solve_smo(problem, tol=tol * min(1.0, VAGUE / solution.gap), max_iter=limit)
         solution = more.better(solution)
     return replace(solution, converged=_good(problem, solution, tol))
 
@@ -169,8 +170,12 @@ def _exact(solution: Solution) -> bool:
 
 
 def _good(problem: KernelQP, solution: Solution, tol: float) -> bool:
-    """Optimality conditions met, or (interior points meet none of them exactly) a gap far below what they would give."""
-    if solution.violation <= tol or solution.gap <= 1e-3 * min(tol, 1e-3):
+    """Optimality conditions met with a gap that says something, or a gap far below what they would give."""
+    if solution.gap <= 1e-3 * min(tol, 1e-3):
+        return True
+    if solution.vague:
+        return False
+    if solution.violation <= tol:
         return True
     if not _exact(solution):
         return False
@@ -264,6 +269,8 @@ def _newton_on_free(problem: KernelQP, x: np.ndarray, free: np.ndarray, E: np.nd
         gradient = (problem.margins(x) - problem.ridge * x)[free]
         residual = total - E @ x
         step = cho_solve(factor, gradient, check_finite=False)
+        if not (np.isfinite(schur).all() and np.isfinite(step).all()):
+            raise LinAlgError("numbers beyond the range of double precision")
         biases = np.linalg.lstsq(schur, E_free @ step - residual, rcond=None)[0]
         x[free] += step - R @ biases
     return biases

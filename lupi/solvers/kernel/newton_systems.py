@@ -11,7 +11,7 @@ with a column of ones last where the space has an intercept), ``factorize(D)`` a
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import blas, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve
 
 from lupi.kernels import require_matrix
 from lupi.problems import KernelQP
@@ -127,6 +127,8 @@ class DenseSystem:
         """Steps of the variables, of the explicit weights by space (none here), and of the intercepts."""
         half = cho_solve(self.factor, r, check_finite=False)
         biases = np.zeros(len(self.problem.spaces))
+        if not (np.isfinite(half).all() and np.isfinite(self.schur).all()):
+            raise LinAlgError("numbers beyond the range of double precision")
         biases[self.problem.biased] = np.linalg.lstsq(self.schur, self.E @ half - e[self.problem.biased], rcond=None)[0]
         return half - self.solved @ biases[self.problem.biased], {}, biases
 

@@ -9,6 +9,9 @@ from lupi.problems.ranking.pairwise import Array, RankingProblem
 from lupi.solvers.deadline import out_of_time, run_in_slices
 from lupi.solvers.solution import Solution, relative_gap
 
+# So many planes in a row that left the gap where it was, but for this share: rounding has taken over.
+_PATIENCE, _PROGRESS = 30, 1e-6
+
 
 @njit(cache=True)
 def _simplex_qp(gram, gradient, lam, tol, max_steps):
@@ -98,7 +101,8 @@ def solve_ranking_bundle(
     gram = planes @ planes.T
     lam = np.array([1.0, 0.0])
     bound, n_iter = 0.0, 0
-    while n_iter < max_iter and not out_of_time():
+    least, idle = np.inf, 0
+    while n_iter < max_iter and idle < _PATIENCE and not out_of_time():
         gradient = heights - gram @ lam
         run_in_slices(
             partial(_simplex_qp, gram, gradient, lam, 0.1 * tol * max(best, 1e-300)),
@@ -107,8 +111,11 @@ def solve_ranking_bundle(
         )
         w = planes.T @ lam
         bound = max(bound, float(heights @ lam) - 0.5 * float(w @ w))
-        if relative_gap(best, bound) <= tol:
+        gap = relative_gap(best, bound)
+        if gap <= tol:
             break
+        idle = 0 if gap < (1.0 - _PROGRESS) * least else idle + 1
+        least = min(least, gap)
         n_iter += 1
         step = _search(problem, best_w, w)
         candidate = best_w + step * (w - best_w)

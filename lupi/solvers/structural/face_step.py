@@ -8,7 +8,7 @@ simplices, do the work of hundreds of sweeps (the idea of Moré and Toraldo's GP
 import numpy as np
 from numba import njit
 
-_FAST = {"reassoc", "contract", "nsz"}
+from lupi.solvers.structural.sparse_planes import add_times, plane_dot
 
 
 @njit(cache=True, nogil=True)
@@ -25,24 +25,26 @@ def _center(v, start):
                 v[k] -= mean
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _combine(planes, v):
-    out = np.zeros(planes.shape[1])
-    for k in range(planes.shape[0]):
+@njit(cache=True, nogil=True)
+def _combine(planes, block, slot, v, d):
+    """Sum of the face's planes, plane k times v[k]."""
+    values, index, sizes = planes
+    out = np.zeros(d)
+    for k in range(v.shape[0]):
         if v[k] != 0.0:
-            for j in range(planes.shape[1]):
-                out[j] += v[k] * planes[k, j]
+            i, q = block[k], slot[k]
+            add_times(values[i, q], index[i, q], sizes[i, q], v[k], out)
     return out
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _apply(planes, u):
-    out = np.empty(planes.shape[0])
-    for k in range(planes.shape[0]):
-        s = 0.0
-        for j in range(planes.shape[1]):
-            s += planes[k, j] * u[j]
-        out[k] = s
+@njit(cache=True, nogil=True)
+def _apply(planes, block, slot, u):
+    """Scalar products of the face's planes with u."""
+    values, index, sizes = planes
+    out = np.empty(block.shape[0])
+    for k in range(block.shape[0]):
+        i, q = block[k], slot[k]
+        out[k] = plane_dot(values[i, q], index[i, q], sizes[i, q], u)
     return out
 
 
@@ -68,7 +70,7 @@ def _project(v, start, cap):
 @njit(cache=True, nogil=True)
 def face_step(planes, losses, alpha, count, w, cap, max_cg):
     """One projected conjugate-gradient step on the active planes; updates alpha and w, returns the gain of the dual."""
-    n = planes.shape[0]
+    n, d = alpha.shape[0], w.shape[0]
     start = np.zeros(n + 1, dtype=np.int64)
     for i in range(n):
         active = 0
@@ -79,7 +81,8 @@ def face_step(planes, losses, alpha, count, w, cap, max_cg):
     m = start[n]
     if m == 0:
         return 0.0
-    face = np.empty((m, planes.shape[2]))
+    block = np.empty(m, dtype=np.int64)
+    slot = np.empty(m, dtype=np.int64)
     loss = np.empty(m)
     now = np.empty(m)
     for i in range(n):
@@ -87,24 +90,24 @@ def face_step(planes, losses, alpha, count, w, cap, max_cg):
         if start[i + 1] > q:
             for k in range(count[i]):
                 if alpha[i, k] > 0.0:
-                    face[q] = planes[i, k]
+                    block[q], slot[q] = i, k
                     loss[q] = losses[i, k]
                     now[q] = alpha[i, k]
                     q += 1
-    r = loss - _apply(face, w)
+    r = loss - _apply(planes, block, slot, w)
     _center(r, start)
     p = r.copy()
     move = np.zeros(m)
     rr = np.dot(r, r)
     target = 1e-4 * rr
     for _ in range(max_cg):
-        u = _combine(face, p)
+        u = _combine(planes, block, slot, p, d)
         curvature = np.dot(u, u)
         if curvature <= 1e-14 * rr or rr <= target:
             break
         a = rr / curvature
         move += a * p
-        hp = _apply(face, u)
+        hp = _apply(planes, block, slot, u)
         _center(hp, start)
         r -= a * hp
         new = np.dot(r, r)
@@ -114,7 +117,7 @@ def face_step(planes, losses, alpha, count, w, cap, max_cg):
     for _ in range(5):
         trial = now + scale * move
         _project(trial, start, cap)
-        shift = _combine(face, trial - now)
+        shift = _combine(planes, block, slot, trial - now, d)
         gain = np.dot(loss, trial - now) - np.dot(shift, w) - 0.5 * np.dot(shift, shift)
         if gain > 0.0:
             for i in range(n):

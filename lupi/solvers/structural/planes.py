@@ -1,6 +1,8 @@
 """A store of cutting planes, a few for each example, with exact ascent on one example's dual block at a time.
 
-Slot 0 of every block is the zero plane of the true output: with it the block's constraint is an equality.
+Slot 0 of every block is the zero plane of the true output: with it the block's constraint is an equality. Planes of large feature
+spaces are mostly zeros (two outputs differ in few features): those with fewer than half of their entries are kept as
+index and value, which saves reading memory, the time of the sweeps.
 """
 
 from __future__ import annotations
@@ -10,11 +12,16 @@ from numba import njit
 
 from lupi.solvers.deadline import SLICE, out_of_time
 from lupi.solvers.structural.face_step import face_step
+from lupi.solvers.structural.sparse_planes import add_times, compress, plane_dot
 
 # Memory that the stored planes may take, in doubles (400 MB).
 _BUDGET = 50_000_000
 # Rounds without weight after which a plane is forgotten.
 _PATIENCE = 4
+# Pair steps on a block in a sweep: the next sweep comes soon, and an exact optimum of one block is lost when the others move.
+_STEPS = 3
+# Entries that a slot holds at first.
+_FIRST_WIDTH = 64
 
 
 @njit(cache=True, nogil=True)
@@ -57,13 +64,13 @@ def simplex_ascent(gram, grad, alpha, m, tol, max_steps):
     return max_steps
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True)
 def ascend_block(planes, losses, gram, alpha, m, w, cap, tol, max_steps, active_only):
     """Solve one block exactly with the others fixed; updates alpha and w. Returns the block's gap before the step.
 
     `active_only` leaves planes without weight alone, which saves reading them.
     """
-    d = w.shape[0]
+    values, index, sizes = planes
     grad = np.empty(m)
     before = alpha[:m].copy()
     top = -np.inf
@@ -74,10 +81,7 @@ def ascend_block(planes, losses, gram, alpha, m, w, cap, tol, max_steps, active_
             grad[k] = -np.inf
             continue
         active += 1
-        s = 0.0
-        for j in range(d):
-            s += planes[k, j] * w[j]
-        s = losses[k] - s
+        s = losses[k] - plane_dot(values[k], index[k], sizes[k], w)
         grad[k] = s
         top = max(top, s)
         mean += alpha[k] * s
@@ -88,26 +92,28 @@ def ascend_block(planes, losses, gram, alpha, m, w, cap, tol, max_steps, active_
     for k in range(m):
         move = alpha[k] - before[k]
         if move != 0.0:
-            for j in range(d):
-                w[j] += move * planes[k, j]
+            add_times(values[k], index[k], sizes[k], move, w)
     return gap
 
 
 @njit(cache=True, nogil=True)
 def ascend_all(planes, losses, gram, alpha, count, w, cap, max_sweeps, target):
     """Sweeps and face steps over the stored planes until their total gap is below `target`. Returns gap and sweeps."""
-    n = planes.shape[0]
+    values, index, sizes = planes
+    n = values.shape[0]
     gap = np.inf
     tol = 0.1 * target / (cap * n)
     for sweep in range(max_sweeps):
         gap = 0.0
         for i in range(n):
-            gap += ascend_block(planes[i], losses[i], gram[i], alpha[i], count[i], w, cap, tol, 1000, False)
+            own = (values[i], index[i], sizes[i])
+            gap += ascend_block(own, losses[i], gram[i], alpha[i], count[i], w, cap, tol, _STEPS, False)
         if gap <= target:
             return gap, sweep + 1
         for _ in range(4):
             for i in range(n):
-                ascend_block(planes[i], losses[i], gram[i], alpha[i], count[i], w, cap, tol, 1000, True)
+                own = (values[i], index[i], sizes[i])
+                ascend_block(own, losses[i], gram[i], alpha[i], count[i], w, cap, tol, _STEPS, True)
         face_step(planes, losses, alpha, count, w, cap, 5)
     return gap, max_sweeps
 
@@ -115,14 +121,18 @@ def ascend_all(planes, losses, gram, alpha, count, w, cap, max_sweeps, target):
 @njit(cache=True, nogil=True)
 def drop_idle(planes, losses, gram, alpha, idle, count, patience):
     """Forget planes that had no weight for `patience` rounds: sweeps read less memory."""
-    for i in range(planes.shape[0]):
+    values, index, sizes = planes
+    for i in range(values.shape[0]):
         q = 1
         for k in range(1, count[i]):
             idle[i, k] = 0 if alpha[i, k] > 0.0 else idle[i, k] + 1
             if idle[i, k] > patience:
                 continue
             if q < k:
-                planes[i, q] = planes[i, k]
+                size = sizes[i, k]
+                values[i, q, :size] = values[i, k, :size]
+                index[i, q, :size] = index[i, k, :size]
+                sizes[i, q] = size
                 losses[i, q] = losses[i, k]
                 alpha[i, q] = alpha[i, k]
                 idle[i, q] = idle[i, k]
@@ -136,13 +146,60 @@ def drop_idle(planes, losses, gram, alpha, idle, count, patience):
         count[i] = q
 
 
+@njit(cache=True, nogil=True)
+def add_plane(planes, losses, gram, alpha, idle, count, i, psi, loss, w, cap):
+    """Store a plane of block i if it is violated. Returns the block's exact gap, and False if it found no free slot."""
+    values, index, sizes = planes
+    m = count[i]
+    top = -np.inf
+    mean = 0.0
+    for k in range(m):
+        s = losses[i, k] - plane_dot(values[i, k], index[i, k], sizes[i, k], w)
+        top = max(top, s)
+        mean += alpha[i, k] * s
+    new = loss - np.dot(psi, w)
+    gap = cap * max(new, top) - mean
+    if new <= top + 1e-12 * (1.0 + abs(new)):
+        return gap, True
+    if m == values.shape[1]:
+        return gap, False
+    put_plane(planes, losses, gram, alpha, idle, count, i, m, psi, loss)
+    return gap, True
+
+
+@njit(cache=True, nogil=True)
+def put_plane(planes, losses, gram, alpha, idle, count, i, k, psi, loss):
+    """Store a plane in slot k of block i, without weight."""
+    values, index, sizes = planes
+    sizes[i, k] = compress(psi, values[i, k], index[i, k])
+    losses[i, k], alpha[i, k], idle[i, k] = loss, 0.0, 0
+    count[i] = max(count[i], k + 1)
+    for q in range(count[i]):
+        gram[i, k, q] = gram[i, q, k] = plane_dot(values[i, q], index[i, q], sizes[i, q], psi)
+
+
+@njit(cache=True, nogil=True)
+def weighted_sum(planes, alpha, count, d):
+    """The sum of all planes with their weights."""
+    values, index, sizes = planes
+    out = np.zeros(d)
+    for i in range(values.shape[0]):
+        for k in range(count[i]):
+            if alpha[i, k] > 0.0:
+                add_times(values[i, k], index[i, k], sizes[i, k], alpha[i, k], out)
+    return out
+
+
 class PlaneStore:
     """Planes, their Gram blocks and dual weights; ``w`` is always the weighted sum of all planes."""
 
     def __init__(self, n: int, d: int, cap: float):
         self.n, self.d, self.cap = n, d, cap
         self.slots = int(np.clip(_BUDGET // max(n * d, 1), 3, 40))
-        self.planes = np.zeros((n, self.slots, d))
+        width = min(d, _FIRST_WIDTH)
+        self.values = np.zeros((n, self.slots, width))
+        self.index = np.zeros((n, self.slots, width), dtype=np.int32)
+        self.sizes = np.zeros((n, self.slots), dtype=np.int64)
         self.losses = np.zeros((n, self.slots))
         self.gram = np.zeros((n, self.slots, self.slots))
         self.alpha = np.zeros((n, self.slots))
@@ -151,12 +208,36 @@ class PlaneStore:
         self.count = np.ones(n, dtype=np.int64)
         self.w = np.zeros(d)
 
+    @property
+    def _planes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.values, self.index, self.sizes
+
+    def _make_room(self, psi: np.ndarray) -> None:
+        """Widen all slots if a plane has more entries than they hold."""
+        size = int(np.count_nonzero(psi))
+        needed = self.d if 2 * size >= self.d else size
+        width = self.values.shape[2]
+        if needed > width:
+            more = ((0, 0), (0, 0), (0, min(self.d, max(needed, 2 * width)) - width))
+            self.values, self.index = np.pad(self.values, more), np.pad(self.index, more)
+
+    def _put(self, i: int, k: int, psi: np.ndarray, loss: float) -> None:
+        self._make_room(psi)
+        put_plane(
+            self._planes, self.losses, self.gram, self.alpha, self.idle, self.count, i, k, np.asarray(psi), float(loss)
+        )
+
+    def dense(self, i: int, k: int) -> np.ndarray:
+        """Plane k of block i."""
+        out = np.zeros(self.d)
+        add_times(self.values[i, k], self.index[i, k], self.sizes[i, k], 1.0, out)
+        return out
+
     def start_from(self, blocks: np.ndarray, linear: np.ndarray) -> None:
         """Begin with one plane for each block: the mean plane of another solver, with all of the weight."""
-        self.planes[:, 1], self.losses[:, 1] = blocks / self.cap, linear / self.cap
+        for i in range(self.n):
+            self._put(i, 1, blocks[i] / self.cap, linear[i] / self.cap)
         self.alpha[:, 0], self.alpha[:, 1] = 0.0, self.cap
-        self.gram[:, 1, 1] = np.einsum("id,id->i", self.planes[:, 1], self.planes[:, 1])
-        self.count[:] = 2
         self.w = blocks.sum(axis=0)
 
     @property
@@ -166,37 +247,31 @@ class PlaneStore:
 
     def add(self, i: int, psi: np.ndarray, loss: float) -> float:
         """Store a plane of block i and return the block's exact gap; a plane that is not violated is not stored."""
-        m = self.count[i]
-        grad = self.losses[i, :m] - self.planes[i, :m] @ self.w
-        new = loss - psi @ self.w
-        gap = float(self.cap * max(new, grad.max()) - self.alpha[i, :m] @ grad)
-        if new <= grad.max() + 1e-12 * (1.0 + abs(new)):
-            return gap
-        k = m if m < self.slots else self._free(i, grad)
-        self.planes[i, k], self.losses[i, k], self.alpha[i, k], self.idle[i, k] = psi, loss, 0.0, 0
-        self.count[i] = max(m, k + 1)
-        m = self.count[i]
-        self.gram[i, k, :m] = self.gram[i, :m, k] = self.planes[i, :m] @ psi
-        return gap
+        self._make_room(psi)
+        psi, loss = np.ascontiguousarray(psi), float(loss)
+        state = (self.losses, self.gram, self.alpha, self.idle, self.count)
+        gap, done = add_plane(self._planes, *state, i, psi, loss, self.w, self.cap)
+        if not done:
+            self._put(i, self._free(i), psi, loss)
+        return float(gap)
 
-    def _free(self, i: int, grad: np.ndarray) -> int:
+    def _free(self, i: int) -> int:
         idle = np.flatnonzero(self.alpha[i, 1:] == 0.0) + 1
         if len(idle):
-            return int(idle[np.argmin(grad[idle])])
+            return min(idle.tolist(), key=lambda k: self.losses[i, k] - self.dense(i, k) @ self.w)
         # All planes carry weight: the two lightest become their weighted mean, which leaves w and the dual unchanged.
         a, b = 1 + np.argsort(self.alpha[i, 1:])[:2]
-        share = self.alpha[i, a] / (self.alpha[i, a] + self.alpha[i, b])
-        self.planes[i, b] = share * self.planes[i, a] + (1.0 - share) * self.planes[i, b]
-        self.losses[i, b] = share * self.losses[i, a] + (1.0 - share) * self.losses[i, b]
-        self.alpha[i, b] += self.alpha[i, a]
-        self.alpha[i, a] = 0.0
-        self.gram[i, b] = self.gram[i, :, b] = self.planes[i] @ self.planes[i, b]
+        weight = self.alpha[i, a] + self.alpha[i, b]
+        share = self.alpha[i, a] / weight
+        plane = share * self.dense(i, a) + (1.0 - share) * self.dense(i, b)
+        self._put(i, b, plane, share * self.losses[i, a] + (1.0 - share) * self.losses[i, b])
+        self.alpha[i, a], self.alpha[i, b] = 0.0, weight
         return int(a)
 
     def ascend(self, i: int, tol: float) -> None:
         """Solve block i over its stored planes."""
         ascend_block(
-            self.planes[i],
+            (self.values[i], self.index[i], self.sizes[i]),
             self.losses[i],
             self.gram[i],
             self.alpha[i],
@@ -210,9 +285,9 @@ class PlaneStore:
 
     def ascend_all(self, *, max_sweeps: int, target: float) -> float:
         """Re-optimize over stored planes only; returns the remaining gap of the restricted problem."""
-        arrays = self.planes, self.losses, self.gram, self.alpha, self.count, self.w, self.cap
+        arrays = self._planes, self.losses, self.gram, self.alpha, self.count, self.w, self.cap
         # A sweep reads the planes about ten times.
-        together = max(1, SLICE // (10 * int(self.count.sum()) * self.d))
+        together = max(1, SLICE // (10 * int(self.sizes.sum() + self.n)))
         gap, done = np.inf, 0
         while gap > target and done < max_sweeps and not out_of_time():
             gap, sweeps = ascend_all(*arrays, min(together, max_sweeps - done), target)
@@ -221,6 +296,5 @@ class PlaneStore:
 
     def tidy(self) -> None:
         """Drop idle planes and recompute w from the others, which removes the rounding of thousands of updates."""
-        drop_idle(self.planes, self.losses, self.gram, self.alpha, self.idle, self.count, _PATIENCE)
-        active = self.alpha > 0.0
-        self.w = self.alpha[active] @ self.planes[active]
+        drop_idle(self._planes, self.losses, self.gram, self.alpha, self.idle, self.count, _PATIENCE)
+        self.w = weighted_sum(self._planes, self.alpha, self.count, self.d)

@@ -1,0 +1,128 @@
+"""Most violated planes of box localization without Python between the searches: all images of a space as flat arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from lupi.boxes.loss_bounds import edges_overlap
+from lupi.boxes.placement import N_PLACEMENT, placement
+from lupi.boxes.subwindow import search_points
+
+
+class PackedBoxes(NamedTuple):
+    """Images of one space, image i from ``start[i]`` to ``start[i + 1]``, with their true boxes and joint features."""
+
+    rows: np.ndarray
+    cols: np.ndarray
+    words: np.ndarray
+    start: np.ndarray
+    shapes: np.ndarray
+    boxes: np.ndarray
+    features: np.ndarray
+    scale: float
+    geometry_scale: float
+    n_words: int
+    grid_step: int
+    max_nodes: int
+
+
+def packed_boxes(task, X, Y, features) -> PackedBoxes:
+    """The images of a :class:`~lupi.tasks.BoxLocalization`, their boxes and the joint features of these."""
+    return PackedBoxes(
+        *(np.concatenate([getattr(x, name) for x in X]) for name in ("rows", "cols", "words")),
+        np.cumsum([0, *map(len, X)]),
+        np.array([x.shape for x in X]),
+        np.array([tuple(map(float, y)) for y in Y]),
+        np.ascontiguousarray(features),
+        task.scale,
+        task.geometry_scale if task.geometry else 0.0,
+        task.n_words,
+        task.grid_step,
+        task.max_nodes,
+    )
+
+
+@njit(cache=True, nogil=True)
+def _search(space, i, w, loss_weights):
+    """Best box of image i for each loss weight: boxes, losses, scores."""
+    a, b = space.start[i], space.start[i + 1]
+    gt = space.boxes[i]
+    places = np.zeros(N_PLACEMENT)
+    if w.shape[0] > space.n_words:
+        places[:] = space.geometry_scale * w[space.n_words :]
+    boxes, values, _, _ = search_points(
+        space.rows[a:b],
+        space.cols[a:b],
+        space.words[a:b],
+        space.scale * w[: space.n_words],
+        places,
+        space.shapes[i, 0],
+        space.shapes[i, 1],
+        space.grid_step,
+        gt,
+        loss_weights,
+        0,
+        space.max_nodes,
+    )
+    losses = np.empty(len(values))
+    for k in range(len(values)):
+        y = boxes[k]
+        losses[k] = 1.0 - edges_overlap(y[0], y[1], y[2], y[3], gt[0], gt[1], gt[2], gt[3])
+    return boxes, losses, values - loss_weights * losses
+
+
+@njit(cache=True, nogil=True)
+def _difference(space, i, box, out):
+    """Feature of the true box minus that of another one."""
+    out[:] = space.features[i]
+    for k in range(space.start[i], space.start[i + 1]):
+        if box[0] <= space.rows[k] < box[2] and box[1] <= space.cols[k] < box[3]:
+            out[space.words[k]] -= space.scale
+    if out.shape[0] > space.n_words:
+        h, w = space.shapes[i]
+        out[space.n_words :] -= space.geometry_scale * placement(box[0], box[1], box[2], box[3], h, w)
+
+
+@njit(cache=True, nogil=True)
+def plane(space, i, w, psi):
+    """The most violated plane of a structural SVM: fills psi, returns the loss."""
+    boxes, losses, _ = _search(space, i, w, np.ones(1))
+    _difference(space, i, boxes[0], psi)
+    if losses[0] - np.dot(psi, w) <= 0.0:
+        psi[:] = 0.0
+        return 0.0
+    return losses[0]
+
+
+@njit(cache=True, nogil=True)
+def joint_plane(space, star, i, v, root, rho, psi):
+    """The most violated plane of SSVM+ by exact joint inference (:mod:`lupi.tasks.joint`): fills psi, returns the loss."""
+    d = space.features.shape[1]
+    ya, la, sa = _search(space, i, v[:d], np.array([1.0, 0.0]))
+    yb, lb, sb = _search(star, i, v[d:] / root, np.array([1.0 / rho - 1.0, 1.0 / rho]))
+    loss = lb / rho + np.maximum(la - lb, 0.0)  # eq. 7 of the two pairs
+    k = 0 if loss[0] + sa[0] + sb[0] >= loss[1] + sa[1] + sb[1] else 1
+    _difference(space, i, ya[k], psi[:d])
+    _difference(star, i, yb[k], psi[d:])
+    psi[d:] /= root
+    if loss[k] - np.dot(psi, v) <= 0.0:
+        psi[:] = 0.0
+        return 0.0
+    return loss[k]
+
+
+@njit(cache=True, nogil=True)
+def all_planes(space, w, psi, loss):
+    """Planes of all images."""
+    for i in range(psi.shape[0]):
+        loss[i] = plane(space, i, w, psi[i])
+
+
+@njit(cache=True, nogil=True)
+def all_joint_planes(space, star, v, root, rho, psi, loss):
+    """Joint planes of all images."""
+    for i in range(psi.shape[0]):
+        loss[i] = joint_plane(space, star, i, v, root, rho, psi[i])
