@@ -21,7 +21,7 @@ USELESS = [kind for kind, answer in TRUTHS.items() if answer == "no"]
 STEPS = (
     (dict.fromkeys(TRUTHS, 20) | {"noise": 200, "mediators": 40}, ("surrogate-ridge",)),
     ({"mediators": 40, "label was wrong": 2}, ("linear",)),
-    ({"mediators": 10}, (EXACT,)),
+    ({"mediators": 20}, (EXACT,)),
     ({"label was wrong": 2}, ("svm2+",)),
 )
 AGAIN = ("linear", EXACT)
