@@ -47,8 +47,11 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
     scoring : str or callable, default=None
         What to maximize: "average_precision", "roc_auc", "ndcg" or "ndcg@k" with k in 1, 3, 5, 10, 20; a callable gets
         ``(y, scores, group)``. None: average precision for two grades, NDCG for more.
-    pairs, margin_threshold, loss, kernel, gamma, degree, coef0, privileged_kernel, privileged_gamma, \
-privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, max_time, random_state
+    pairs, margin_threshold, loss, kernel, gamma, degree, coef0, n_components
+        Of :class:`RankTransfer`.
+    privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
+        Of :class:`RankTransfer`.
+    solver, tol, max_iter, max_time, random_state
         Of :class:`RankTransfer`. ``max_time`` holds for the search and, once more, for the last fit: when it is over, the
         folds that were finished choose.
 

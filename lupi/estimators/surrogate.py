@@ -25,7 +25,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
 
     Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the plain
     estimate; a slope that is never negative (at 0 the plain student is used alone); and the plain student's share,
-    |L| / (|L| + |U|) beside 1 for the other, with |L| labelled and |U| unlabelled rows. The other's share shrinks by the
+    l / (l + u) beside 1 for the other, with l labelled and u unlabelled rows. The other's share shrinks by the
     weight of the teacher on X alone; not so with ``"ridge"`` and one score, where that teacher is a ridge of its own.
 
     Parameters
@@ -192,7 +192,7 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
 
     Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the plain
     estimate; a slope that is never negative (at 0 the plain student is used alone); and the plain student's share,
-    |L| / (|L| + |U|) beside 1 for the other, with |L| labelled and |U| unlabelled rows. The other's share shrinks by the
+    l / (l + u) beside 1 for the other, with l labelled and u unlabelled rows. The other's share shrinks by the
     weight of the teacher on X alone; not so with ``"ridge"`` and one score, where that teacher is a ridge of its own.
 
     Parameters

@@ -1,0 +1,60 @@
+"""The site: ``python -m sphinx -W --keep-going -b html docs docs/_build/html``. Nothing is fetched while it is built."""
+
+import lupi
+
+project = "lupi"
+author = "The lupi developers"
+project_copyright = author
+version = release = lupi.__version__
+
+extensions = [
+    "myst_parser",  # before the others: every page is Markdown and readable without the site
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",  # where a reader has no network, a formula stays as the TeX that it was written in
+    "numpydoc",
+]
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
+suppress_warnings = ["config.cache"]  # functions in the gallery's settings cannot be pickled
+
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # numpydoc's sections say it in words
+numpydoc_show_class_members = False  # the template of a class lists them
+
+html_theme = "pydata_sphinx_theme"
+html_title = "lupi"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_sidebars = {page: [] for page in ("index", "start", "should_i_use_this")}  # they have no pages below them
+html_theme_options = {
+    "logo": {"text": "lupi"},
+    "header_links_before_dropdown": 7,
+    "navbar_end": ["theme-switcher"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_prev_next": False,
+}
+
+
+def skip_inherited_from_scikit_learn(app, what, name, member, skip, options):
+    """Methods such as ``get_params`` are documented at home; their texts refer to labels of scikit-learn's own site."""
+    del app, what, name, options
+    module = getattr(member, "__module__", None) or ""
+    return True if module.split(".")[0] == "sklearn" else skip
+
+
+def link_to_pages(app, docname, source):
+    """The pages link to files where the repository has them; on the site these files are pages."""
+    del app, docname
+    source[0] = source[0].replace("](../SECURITY.md", "](security.md")
+
+
+def setup(app):
+    """Connect the two functions above."""
+    app.connect("source-read", link_to_pages)
+    app.connect("autodoc-skip-member", skip_inherited_from_scikit_learn)

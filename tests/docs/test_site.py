@@ -1,0 +1,75 @@
+"""The site's own pages: their code runs, and the reference has every public name."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOMS = ("lupi", "lupi.datasets", "lupi.localize", "lupi.plot", "lupi.tasks", "lupi.vision")
+
+
+def run_code_of(page):
+    """The names that are there after the page's blocks, run one after the other as a reader would type them."""
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL):
+        exec(block, names)
+    return names
+
+
+def test_start(capsys):
+    run_code_of("start.md")
+    scores = dict(re.findall(r"^(with|without|shuffled) +(0\.\d{3})$", capsys.readouterr().out, flags=re.MULTILINE))
+    controls = max(float(scores["without"]), float(scores["shuffled"]))
+    assert float(scores["with"]) > controls + 0.03
+
+
+def test_deploy():
+    pytest.importorskip("onnx")
+    found = run_code_of("deploy.md")["found"]
+    assert [each.name for each in found.graph.input] == ["X"]
+
+
+def test_ranking():
+    names = run_code_of("ranking.md")
+    assert names["ranker"].decision_function(names["X_new"]).shape == (20,)
+    assert set(names["search"].best_params_) == {"C", "C_privileged"}
+
+
+@pytest.mark.parametrize("page", ["about", "architecture", "glossary", "guides", "index", "measured", "papers_errors"])
+def test_other_pages_have_no_code_that_nobody_runs(page):
+    assert "```python" not in (DOCS / f"{page}.md").read_text()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_name_has_its_page(room):
+    blocks = re.findall(
+        r"currentmodule:: (\S+)\n.*?nosignatures:\n\n(.*?)```", (DOCS / "reference.md").read_text(), re.S
+    )
+    listed = [name for module, names in blocks if module == room for name in names.split()]
+    public = set(importlib.import_module(room).__all__) - {"__version__"}
+    assert sorted(listed) == sorted(public)
+
+
+def test_every_page_can_be_reached():
+    text = "\n".join(page.read_text() for page in DOCS.glob("*.md"))
+    trees = "\n".join(re.findall(r"```\{toctree\}\n(.*?)```", text, re.S))
+    entries = re.findall(r"^(?:.*<)?([\w/*.]+)>?$", trees, flags=re.MULTILINE)
+    pages = {page.stem for page in DOCS.glob("*.md")} - {"index"}
+    assert pages - set(entries) == set()
+
+
+def test_table_of_the_readme_is_that_of_the_page():
+    """Figures stand in two places for two kinds of readers; they are the same."""
+
+    def figures(path):
+        rows = [
+            line
+            for line in path.read_text().splitlines()
+            if line.endswith((" **yes** |", " **no** |", " **hardly** |"))
+        ]
+        return [re.findall(r"[+-]\d+\.\d+|in \d+|\d+ wins", row) for row in rows if "|" in row]
+
+    ours = figures(DOCS / "should_i_use_this.md")
+    assert all(row in ours for row in figures(DOCS.parent / "README.md"))
