@@ -59,7 +59,7 @@ def test_letor_example_on_generated_queries(monkeypatch, capsys):
 def test_picture_example_draws(monkeypatch, tmp_path, capsys):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
-    example = load_example("plot_rank_transfer")
+    example = load_example("gallery/plot_rank_transfer")
     monkeypatch.setattr(example, "CS", [1e-3])
     example.main(tmp_path / "picture.png", n_draws=2)
     assert (tmp_path / "picture.png").stat().st_size > 10_000
