@@ -1,5 +1,7 @@
 """The site: ``python -m sphinx -W --keep-going -b html docs docs/_build/html``. Nothing is fetched while it is built."""
 
+from sphinx_gallery.sorting import FileNameSortKey
+
 import lupi
 
 project = "lupi"
@@ -26,6 +28,28 @@ autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc's sections say it in words
 numpydoc_show_class_members = False  # the template of a class lists them
 
+
+class GalleryOrder(FileNameSortKey):
+    """Of the thumbnails: first whether it helps, then how; an example that is not listed stops the build."""
+
+    names = (
+        *(
+            "yes_young_men",
+            "no_digits",
+            "unlabelled_rows",
+            "noisy_labels",
+            "which_column",
+            "surrogate_and_label",
+            "compare",
+        ),
+        *("slack_and_margin", "rank_transfer", "boxes", "chain", "big_data"),
+    )
+
+    def __call__(self, filename):
+        """Place of an example."""
+        return self.names.index(filename.removeprefix("plot_").removesuffix(".py"))
+
+
 sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
@@ -33,7 +57,8 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": GalleryOrder,
+    "write_computation_times": False,
 }
 
 html_theme = "pydata_sphinx_theme"
