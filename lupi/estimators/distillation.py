@@ -112,8 +112,8 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Decision features.
+        X : array-like, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Decision features. A Dask array or frame stays in its chunks (students ``Ridge`` and linear kernel machines).
         y : array-like of shape (n_samples,)
             Targets; NaN, None, pandas' NA and the value `unlabelled` mark rows without one.
         privileged : array-like of shape (n_samples, n_privileged), optional

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.chunked_input import check_target, not_linear, read_chunks
 from lupi.estimators.convergence import MAX_TIME, unfinished
+from lupi.estimators.landmarks import LandmarkExpansions, LandmarkFeatures
 from lupi.estimators.paths import WarmStartedPath
 from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
 from lupi.problems import over_weights
@@ -39,11 +40,13 @@ OPTIONAL_ATTRIBUTES = (
     "_privileged_rows",
     "_privileged_data",
     "_landmark_coef",
+    "approximation_error_",
+    "privileged_approximation_error_",
 )
 
 
 @dataclass
-class TrainingData:
+class TrainingData(LandmarkFeatures):
     """Checked input of a fit and its spaces: what does not depend on prices such as C and lam.
 
     Attributes
@@ -66,6 +69,10 @@ class TrainingData:
         Number of privileged features in what the user gave.
     privileged : Space or None
         Formed when it is first needed.
+    by_features : bool
+        Whether both functions are to be linear in features: a number of components was asked for.
+    landmarks : FeatureSpace or None
+        These features in place of a decision kernel that is not linear.
     approximation : FeatureSpace or None
         Features of the available examples that stand for the privileged kernel where its matrix is out of reach.
     remarks : list of Warning
@@ -86,6 +93,8 @@ class TrainingData:
     privileged_kernel: Kernel | None
     n_privileged: int
     privileged: Space | None = None
+    by_features: bool = False
+    landmarks: FeatureSpace | None = None
     approximation: FeatureSpace | None = None
     remarks: list[Warning] = field(default_factory=list)
     labels: np.ndarray | None = None
@@ -128,6 +137,8 @@ class TrainingData:
 
     def over_weights(self, solver, smooth) -> bool:
         """Whether to solve over the weights of linear functions, which needs no kernel matrix."""
+        if self.by_features:
+            return True
         linear = all(kernel is None or kernel.name == "linear" for kernel in (self.kernel, self.privileged_kernel))
         if solver == "newton" and not linear:
             raise ValueError(
@@ -169,7 +180,7 @@ def _rows(data, kept, kernel):
     return data[np.ix_(kept, kept)] if kernel == "precomputed" else data[kept]
 
 
-class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
+class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
     """A decision function and a correcting function by kernel expansions: what they leave behind, and their values."""
 
     # The privileged features are routed to fit by every meta-estimator, without a call of set_fit_request.
@@ -205,7 +216,9 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
         self.support_ = data.kept[support]
         self.dual_coef_ = coefficients[:, support]
         self.intercept_ = np.array([function.intercept for function in decisions])
-        if decisions[0].weights is not None:
+        if data.landmarks is not None:
+            self._store_landmarks(data, np.vstack([function.weights for function in decisions]))
+        elif decisions[0].weights is not None:
             self.coef_ = np.vstack([function.weights for function in decisions])
         elif data.kernel.name != "precomputed":
             self.support_vectors_ = data.X[support]
@@ -224,14 +237,12 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
         self.privileged_dual_coef_ = coefficients
         self.privileged_intercept_ = np.array([function.intercept for function in functions])
         self._privileged_rows = data.kept[data.available]
-        if functions[0].weights is not None:
+        if data.approximation is not None:
+            self._store_privileged_landmarks(data, functions)
+        elif functions[0].weights is not None:
             self.privileged_coef_ = np.vstack([function.weights for function in functions])
         elif kernel.name == "linear":
             self.privileged_coef_ = np.asarray(coefficients @ data.Z[data.available])
-        elif data.approximation is not None:
-            features = data.approximation
-            self._landmark_coef = features.coefficients((coefficients @ features.values).T).T
-            self._privileged_data = features.rows
         elif kernel.name != "precomputed":
             self._privileged_data = data.Z[data.available]
 
@@ -322,6 +333,8 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         class_weight = effective_class_weight(self.class_weight, checked.classes, checked.y, checked.sample_weight)
         data.weight = data.weight * class_weight[data.labels]
         data.columns = {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
+        if getattr(self, "n_components", None) is not None:
+            data.approximate(self.n_components, self.solver, self.random_state)
         return data
 
     def _remarks(self, problems, solutions):

@@ -195,8 +195,8 @@ class BaseRanker(BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Examples.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Examples. A Dask array or frame stays in its chunks (linear kernels); the other arguments are chunked alike.
         y : array-like of shape (n_samples,)
             Grades.
         group : array-like of shape (n_samples,), default=None

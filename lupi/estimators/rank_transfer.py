@@ -199,8 +199,8 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Examples.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Examples. A Dask array or frame stays in its chunks (linear kernels); the other arguments are chunked alike.
         y : array-like of shape (n_samples,)
             Grades, higher = to be ranked higher; NaN, None, pandas' NA and the value `unlabelled` mark rows without one.
         privileged : {array-like, sparse matrix} of shape (n_samples, n_privileged), default=None

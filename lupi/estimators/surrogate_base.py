@@ -86,8 +86,8 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            Decision features.
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_samples, n_features)
+            Decision features. A Dask array or frame stays in its chunks (``estimator="ridge"``, two classes or numbers).
         y : array-like of shape (n_samples,)
             Targets; NaN, None, pandas' NA and the value `unlabelled` mark rows without one.
         privileged : array-like, data frame, or a list or dict of these, optional

@@ -8,7 +8,7 @@ from sklearn.base import is_classifier
 from lupi.estimators.surrogate_input import joined_parts, take
 from lupi.estimators.surrogate_students import KERNEL_GRID, RbfRidge
 from lupi.estimators.surrogate_wrapped import WrappedStudent
-from lupi.problems.chunked_rows import ChunkedRows, beside
+from lupi.problems.chunked_rows import ChunkedRows, tables_beside
 from lupi.problems.surrogate import (
     RidgeFit,
     RidgePath,
@@ -71,7 +71,7 @@ class Classroom:
         scales = [*candidate.space_scales, candidate.x_scale]
         seen = [(scale, take(part, rows)) for scale, part in zip(scales, [*self.spaces, self.A]) if scale]
         if isinstance(self.A, ChunkedRows):
-            return beside([part for _, part in seen], [scale for scale, _ in seen])
+            return tables_beside([part for _, part in seen], [scale for scale, _ in seen])
         return joined_parts([scale * part for scale, part in seen])
 
 

@@ -48,9 +48,9 @@ class SVM2K(KernelClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights; both scale C, C_privileged and D.
     solver : {"auto", "smo", "decomposition", "interior_point", "reference"}, default="auto"
-        "auto" and "interior_point" are the same with privileged features; "smo" and "decomposition" serve the plain SVM.
+        "auto" is SMO, finished exactly where that is cheap; on working sets where a kernel matrix does not fit into memory.
     tol : float, default=1e-3
-        Tolerance of the duality gap or, without privileged features, of the optimality conditions.
+        Tolerance of the optimality conditions (of the duality gap with "interior_point").
     max_iter : int, default=-1
         Limit on the iterations of the solver; -1 for none.
     max_time : float or None, default=None

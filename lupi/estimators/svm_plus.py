@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -63,11 +63,16 @@ class SVMPlus(KernelClassifier):
         The same for the privileged space.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights.
+    n_components : int, default=None
+        Put Nystroem's features in the place of both kernels (linear ones have features of their own), with so many random
+        rows as landmarks, and train over their weights: time and memory then grow with the number of examples, not with
+        its square. ``dual_gap_`` certifies the problem with the approximate kernels; how much of them is missing is said by
+        ``approximation_error_`` and ``privileged_approximation_error_``. None: the kernels themselves.
     solver : {"auto", "interior_point", "smo", "decomposition", "reference"}, default="auto"
         "auto", with linear kernels in both spaces and more examples than features: the interior point over the weights,
         without any kernel matrix; many examples after a sample of them, on the rows near a kink; few examples by SMO on
         kernel matrices that all classes share, as long as that is the quicker way. Otherwise SMO, on working sets with
-        kernel rows on demand where a kernel matrix does not fit into ``cache_size``, finished by active-set steps when
+        kernel blocks on demand where a kernel matrix does not fit into ``cache_size``, finished by active-set steps when
         ``tol`` is below 1e-3, SMO is slow, or they cost nothing (few free variables), with the interior point as the last
         resort. "reference" is PIQP, slow, for checking.
     tol : float, default=1e-3
@@ -77,9 +82,9 @@ class SVMPlus(KernelClassifier):
     max_time : float or None, default=None
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     cache_size : float, default=200
-        Megabytes for each kernel matrix or for the rows kept of it.
+        Megabytes that a kernel matrix may take; of a larger one, blocks are computed when they are needed.
     random_state : int, RandomState or None, default=None
-        Not used here; kept for a uniform interface.
+        Chooses the landmarks of ``n_components``.
 
     Attributes
     ----------
@@ -105,6 +110,9 @@ class SVMPlus(KernelClassifier):
     kkt_violation_ : float
         Largest violation of the optimality conditions.
     n_iter_ : int
+    approximation_error_, privileged_approximation_error_ : float
+        With ``n_components``: share of each kernel's trace that its features miss, on up to 2000 random training examples;
+        0 where they are exact. ``support_vectors_`` are then the landmarks.
 
     References
     ----------
@@ -133,6 +141,7 @@ class SVMPlus(KernelClassifier):
         "lam": POSITIVE,
         "kappa": [Interval(Real, 0, np.inf, closed="right")],
         "correction": [StrOptions({"slack", "labelled"})],
+        "n_components": [None, Interval(Integral, 1, None, closed="left")],
     }
 
     _prices = ("C", "lam", "kappa")
@@ -153,6 +162,7 @@ class SVMPlus(KernelClassifier):
         privileged_degree=3,
         privileged_coef0=0.0,
         class_weight=None,
+        n_components=None,
         solver="auto",
         tol=1e-3,
         max_iter=-1,
@@ -173,6 +183,7 @@ class SVMPlus(KernelClassifier):
         self.privileged_degree = privileged_degree
         self.privileged_coef0 = privileged_coef0
         self.class_weight = class_weight
+        self.n_components = n_components
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -187,8 +198,9 @@ class SVMPlus(KernelClassifier):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            Decision features; the kernel matrix with ``kernel="precomputed"``.
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_samples, n_features)
+            Decision features; the kernel matrix with ``kernel="precomputed"``. A Dask array or frame stays in its chunks,
+            which with linear kernels is all that training needs; the other arguments are then chunked alike.
         y : array-like of shape (n_samples,)
             Labels of any type, two classes or more (one against the rest).
         privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
@@ -213,7 +225,7 @@ class SVMPlus(KernelClassifier):
         C, labelled = self.C * data.weight, self.correction == "labelled"
         if data.over_weights(self.solver, smooth=False):
             prices = C, self.lam, self.kappa, labelled, data.available
-            return linear_problems(data.X, data.Z, data.signs, *prices, squared=False)
+            return linear_problems(*data.explicit, data.signs, *prices, squared=False)
         if data.Z is None:
             return [svm_dual(data.decision, y, C) for y in data.signs]
         privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / self.lam)

@@ -41,6 +41,8 @@ MODELS = {
     "svm+ linear": lupi.SVMPlus(kernel="linear", privileged_kernel="linear"),
     "svm2+": lupi.SVM2Plus(privileged_kernel="poly"),
     "svm2+ linear": lupi.SVM2Plus(kernel="linear", privileged_kernel="linear"),
+    "svm+ landmarks": lupi.SVMPlus(n_components=8, random_state=0),
+    "svm2+ landmarks": lupi.SVM2Plus(n_components=8, random_state=0),
     "svm-2k": lupi.SVM2K(),
     "rank": lupi.RankTransfer(),
     "rank rbf": lupi.RankTransfer(kernel="rbf", privileged_kernel="rbf"),
