@@ -6,6 +6,7 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -25,6 +26,8 @@ TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
 
 def check_examples(X, Y, task):
     """Sequences of the same positive length that the task accepts; tables and columns become arrays."""
+    if sparse.issparse(X):
+        raise ValueError("X is a sparse matrix, and structured tasks take dense inputs; pass X.toarray().")
     for value, name in ((X, "X"), (Y, "Y")):
         if value is None or not hasattr(value, "__len__") or not hasattr(value, "__getitem__"):
             raise ValueError(f"{name} must be a sequence with one entry for each example, got {type(value).__name__}.")
