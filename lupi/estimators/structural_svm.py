@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +22,7 @@ from lupi.solvers.solution import deadline
 from lupi.tasks.oracle import task_oracle
 from lupi.tasks.protocol import predict_batch
 from lupi.validation import check_privileged, check_privileged_sequence
+from lupi.validation.types import MatrixLike, RandomState
 
 TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
 
@@ -63,9 +66,9 @@ class StructuralPredictor(BaseEstimator):
     """Prediction and scoring with ``task`` and ``coef_``; the part that all linear structural estimators share."""
 
     # Models of files that were written before the parameter was there.
-    max_time = None
+    max_time: float | None = None
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray | list[Any]:
         """The best output of each input.
 
         Parameters
@@ -81,7 +84,7 @@ class StructuralPredictor(BaseEstimator):
         found = predict_batch(self.task, self.coef_, X, self.n_jobs)
         return np.asarray(found) if len(found) and isinstance(found[0], (Integral, Real)) else found
 
-    def score(self, X, Y):
+    def score(self, X: MatrixLike, Y: Any) -> float:
         """1 - mean loss of the predictions.
 
         Parameters
@@ -186,18 +189,18 @@ class StructuralSVM(StructuralPredictor):
 
     def __init__(
         self,
-        task,
-        C=1.0,
+        task: Any,
+        C: float = 1.0,
         *,
-        solver="bcfw",
-        tol=1e-3,
-        max_iter=1000,
-        max_time=None,
-        average=False,
-        n_jobs=None,
-        callback=None,
-        random_state=None,
-    ):
+        solver: str = "bcfw",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        average: bool = False,
+        n_jobs: int | None = None,
+        callback: Callable[..., Any] | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.task = task
         self.C = C
         self.solver = solver
@@ -210,7 +213,7 @@ class StructuralSVM(StructuralPredictor):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, Y):
+    def fit(self, X: MatrixLike, Y: Any) -> Self:
         """Learn the weights.
 
         Parameters
