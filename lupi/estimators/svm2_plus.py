@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +17,7 @@ from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.kernels import FeatureSpace, Space
 from lupi.problems import deformation_space, linear_problems, svm2_plus_dual
 from lupi.solvers import SOLVERS, solve
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Q is worth this many megabytes before it is replaced by an approximation.
 LARGEST_MATRIX = 1100
@@ -123,28 +125,28 @@ class SVM2Plus(KernelClassifier):
 
     def __init__(
         self,
-        C=1.0,
-        lam=1.0,
+        C: float = 1.0,
+        lam: float = 1.0,
         *,
-        correction="slack",
-        kappa=3.0,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        privileged_kernel="rbf",
-        privileged_gamma="scale",
-        privileged_degree=3,
-        privileged_coef0=0.0,
-        class_weight=None,
-        n_components=None,
-        solver="auto",
-        tol=1e-3,
-        max_iter=-1,
-        max_time=None,
-        cache_size=200,
-        random_state=None,
-    ):
+        correction: str = "slack",
+        kappa: float = 3.0,
+        kernel: KernelName = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "rbf",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        class_weight: Any = None,
+        n_components: int | None = None,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        max_time: float | None = None,
+        cache_size: float = 200,
+        random_state: RandomState = None,
+    ) -> None:
         self.C = C
         self.lam = lam
         self.correction = correction
@@ -168,13 +170,20 @@ class SVM2Plus(KernelClassifier):
 
     @_fit_context(prefer_skip_nested_validation=True)
     @timed
-    def fit(self, X, y, privileged=None, sample_weight=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        sample_weight: VectorLike | None = None,
+    ) -> Self:
         """Fit to decision features, labels and privileged features.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            Decision features; the kernel matrix with ``kernel="precomputed"``.
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_samples, n_features)
+            Decision features; the kernel matrix with ``kernel="precomputed"``. A Dask array or frame stays in its chunks,
+            which with linear kernels is all that training needs; the other arguments are then chunked alike.
         y : array-like of shape (n_samples,)
             Labels of any type, two classes or more (one against the rest).
         privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
@@ -201,7 +210,8 @@ class SVM2Plus(KernelClassifier):
         C, deformation = self.C * data.weight, None
         prices = C, self.lam, self.kappa, self.correction == "labelled", data.available
         if data.over_weights(self.solver, smooth=np.isfinite(self.kappa) or data.Z is None):
-            return linear_problems(*data.explicit, data.signs, *prices, squared=True)
+            X, Z = data.explicit
+            return linear_problems(X, Z, data.signs, *prices, squared=True)
         if data.Z is not None:
             space = self._privileged_space(data)
             deformation = deformation_space(space, C, self.lam, data.available, single=self.tol >= ROUGH)

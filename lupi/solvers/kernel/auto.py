@@ -43,7 +43,7 @@ def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> S
     otherwise                                                 SMO with a budget; active-set steps when the budget
                                                               is spent, ``tol`` is below 1e-3 or they are cheap;
                                                               interior point where those fail
-    not a one- or two-space dual (SVM-2K)                     interior point
+    a dual that no SMO knows                                  interior point
     ========================================================  ==================================================
     """
     if problem.layout and problem.on_demand:
