@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
-from lupi.estimators.convergence import MAX_TIME, timed, unfinished
+from lupi.estimators.convergence import MAX_TIME, unfinished
 from lupi.estimators.joint_features import JOINT_KERNELS, geometry_of, joint_features, joint_kernel, normalized
 from lupi.estimators.kernel_machine import POSITIVE
 from lupi.estimators.one_class_svm_plus import ONE_CLASS_SOLVERS
 from lupi.estimators.structural_svm import TASK_METHODS, check_examples, check_privileged_inputs
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import solve
+from lupi.solvers.solution import deadline
 from lupi.validation import check_privileged
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike
 
@@ -125,7 +126,6 @@ class JKSE(BaseEstimator):
         self.max_time = max_time
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
     def fit(self, X: MatrixLike, Y: Any) -> Self:
         """Find the support of the pairs (X, Y).
 
@@ -138,12 +138,13 @@ class JKSE(BaseEstimator):
         -------
         self
         """
-        features = self._check(X, Y)
-        problem = one_class_dual(self._kernel(features), self.nu)
-        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
-        if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=4)
-        return self._store(features, problem, solution)
+        with deadline(self.max_time):
+            features = self._check(X, Y)
+            problem = one_class_dual(self._kernel(features), self.nu)
+            solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
+            if not solution.converged:
+                warnings.warn(unfinished(self, solution), stacklevel=3)
+            return self._store(features, problem, solution)
 
     def _check(self, X, Y):
         """Joint features of the pairs, and their kernel."""
@@ -317,7 +318,6 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         self.privileged_normalize = privileged_normalize
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
     def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
         """Find the support of the pairs (X, Y).
 
@@ -333,26 +333,27 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         -------
         self
         """
-        features = self._check(X, Y)
-        rows, available = self._privileged_features(privileged, Y, X)
-        if available.any():
-            self._privileged_kernel = joint_kernel(
-                self.privileged_kernel, self.privileged_gamma, rows, "privileged", geometry_of(self.privileged_task)
-            )
-            K_star = np.zeros((len(X), len(X)))
-            K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
-            problem: Any = one_class_plus_dual(self._kernel(features), K_star, self.nu, self.lam, available)
-        else:
-            problem = one_class_dual(self._kernel(features), self.nu)
-        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
-        if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=4)
-        self.privileged_dual_coef_ = self.privileged_intercept_ = self._privileged_data = None
-        if available.any():
-            correction = problem.privileged(solution)
-            self.privileged_dual_coef_, self.privileged_intercept_ = correction.coefficients, correction.intercept
-            self._privileged_data, self._available = rows, available
-        return self._store(features, problem, solution)
+        with deadline(self.max_time):
+            features = self._check(X, Y)
+            rows, available = self._privileged_features(privileged, Y, X)
+            if available.any():
+                self._privileged_kernel = joint_kernel(
+                    self.privileged_kernel, self.privileged_gamma, rows, "privileged", geometry_of(self.privileged_task)
+                )
+                K_star = np.zeros((len(X), len(X)))
+                K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
+                problem: Any = one_class_plus_dual(self._kernel(features), K_star, self.nu, self.lam, available)
+            else:
+                problem = one_class_dual(self._kernel(features), self.nu)
+            solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
+            if not solution.converged:
+                warnings.warn(unfinished(self, solution), stacklevel=3)
+            self.privileged_dual_coef_ = self.privileged_intercept_ = self._privileged_data = None
+            if available.any():
+                correction = problem.privileged(solution)
+                self.privileged_dual_coef_, self.privileged_intercept_ = correction.coefficients, correction.intercept
+                self._privileged_data, self._available = rows, available
+            return self._store(features, problem, solution)
 
     def _privileged_features(self, privileged, Y, X):
         """Features of the privileged space for the examples that have them, and which these are."""

@@ -12,10 +12,11 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.convergence import timed, unfinished
+from lupi.estimators.convergence import unfinished
 from lupi.estimators.kernel_machine import POSITIVE, KernelMachine, TrainingData
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import SOLVERS, solve
+from lupi.solvers.solution import deadline
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
 
 # Working sets would need kernel rows on demand, which one-class problems do not have.
@@ -122,7 +123,6 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         self.max_time = max_time
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
     def fit(self, X: MatrixLike, y: VectorLike | None = None, privileged: PrivilegedLike | None = None) -> Self:
         """Find the support of X.
 
@@ -139,24 +139,25 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         -------
         self
         """
-        check_nu(self.nu)
-        valid_X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C")
-        data = TrainingData.of(self, valid_X, privileged, np.ones(valid_X.shape[0]), index_of=X)
-        if data.Z is None:
-            problem: Any = one_class_dual(data.decision.dense, self.nu)
-        else:
-            spaces = data.decision.dense, data.privileged_space().dense
-            problem = one_class_plus_dual(*spaces, self.nu, self.lam, data.available)
-        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
-        if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=4)
-        self._store_functions(data, [problem], [solution])
-        if data.Z is not None:
-            self.privileged_intercept_: Any = float(self.privileged_intercept_[0])
-        rho = -self.intercept_[0]
-        # A training example on the boundary is inside, whatever the rounding of its kernel values.
-        self.offset_ = float(rho - 1e-9 * abs(rho))
-        return self
+        with deadline(self.max_time):
+            check_nu(self.nu)
+            valid_X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C")
+            data = TrainingData.of(self, valid_X, privileged, np.ones(valid_X.shape[0]), index_of=X)
+            if data.Z is None:
+                problem: Any = one_class_dual(data.decision.dense, self.nu)
+            else:
+                spaces = data.decision.dense, data.privileged_space().dense
+                problem = one_class_plus_dual(*spaces, self.nu, self.lam, data.available)
+            solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
+            if not solution.converged:
+                warnings.warn(unfinished(self, solution), stacklevel=3)
+            self._store_functions(data, [problem], [solution])
+            if data.Z is not None:
+                self.privileged_intercept_: Any = float(self.privileged_intercept_[0])
+            rho = -self.intercept_[0]
+            # A training example on the boundary is inside, whatever the rounding of its kernel values.
+            self.offset_ = float(rho - 1e-9 * abs(rho))
+            return self
 
     def score_samples(self, X: MatrixLike) -> np.ndarray:
         """How typical each example is: the kernel expansion, without the offset.

@@ -8,8 +8,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from lupi.estimators.convergence import timed
 from lupi.solvers import solve, solve_near
+from lupi.solvers.solution import deadline
 from lupi.validation.types import MatrixLike, VectorLike
 
 
@@ -59,8 +59,8 @@ class WarmStartedPath:
     solver: str
     tol: float
     max_iter: int
+    max_time: float | None
 
-    @timed
     def fit_path(self, candidates: list[dict[str, Any]], X: MatrixLike, y: VectorLike, **fit_params: Any) -> list[Any]:
         """Fit a clone for each candidate: kernels and checked data are shared where only prices differ.
 
@@ -81,26 +81,27 @@ class WarmStartedPath:
         list of estimator or ValueError
             For each candidate the fitted clone, or why there is none.
         """
-        fitted: list[Any] = [None] * len(candidates)
-        for members in _same_but(candidates, self._prices):
-            data: Any = None
-            solved: dict[int, Any] = {}
-            for k in _easiest_first(members, candidates):
-                model = clone(self).set_params(**candidates[k])
-                try:
-                    model._validate_params()
-                    if data is None:
-                        data = model._check(X, y, **fit_params)
-                    problems = model._problems(data)
-                    near = solved.get(_nearest(candidates[k], {j: candidates[j] for j in solved}))
-                    solved[k] = problems, model._solve_near(problems, near)
-                    for remark in [*data.remarks, *model._remarks(*solved[k])]:
-                        warnings.warn(remark, stacklevel=3)
-                    data.remarks.clear()
-                    fitted[k] = model._store(data, *solved[k])
-                except ValueError as problem:
-                    fitted[k] = problem
-        return fitted
+        with deadline(self.max_time):
+            fitted: list[Any] = [None] * len(candidates)
+            for members in _same_but(candidates, self._prices):
+                data: Any = None
+                solved: dict[int, Any] = {}
+                for k in _easiest_first(members, candidates):
+                    model = clone(self).set_params(**candidates[k])
+                    try:
+                        model._validate_params()
+                        if data is None:
+                            data = model._check(X, y, **fit_params)
+                        problems = model._problems(data)
+                        near = solved.get(_nearest(candidates[k], {j: candidates[j] for j in solved}))
+                        solved[k] = problems, model._solve_near(problems, near)
+                        for remark in [*data.remarks, *model._remarks(*solved[k])]:
+                            warnings.warn(remark, stacklevel=2)
+                        data.remarks.clear()
+                        fitted[k] = model._store(data, *solved[k])
+                    except ValueError as problem:
+                        fitted[k] = problem
+            return fitted
 
     def _solve_near(self, problems, near):
         """Solutions that start from those of similar problems, where that is of use."""

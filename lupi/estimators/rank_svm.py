@@ -14,12 +14,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators.chunked_input import check_target, read_chunks
-from lupi.estimators.convergence import MAX_TIME, timed, unfinished
+from lupi.estimators.convergence import MAX_TIME, unfinished
 from lupi.estimators.ranking_metrics import default_metric
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
 from lupi.solvers import SOLVERS, solve
+from lupi.solvers.solution import deadline
 from lupi.validation import check_group, check_magnitude, check_partial_targets, is_chunked, warn_of_minus_one
 from lupi.validation.types import KernelName, MatrixLike, RandomState, VectorLike
 
@@ -85,7 +86,7 @@ def check_ranking_input(estimator, X, y, group=None, *, partial=False):
         name = type(estimator).__name__
         y = check_partial_targets(y, X, classification=False, unlabelled=estimator.unlabelled, estimator_name=name).y
         if estimator.unlabelled is None:
-            warn_of_minus_one(np.unique(y), name, stacklevel=5)
+            warn_of_minus_one(np.unique(y), name, stacklevel=4)
     elif chunked:
         y = check_target(y).astype(np.float64)
     else:
@@ -159,7 +160,7 @@ class BaseRanker(BaseEstimator):
         self.n_pairs_ = pairs.n_pairs
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         if not solution.converged:
-            warnings.warn(unfinished(self, solution, "raise max_iter or tol, or scale the features"), stacklevel=5)
+            warnings.warn(unfinished(self, solution, "raise max_iter or tol, or scale the features"), stacklevel=4)
         return self
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
@@ -372,7 +373,6 @@ class RankSVM(BaseRanker):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
     def fit(self, X: MatrixLike, y: VectorLike, group: VectorLike | None = None) -> Self:
         """Learn to rank.
 
@@ -390,12 +390,12 @@ class RankSVM(BaseRanker):
         RankSVM
             Itself.
         """
-        data = check_ranking_input(self, X, y, group)
-        space = self._space(data.X)
-        pairs = plain_pairs(data.y, data.group)
-        return self._store(data, space, pairs, self._solve(space, pairs))
+        with deadline(self.max_time):
+            data = check_ranking_input(self, X, y, group)
+            space = self._space(data.X)
+            pairs = plain_pairs(data.y, data.group)
+            return self._store(data, space, pairs, self._solve(space, pairs))
 
-    @timed
     def fit_path(
         self, candidates: list[dict[str, Any]], X: MatrixLike, y: VectorLike, group: VectorLike | None = None
     ) -> list[Any]:
@@ -421,20 +421,21 @@ class RankSVM(BaseRanker):
         >>> [model.C for model in RankSVM().fit_path([{"C": 0.1}, {"C": 0.01}], X, y)]
         [0.1, 0.01]
         """
-        models, shares = prepare_path(self, candidates, {"C"})
-        for members in shares:
-            first, start = models[members[0]], None
-            try:
-                first._validate_params()
-                data = check_ranking_input(first, X, y, group)
-                space = first._space(data.X)
-                pairs = plain_pairs(data.y, data.group)
-            except ValueError as problem:
-                for k in members:
-                    models[k] = problem
-                continue
-            for k in sorted(members, key=lambda k: models[k].C):
-                solution = models[k]._solve(space, pairs, start)
-                start = solution.point
-                models[k]._store(data, space, pairs, solution)
-        return models
+        with deadline(self.max_time):
+            models, shares = prepare_path(self, candidates, {"C"})
+            for members in shares:
+                first, start = models[members[0]], None
+                try:
+                    first._validate_params()
+                    data = check_ranking_input(first, X, y, group)
+                    space = first._space(data.X)
+                    pairs = plain_pairs(data.y, data.group)
+                except ValueError as problem:
+                    for k in members:
+                        models[k] = problem
+                    continue
+                for k in sorted(members, key=lambda k: models[k].C):
+                    solution = models[k]._solve(space, pairs, start)
+                    start = solution.point
+                    models[k]._store(data, space, pairs, solution)
+            return models

@@ -14,9 +14,10 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.convergence import MAX_TIME, timed, unfinished
+from lupi.estimators.convergence import MAX_TIME, unfinished
 from lupi.problems.structural.margin_rescaling import StructuralProblem
 from lupi.solvers import SOLVERS, solve
+from lupi.solvers.solution import deadline
 from lupi.tasks.oracle import task_oracle
 from lupi.tasks.protocol import predict_batch
 from lupi.validation import check_privileged, check_privileged_sequence
@@ -105,7 +106,7 @@ class StructuralPredictor(BaseEstimator):
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         self.n_oracle_calls_ = solution.certificate.n_oracle_calls
         if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=5)
+            warnings.warn(unfinished(self, solution), stacklevel=4)
         return self
 
 
@@ -209,7 +210,6 @@ class StructuralSVM(StructuralPredictor):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
     def fit(self, X: MatrixLike, Y: Any) -> Self:
         """Learn the weights.
 
@@ -222,8 +222,9 @@ class StructuralSVM(StructuralPredictor):
         -------
         self
         """
-        X, Y = check_examples(X, Y, self.task)
-        problem = StructuralProblem(task_oracle(self.task, X, Y, self.n_jobs), float(self.C))
-        solution = self._solve(problem)
-        self.coef_ = solution.point
-        return self._store(solution)
+        with deadline(self.max_time):
+            X, Y = check_examples(X, Y, self.task)
+            problem = StructuralProblem(task_oracle(self.task, X, Y, self.n_jobs), float(self.C))
+            solution = self._solve(problem)
+            self.coef_ = solution.point
+            return self._store(solution)

@@ -12,11 +12,11 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.convergence import timed
 from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.kernels import FeatureSpace, Space
 from lupi.problems import deformation_space, linear_problems, svm2_plus_dual
 from lupi.solvers import SOLVERS, solve
+from lupi.solvers.solution import deadline
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Q is worth this many megabytes before it is replaced by an approximation.
@@ -169,7 +169,6 @@ class SVM2Plus(KernelClassifier):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
     def fit(
         self,
         X: MatrixLike,
@@ -196,14 +195,15 @@ class SVM2Plus(KernelClassifier):
         -------
         self : object
         """
-        data = self._check(X, y, privileged, sample_weight)
-        problems = self._problems(data)
-        for remark in data.remarks:
-            warnings.warn(remark, stacklevel=4)
-        solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
-        for remark in self._remarks(problems, solutions):
-            warnings.warn(remark, stacklevel=4)
-        return self._store(data, problems, solutions)
+        with deadline(self.max_time):
+            data = self._check(X, y, privileged, sample_weight)
+            problems = self._problems(data)
+            for remark in data.remarks:
+                warnings.warn(remark, stacklevel=3)
+            solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
+            for remark in self._remarks(problems, solutions):
+                warnings.warn(remark, stacklevel=3)
+            return self._store(data, problems, solutions)
 
     def _problems(self, data):
         """One problem a class, over the same kernel matrix and the same Q."""

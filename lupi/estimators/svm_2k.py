@@ -8,10 +8,10 @@ from typing import Any, Self
 from sklearn.base import _fit_context
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.convergence import timed
 from lupi.estimators.kernel_machine import NON_NEGATIVE, POSITIVE, KernelClassifier
 from lupi.problems import svm_2k_dual, svm_dual
 from lupi.solvers import solve
+from lupi.solvers.solution import deadline
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 
@@ -141,7 +141,6 @@ class SVM2K(KernelClassifier):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
     def fit(
         self,
         X: MatrixLike,
@@ -167,12 +166,13 @@ class SVM2K(KernelClassifier):
         -------
         self : object
         """
-        data = self._check(X, y, privileged, sample_weight)
-        problems = self._problems(data)
-        solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
-        for remark in self._remarks(problems, solutions):
-            warnings.warn(remark, stacklevel=4)
-        return self._store(data, problems, solutions)
+        with deadline(self.max_time):
+            data = self._check(X, y, privileged, sample_weight)
+            problems = self._problems(data)
+            solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
+            for remark in self._remarks(problems, solutions):
+                warnings.warn(remark, stacklevel=3)
+            return self._store(data, problems, solutions)
 
     def _problems(self, data):
         """One problem a class, over the same spaces."""

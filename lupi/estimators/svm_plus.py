@@ -12,10 +12,10 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.convergence import timed
 from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.problems import linear_problems, svm_dual, svm_plus_dual
 from lupi.solvers import solve
+from lupi.solvers.solution import deadline
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 
@@ -194,7 +194,6 @@ class SVMPlus(KernelClassifier):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
     def fit(
         self,
         X: MatrixLike,
@@ -221,12 +220,13 @@ class SVMPlus(KernelClassifier):
         -------
         self : object
         """
-        data = self._check(X, y, privileged, sample_weight)
-        problems = self._problems(data)
-        solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
-        for remark in self._remarks(problems, solutions):
-            warnings.warn(remark, stacklevel=4)
-        return self._store(data, problems, solutions)
+        with deadline(self.max_time):
+            data = self._check(X, y, privileged, sample_weight)
+            problems = self._problems(data)
+            solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
+            for remark in self._remarks(problems, solutions):
+                warnings.warn(remark, stacklevel=3)
+            return self._store(data, problems, solutions)
 
     def _problems(self, data):
         """One problem a class, over the same spaces."""

@@ -18,7 +18,7 @@ LEAK = {"kind": "privileged", "columns": ["?"], "text": "Leakage?"}
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Finding:
     """What the scores of a table say.
 
     Attributes
@@ -61,7 +61,7 @@ def verdict_of(parts, names=None):
 
     Returns
     -------
-    Verdict
+    Finding
     """
     chosen = {name: part for name, part in parts.items() if name != "judges" and (names is None or name in names)}
     first = next(iter(chosen.values()))
@@ -78,7 +78,7 @@ def verdict_of(parts, names=None):
     exact = _exact(chosen, candidate_row(size)["method"])
     protocol = Protocol(metric="auc", n_splits=len(best["scores"]))
     said = verdict([size], protocol, permutation=exact, leaks=[LEAK] * first["leaks"])
-    return Verdict(
+    return Finding(
         answer=said["answer"],
         method=said["candidate"],
         best_plain=best["name"],

@@ -16,7 +16,7 @@ from lupi.reproduce._verdict_truths import truth
 
 TRAIN = 100
 # On real tables. An ordinary run has `surrogate-boosted` and `svm2+`, too, which take more than half of its time.
-COMPARED = (*BASELINES, "surrogate", "surrogate-ridge")
+ON_REAL_TABLES = (*BASELINES, "surrogate", "surrogate-ridge")
 
 
 def kept(summary):
@@ -52,7 +52,7 @@ def _rounded(scores):
     return [round(score, 6) for score in scores]
 
 
-def measure(table, part, n_splits, store=None):
+def measure_part(table, part, n_splits, store=None):
     """Scores of one method, with its controls, on a table.
 
     Parameters
@@ -102,13 +102,13 @@ def judges():
 
 
 def measure_truth(kind, seed, part, n_splits):
-    """:func:`measure` on a generated table."""
-    return measure(truth(kind, seed), part, n_splits)
+    """:func:`measure_part` on a generated table."""
+    return measure_part(truth(kind, seed), part, n_splits)
 
 
 def measure_table(name, part, n_splits, root=None, store=None):
-    """:func:`measure` on a real table."""
-    return measure(load_table(name, root), part, n_splits, store)
+    """:func:`measure_part` on a real table."""
+    return measure_part(load_table(name, root), part, n_splits, store)
 
 
 def truth_units(kinds, parts, n_splits):
@@ -119,7 +119,7 @@ def truth_units(kinds, parts, n_splits):
     kinds : dict of str to int
         How many tables of each kind.
     parts : sequence of str
-        As of :func:`measure`.
+        As of :func:`measure_part`.
     n_splits : int
 
     Returns

@@ -12,16 +12,16 @@ from lupi.reproduce._entry import Entry, write_result
 from lupi.reproduce._surrogate_tasks import load_table
 from lupi.reproduce._verdict_figures import EXACT, exact_part, tables_lines, truths_lines, verdict_of
 from lupi.reproduce._verdict_truths import TRUTHS
-from lupi.reproduce._verdict_units import COMPARED, measure_table, measure_truth, truth_units
+from lupi.reproduce._verdict_units import ON_REAL_TABLES, measure_table, measure_truth, truth_units
 
-TABLES = ("support2", "bank_marketing", "student_performance", "parkinsons", *FOLLOWUP)
+REAL_TABLES = ("support2", "bank_marketing", "student_performance", "parkinsons", *FOLLOWUP)
 # Steps of the work on generated tables: how many of each kind, and what is run on them. Where the answer should be no, the
 # counterpart is the only opponent: a yes is easier then, and is looked at again, with all of `AGAIN`.
 USELESS = [kind for kind, answer in TRUTHS.items() if answer == "no"]
 STEPS = (
     (dict.fromkeys(TRUTHS, 20) | {"noise": 200, "mediators": 40}, ("surrogate-ridge",)),
     ({"mediators": 40, "label was wrong": 2}, ("linear",)),
-    ({"mediators": 10}, (EXACT,)),
+    ({"mediators": 20}, (EXACT,)),
     ({"label was wrong": 2}, ("svm2+",)),
 )
 AGAIN = ("linear", EXACT)
@@ -92,7 +92,7 @@ def _truths(data, out, *, n_splits=20, tasks=None, n_jobs=1, on_progress=None):
 
 def _tables(data, out, *, n_splits=10, tasks=None, n_jobs=1, on_progress=None):
     root = None if data is None else str(data)
-    names = TABLES[:tasks]
+    names = REAL_TABLES[:tasks]
     frames = [part for name in names for part in load_table(name, root)]
     given = {"n_splits": n_splits, "n_jobs": n_jobs, "on_progress": on_progress, "data": digest_of(*frames)}
     fits = out / "fits"
@@ -105,14 +105,14 @@ def _tables(data, out, *, n_splits=10, tasks=None, n_jobs=1, on_progress=None):
             for part in parts
         }
 
-    records = run_part("tables", work(dict.fromkeys(names, COMPARED)), out, **given)
+    records = run_part("tables", work(dict.fromkeys(names, ON_REAL_TABLES)), out, **given)
     # Where nothing is won there is nothing to confirm or to overturn.
     more = {
         name: (exact_part(parts, N_PERMUTATIONS), "judges")
         for name, parts in records.items()
         if verdict_of(parts).helps
     }
-    parts_of = {name: (*COMPARED, *more.get(name, ())) for name in names}
+    parts_of = {name: (*ON_REAL_TABLES, *more.get(name, ())) for name in names}
     return tables_lines(run_part("tables", work(parts_of), out, **given))
 
 

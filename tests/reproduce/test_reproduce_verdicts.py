@@ -14,7 +14,7 @@ from lupi.reproduce import verdicts
 from lupi.reproduce._surrogate_tasks import load_table
 from lupi.reproduce._verdict_figures import exact_part, overturned, tables_lines, truths_lines, verdict_of
 from lupi.reproduce._verdict_truths import TRUTHS, truth
-from lupi.reproduce._verdict_units import COMPARED, measure_truth
+from lupi.reproduce._verdict_units import ON_REAL_TABLES, measure_truth
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -59,7 +59,7 @@ def test_an_unknown_truth_is_named():
 
 
 def test_parts_make_the_verdict_of_one_run():
-    n_splits = 6
+    n_splits = 4
     methods = ("linear", "surrogate-ridge", "ridge-plain")
     parts = {part: measure_truth("mediators", 1, part, n_splits) for part in methods}
     exact = exact_part(parts, 9)
@@ -158,9 +158,9 @@ def test_every_table_and_count_of_the_pages_is_recomputed(page_and_lines):
 
 def test_no_yes_on_a_real_table_is_overturned():
     records = stored("tables")
-    assert set(records) == set(verdicts.TABLES)
+    assert set(records) == set(verdicts.REAL_TABLES)
     for parts in records.values():
-        assert set(COMPARED) <= set(parts)
+        assert set(ON_REAL_TABLES) <= set(parts)
         if verdict_of(parts).answer == "yes":
             assert not overturned(parts)
 
@@ -170,7 +170,7 @@ def test_no_yes_on_a_real_table_is_overturned():
 
 @pytest.mark.data
 @pytest.mark.skipif(not os.environ.get("LUPI_DATA"), reason="LUPI_DATA does not name the folder of research data")
-@pytest.mark.parametrize("name", verdicts.TABLES)
+@pytest.mark.parametrize("name", verdicts.REAL_TABLES)
 def test_real_tables_have_two_classes_and_their_groups(name):
     X, y, Z, groups = load_table(name)
     assert len(X) == len(y) == len(Z)

@@ -8,11 +8,10 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from lupi.problems import KernelQP
-from lupi.solvers.deadline import out_of_time, steps_left
 from lupi.solvers.kernel.decomposition import solve_decomposition
 from lupi.solvers.kernel.interior_point import follow_central_path
 from lupi.solvers.kernel.smo import solve_smo, step_limit
-from lupi.solvers.solution import Solution
+from lupi.solvers.solution import Solution, out_of_time, steps_left
 
 # A tolerance below this is met by SMO to this one, followed by active-set steps.
 LOOSE = 1e-3

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from lupi.problems import KernelQP
-from lupi.solvers.deadline import out_of_time, run_in_slices
 from lupi.solvers.kernel.smo_one_space import BLOCKED, smo_one_space
 from lupi.solvers.kernel.smo_two_space import smo_two_space
 from lupi.solvers.kernel.smo_two_views import smo_two_views
-from lupi.solvers.solution import Solution
+from lupi.solvers.solution import Solution, out_of_time, run_in_slices
 
 # Kernel values in single precision change the conditions by less than a tenth of such a tolerance.
 SINGLE_PRECISION = 1e-4
@@ -61,7 +60,7 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, start
 
 def step_limit(problem: KernelQP, max_iter: int = -1) -> int:
     """Largest number of pair steps; where none was asked for, one that a machine can reach: nothing loops forever."""
-    return max(1_000_000, 2000 * problem.n_examples) if max_iter < 0 else max_iter
+    return max(300_000, 2000 * problem.n_examples) if max_iter < 0 else max_iter
 
 
 def state_of(problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None, *, solver: str) -> Any:
