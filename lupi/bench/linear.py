@@ -158,54 +158,19 @@ def linear_sparse(quick):
     ]
 
 
-@case("linear-shapes", "Linear kernels over shapes, prices and classes: time of auto beside each solver's")
-def linear_shapes(quick):
-    """Time of "auto" <= 2x that of the best solver in every cell."""
-    import numpy as np
-
-    from lupi.bench.classifiers import wide_classes
+@case(
+    "components-million",
+    "SVM2+ rbf / rbf with n_components = 100, n = 10^6, d = 50, s = 20: time, memory, approximation",
+)
+def components_million(quick):
+    """A million rows with non-linear kernels, and what the landmarks miss of them."""
     from lupi.estimators.svm2_plus import SVM2Plus
-    from lupi.estimators.svm_plus import SVMPlus
 
-    cells = [(2, 150, 20, 10)] if quick else [
-        (2, 1000, 20, 20), (2, 1000, 300, 20), (2, 400, 512, 300), (5, 100, 20, 20), (20, 50, 512, 300),
-        (76, 10, 512, 300), (100, 30, 100, 50), (20, 25, 4096, 300),
-    ]  # fmt: skip
-    rows = []
-    for n_classes, per_class, d, s in cells:
-        X, y, Z = wide_classes(n_classes, per_class, d, s)
-        for cls in (SVMPlus, SVM2Plus):
-            for C in (1.0, 10.0):
-                others = ("interior_point", "smo") if cls is SVMPlus else ("newton", "interior_point", "smo")
-                auto = _fit(cls(**LINEAR, C=C), X, y, Z, repeats=1 if quick else 2)
-                times = {name: _limited(cls(**LINEAR, C=C, solver=name), X, y, Z, auto.seconds) for name in others}
-                best = min(times, key=lambda name: times[name])
-                rows.append(
-                    Row(
-                        f"{cls.__name__} {n_classes} classes n={len(y)} d={d} s={s} C={C:g}",
-                        auto.seconds,
-                        f"best of the solvers: {best}",
-                        times[best] if np.isfinite(times[best]) else None,
-                        gap=auto.value.dual_gap_,
-                        target="<= 2x its time",
-                    )
-                )
-    return rows
-
-
-def _limited(model, X, y, Z, seconds):
-    """CPU time of a fit on the first classes, times their share, where all of them would take much longer than ours."""
-    import warnings
-
-    import numpy as np
-    from sklearn.exceptions import ConvergenceWarning
-
-    classes = np.unique(y)
-    some = y if len(classes) <= 5 else np.where(y < 4, y, 4)
-    share = len(classes) / len(np.unique(some)) if len(classes) > 2 else 1.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        taken = cpu_time(lambda: model.fit(X, some, privileged=Z), repeats=1, warmup=False).seconds * share
-    if taken > 4 * seconds or share == 1.0:
-        return taken
-    return cpu_time(lambda: model.fit(X, y, privileged=Z), repeats=1, warmup=False).seconds
+    n = 3000 if quick else 1_000_000
+    X, y, Z = _data(n)
+    forget_peak()
+    ours = _fit(SVM2Plus(n_components=20 if quick else 100, random_state=0), X, y, Z)
+    model, peak = ours.value, peak_bytes()
+    missed = f"share of the trace missed: {model.approximation_error_:.2f} (X), {model.privileged_approximation_error_:.2f} (Z)"
+    memory = "unknown" if peak is None else f"{peak / 2**30:.1f} GB"
+    return [Row(f"n={n}", ours.seconds, gap=model.dual_gap_, note=f"{missed}; peak memory of the process {memory}")]

@@ -66,8 +66,23 @@ def write_atomically(path, content):
         The file; its folder is made if needed.
     content : bytes
         What it shall hold.
+
+    Raises
+    ------
+    OSError
+        With the file and the cause, such as a full disk; the old file is still there then.
     """
     path = Path(path)
+    try:
+        _write(path, content)
+    except OSError as problem:
+        if problem.errno is None:
+            raise
+        # The system tells what failed, not always where.
+        raise type(problem)(problem.errno, problem.strerror, str(path)) from None
+
+
+def _write(path, content):
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

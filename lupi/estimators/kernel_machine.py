@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -15,12 +16,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.chunked_input import check_target, not_linear, read_chunks
 from lupi.estimators.convergence import MAX_TIME, unfinished
+from lupi.estimators.landmarks import LandmarkExpansions, LandmarkFeatures
 from lupi.estimators.paths import WarmStartedPath
 from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
 from lupi.problems import over_weights
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.solvers import SOLVERS
 from lupi.validation import check_classes, check_magnitude, check_privileged, effective_class_weight, is_chunked
+from lupi.validation.types import MatrixLike, PrivilegedLike
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
@@ -39,11 +42,13 @@ OPTIONAL_ATTRIBUTES = (
     "_privileged_rows",
     "_privileged_data",
     "_landmark_coef",
+    "approximation_error_",
+    "privileged_approximation_error_",
 )
 
 
 @dataclass
-class TrainingData:
+class TrainingData(LandmarkFeatures):
     """Checked input of a fit and its spaces: what does not depend on prices such as C and lam.
 
     Attributes
@@ -66,6 +71,10 @@ class TrainingData:
         Number of privileged features in what the user gave.
     privileged : Space or None
         Formed when it is first needed.
+    by_features : bool
+        Whether both functions are to be linear in features: a number of components was asked for.
+    landmarks : FeatureSpace or None
+        These features in place of a decision kernel that is not linear.
     approximation : FeatureSpace or None
         Features of the available examples that stand for the privileged kernel where its matrix is out of reach.
     remarks : list of Warning
@@ -76,20 +85,22 @@ class TrainingData:
         What scikit-learn's check of X has set on the estimator.
     """
 
-    X: object
+    X: Any
     kept: np.ndarray
     weight: np.ndarray
     kernel: Kernel
     cache_size: float
-    Z: object
+    Z: Any
     available: np.ndarray
-    privileged_kernel: Kernel | None
+    privileged_kernel: Any
     n_privileged: int
     privileged: Space | None = None
+    by_features: bool = False
+    landmarks: FeatureSpace | None = None
     approximation: FeatureSpace | None = None
     remarks: list[Warning] = field(default_factory=list)
     labels: np.ndarray | None = None
-    classes: np.ndarray | None = None
+    classes: Any = None
     columns: dict = field(default_factory=dict)
 
     @classmethod
@@ -126,8 +137,10 @@ class TrainingData:
         """Space of the decision features."""
         return make_space(self.kernel, self.X.astype(np.float64, copy=False), self.cache_size)
 
-    def over_weights(self, solver, smooth) -> bool:
+    def over_weights(self, solver: str, smooth: bool) -> bool:
         """Whether to solve over the weights of linear functions, which needs no kernel matrix."""
+        if self.by_features:
+            return True
         linear = all(kernel is None or kernel.name == "linear" for kernel in (self.kernel, self.privileged_kernel))
         if solver == "newton" and not linear:
             raise ValueError(
@@ -141,7 +154,7 @@ class TrainingData:
             raise not_linear(self.X)
         return chosen
 
-    def privileged_space(self, cache_size=np.inf) -> Space:
+    def privileged_space(self, cache_size: float = np.inf) -> Space:
         """Space of the privileged features, formed once for all prices that are tried on the data."""
         if self.privileged is None:
             Z = self.Z.astype(np.float64, copy=False)
@@ -169,14 +182,14 @@ def _rows(data, kept, kernel):
     return data[np.ix_(kept, kept)] if kernel == "precomputed" else data[kept]
 
 
-class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
+class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
     """A decision function and a correcting function by kernel expansions: what they leave behind, and their values."""
 
     # The privileged features are routed to fit by every meta-estimator, without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True}
     _privileged_rows_in = ("_privileged_data",)
     # Models of files that were written before the parameter was there.
-    max_time = None
+    max_time: float | None = None
 
     _parameter_constraints: dict = {
         **KERNEL_CONSTRAINTS,
@@ -187,7 +200,7 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
         "max_time": MAX_TIME,
     }
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
@@ -205,7 +218,9 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
         self.support_ = data.kept[support]
         self.dual_coef_ = coefficients[:, support]
         self.intercept_ = np.array([function.intercept for function in decisions])
-        if decisions[0].weights is not None:
+        if data.landmarks is not None:
+            self._store_landmarks(data, np.vstack([function.weights for function in decisions]))
+        elif decisions[0].weights is not None:
             self.coef_ = np.vstack([function.weights for function in decisions])
         elif data.kernel.name != "precomputed":
             self.support_vectors_ = data.X[support]
@@ -224,14 +239,12 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
         self.privileged_dual_coef_ = coefficients
         self.privileged_intercept_ = np.array([function.intercept for function in functions])
         self._privileged_rows = data.kept[data.available]
-        if functions[0].weights is not None:
+        if data.approximation is not None:
+            self._store_privileged_landmarks(data, functions)
+        elif functions[0].weights is not None:
             self.privileged_coef_ = np.vstack([function.weights for function in functions])
         elif kernel.name == "linear":
             self.privileged_coef_ = np.asarray(coefficients @ data.Z[data.available])
-        elif data.approximation is not None:
-            features = data.approximation
-            self._landmark_coef = features.coefficients((coefficients @ features.values).T).T
-            self._privileged_data = features.rows
         elif kernel.name != "precomputed":
             self._privileged_data = data.Z[data.available]
 
@@ -244,7 +257,7 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
         rows = self.support_ if self._kernel.name == "precomputed" else self.support_vectors_
         return self._kernel.expand(X, rows, self.dual_coef_)
 
-    def correcting_function(self, privileged):
+    def correcting_function(self, privileged: PrivilegedLike) -> np.ndarray:
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard an example is.
 
         Parameters
@@ -307,7 +320,8 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         dtypes = PRECISIONS if _linear(self) else PRECISIONS[:1]
         if is_chunked(X):
             chunks = read_chunks(self, X, privileged, dtypes, y=y, sample_weight=sample_weight)
-            X, privileged, y, sample_weight = chunks.table(), chunks.privileged, *chunks.vectors.values()
+            X, privileged = chunks.table(), chunks.privileged
+            y, sample_weight = chunks.vectors.values()
             chunks.set_columns(self)
         if isinstance(X, ChunkedRows):
             if not _linear(self):
@@ -322,6 +336,8 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         class_weight = effective_class_weight(self.class_weight, checked.classes, checked.y, checked.sample_weight)
         data.weight = data.weight * class_weight[data.labels]
         data.columns = {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
+        if getattr(self, "n_components", None) is not None:
+            data.approximate(self.n_components, self.solver, self.random_state)
         return data
 
     def _remarks(self, problems, solutions):
@@ -356,7 +372,7 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
             setattr(self, name, value)
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Distance-like score of every class; of the second class alone when there are two.
 
         Parameters
@@ -371,7 +387,7 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         scores = self._decision_values(X) + self.intercept_
         return scores.ravel() if len(self.classes_) == 2 else scores
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict labels; privileged features are never needed.
 
         Parameters

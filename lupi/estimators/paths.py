@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 from sklearn.base import clone
 
 from lupi.estimators.convergence import timed
 from lupi.solvers import solve, solve_near
+from lupi.validation.types import MatrixLike, VectorLike
 
 
 def fit_path(estimator, candidates, X, y, **fit_params):
@@ -54,9 +56,12 @@ class WarmStartedPath:
 
     # Parameters that leave kernels and checked data as they are.
     _prices: tuple[str, ...] = ()
+    solver: str
+    tol: float
+    max_iter: int
 
     @timed
-    def fit_path(self, candidates, X, y, **fit_params):
+    def fit_path(self, candidates: list[dict[str, Any]], X: MatrixLike, y: VectorLike, **fit_params: Any) -> list[Any]:
         """Fit a clone for each candidate: kernels and checked data are shared where only prices differ.
 
         Each fit starts from the solution of the nearest candidate that is already solved; it is the same within the
@@ -76,9 +81,10 @@ class WarmStartedPath:
         list of estimator or ValueError
             For each candidate the fitted clone, or why there is none.
         """
-        fitted = [None] * len(candidates)
+        fitted: list[Any] = [None] * len(candidates)
         for members in _same_but(candidates, self._prices):
-            data, solved = None, {}
+            data: Any = None
+            solved: dict[int, Any] = {}
             for k in _easiest_first(members, candidates):
                 model = clone(self).set_params(**candidates[k])
                 try:
@@ -107,7 +113,7 @@ class WarmStartedPath:
 
 def _same_but(candidates, free):
     """Positions of the candidates, in groups that agree in all parameters but the free ones."""
-    groups = {}
+    groups: dict[str, list[int]] = {}
     for k, params in enumerate(candidates):
         key = repr(sorted((name, value) for name, value in params.items() if name not in free))
         groups.setdefault(key, []).append(k)

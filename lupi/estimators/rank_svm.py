@@ -1,8 +1,10 @@
 """Ranking SVM: learn scores from graded examples; and what all rankers share."""
 
+from __future__ import annotations
+
 import warnings
 from numbers import Integral, Real
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +21,7 @@ from lupi.problems.chunked_rows import ChunkedRows
 from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
 from lupi.solvers import SOLVERS, solve
 from lupi.validation import check_group, check_magnitude, check_partial_targets, is_chunked, warn_of_minus_one
+from lupi.validation.types import KernelName, MatrixLike, RandomState, VectorLike
 
 RANKER_CONSTRAINTS = {
     "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -59,7 +62,8 @@ def check_ranking_input(estimator, X, y, group=None, *, partial=False):
     """
     if is_chunked(X):
         chunks = read_chunks(estimator, X, dtypes=(np.float64,), y=y, group=group)
-        X, y, group = chunks.table(), *chunks.vectors.values()
+        X = chunks.table()
+        y, group = chunks.vectors.values()
         chunks.set_columns(estimator)
     if y is not None and not sparse.issparse(y) and np.asarray(y).dtype.kind in "USOT":
         try:
@@ -112,7 +116,7 @@ class BaseRanker(BaseEstimator):
 
     __metadata_request__score: ClassVar = {"group": True}
     # Models of files that were written before the parameter was there.
-    max_time = None
+    max_time: float | None = None
 
     def __setstate__(self, state):
         """Read the state of earlier versions, too: kernel parameters and Nystroem's map as attributes of their own."""
@@ -158,7 +162,7 @@ class BaseRanker(BaseEstimator):
             warnings.warn(unfinished(self, solution, "raise max_iter or tol, or scale the features"), stacklevel=5)
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Ranking scores: higher is ranked higher.
 
         Parameters
@@ -175,7 +179,7 @@ class BaseRanker(BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return path_scores([self], X)[0]
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Ranking scores; the same as :meth:`decision_function`.
 
         Parameters
@@ -190,13 +194,13 @@ class BaseRanker(BaseEstimator):
         """
         return self.decision_function(X)
 
-    def score(self, X, y, group=None):
+    def score(self, X: MatrixLike, y: VectorLike, group: VectorLike | None = None) -> float:
         """Average precision if the training grades were two, NDCG if more.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Examples.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Examples. A Dask array or frame stays in its chunks (linear kernels); the other arguments are chunked alike.
         y : array-like of shape (n_samples,)
             Grades.
         group : array-like of shape (n_samples,), default=None
@@ -210,7 +214,7 @@ class BaseRanker(BaseEstimator):
         scores = self.decision_function(X)
         return default_metric(len(self.grades_))(y, scores, group)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.kernel == "precomputed"
@@ -231,7 +235,8 @@ def prepare_path(estimator, candidates, free):
 
     Candidates share their data's coordinates if they differ in the ``free`` parameters alone.
     """
-    models, shares = [], {}
+    models: list[Any] = []
+    shares: dict[Any, list[int]] = {}
     given = clone(estimator).get_params(deep=False)
     for k, params in enumerate(candidates):
         try:
@@ -339,20 +344,20 @@ class RankSVM(BaseRanker):
 
     def __init__(
         self,
-        C=1.0,
-        loss="squared_hinge",
+        C: float = 1.0,
+        loss: str = "squared_hinge",
         *,
-        kernel="linear",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        n_components=None,
-        solver="newton",
-        tol=1e-5,
-        max_iter=500,
-        max_time=None,
-        random_state=None,
-    ):
+        kernel: KernelName = "linear",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        n_components: int | None = None,
+        solver: str = "newton",
+        tol: float = 1e-5,
+        max_iter: int = 500,
+        max_time: float | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.C = C
         self.loss = loss
         self.kernel = kernel
@@ -368,7 +373,7 @@ class RankSVM(BaseRanker):
 
     @_fit_context(prefer_skip_nested_validation=True)
     @timed
-    def fit(self, X, y, group=None):
+    def fit(self, X: MatrixLike, y: VectorLike, group: VectorLike | None = None) -> Self:
         """Learn to rank.
 
         Parameters
@@ -391,7 +396,9 @@ class RankSVM(BaseRanker):
         return self._store(data, space, pairs, self._solve(space, pairs))
 
     @timed
-    def fit_path(self, candidates, X, y, group=None):
+    def fit_path(
+        self, candidates: list[dict[str, Any]], X: MatrixLike, y: VectorLike, group: VectorLike | None = None
+    ) -> list[Any]:
         """Fit for several values of C at less cost than one by one: each fit starts at the solution for the next smaller C.
 
         Parameters

@@ -1,8 +1,10 @@
 """Rank Transfer: rank with the margins that a teacher reaches on privileged features."""
 
+from __future__ import annotations
+
 import warnings
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -23,6 +25,7 @@ from lupi.estimators.rank_svm import (
 from lupi.kernels import PRIVILEGED_KERNEL_CONSTRAINTS
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
 from lupi.validation import check_privileged, is_chunked
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Examples on which a teacher is judged, at most; and the share of pairs below which hardly any are left.
 LOOKED_AT = 1000
@@ -33,7 +36,8 @@ def check_transfer_input(estimator, X, y, privileged, group):
     """Input of a ranker with privileged features: a RankingInput, and a PrivilegedInput or None."""
     if is_chunked(X):
         chunks = read_chunks(estimator, X, privileged, (np.float64,), y=y, group=group)
-        X, privileged, y, group = chunks.table(), chunks.privileged, *chunks.vectors.values()
+        X, privileged = chunks.table(), chunks.privileged
+        y, group = chunks.vectors.values()
         chunks.set_columns(estimator)
     data = check_ranking_input(estimator, X, y, group, partial=True)
     privileged = check_privileged(
@@ -149,28 +153,28 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
 
     def __init__(
         self,
-        C=1.0,
-        C_privileged=1.0,
+        C: float = 1.0,
+        C_privileged: float = 1.0,
         *,
-        pairs="across",
-        margin_threshold=0.1,
-        loss="squared_hinge",
-        kernel="linear",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        privileged_kernel="linear",
-        privileged_gamma="scale",
-        privileged_degree=3,
-        privileged_coef0=0.0,
-        n_components=None,
-        solver="newton",
-        tol=1e-5,
-        max_iter=500,
-        max_time=None,
-        random_state=None,
-        unlabelled=None,
-    ):
+        pairs: str = "across",
+        margin_threshold: float = 0.1,
+        loss: str = "squared_hinge",
+        kernel: KernelName = "linear",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "linear",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        n_components: int | None = None,
+        solver: str = "newton",
+        tol: float = 1e-5,
+        max_iter: int = 500,
+        max_time: float | None = None,
+        random_state: RandomState = None,
+        unlabelled: Any = None,
+    ) -> None:
         self.C = C
         self.C_privileged = C_privileged
         self.pairs = pairs
@@ -194,13 +198,15 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
 
     @_fit_context(prefer_skip_nested_validation=True)
     @timed
-    def fit(self, X, y, privileged=None, group=None):
+    def fit(
+        self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None, group: VectorLike | None = None
+    ) -> Self:
         """Train the teacher, then the student.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Examples.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Examples. A Dask array or frame stays in its chunks (linear kernels); the other arguments are chunked alike.
         y : array-like of shape (n_samples,)
             Grades, higher = to be ranked higher; NaN, None, pandas' NA and the value `unlabelled` mark rows without one.
         privileged : {array-like, sparse matrix} of shape (n_samples, n_privileged), default=None
@@ -232,7 +238,14 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         return self._store(data, space, pairs, self._solve(space, pairs))
 
     @timed
-    def fit_path(self, candidates, X, y, privileged=None, group=None):
+    def fit_path(
+        self,
+        candidates: list[dict[str, Any]],
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        group: VectorLike | None = None,
+    ) -> list[Any]:
         """Fit for several pairs of (C, C_privileged) at less cost than one by one.
 
         Each teacher is trained once, all students share their features' coordinates, those of one teacher their pairs; and
@@ -253,7 +266,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         models, shares = prepare_path(self, candidates, {"C", "C_privileged"})
         for members in shares:
             first = models[members[0]]
-            by_teacher = {}
+            by_teacher: dict[float, list[int]] = {}
             for k in sorted(members, key=lambda k: models[k].C):
                 by_teacher.setdefault(models[k].C_privileged, []).append(k)
             try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
@@ -18,6 +20,7 @@ from lupi.solvers import SOLVERS, solve
 from lupi.tasks.oracle import task_oracle
 from lupi.tasks.protocol import predict_batch
 from lupi.validation import check_privileged, check_privileged_sequence
+from lupi.validation.types import MatrixLike, RandomState
 
 TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
 
@@ -59,9 +62,9 @@ class StructuralPredictor(BaseEstimator):
     """Prediction and scoring with ``task`` and ``coef_``; the part that all linear structural estimators share."""
 
     # Models of files that were written before the parameter was there.
-    max_time = None
+    max_time: float | None = None
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray | list[Any]:
         """The best output of each input.
 
         Parameters
@@ -77,7 +80,7 @@ class StructuralPredictor(BaseEstimator):
         found = predict_batch(self.task, self.coef_, X, self.n_jobs)
         return np.asarray(found) if len(found) and isinstance(found[0], (Integral, Real)) else found
 
-    def score(self, X, Y):
+    def score(self, X: MatrixLike, Y: Any) -> float:
         """1 - mean loss of the predictions.
 
         Parameters
@@ -182,18 +185,18 @@ class StructuralSVM(StructuralPredictor):
 
     def __init__(
         self,
-        task,
-        C=1.0,
+        task: Any,
+        C: float = 1.0,
         *,
-        solver="bcfw",
-        tol=1e-3,
-        max_iter=1000,
-        max_time=None,
-        average=False,
-        n_jobs=None,
-        callback=None,
-        random_state=None,
-    ):
+        solver: str = "bcfw",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        average: bool = False,
+        n_jobs: int | None = None,
+        callback: Callable[..., Any] | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.task = task
         self.C = C
         self.solver = solver
@@ -207,7 +210,7 @@ class StructuralSVM(StructuralPredictor):
 
     @_fit_context(prefer_skip_nested_validation=True)
     @timed
-    def fit(self, X, Y):
+    def fit(self, X: MatrixLike, Y: Any) -> Self:
         """Learn the weights.
 
         Parameters

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
+from typing import Any, Self
 
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -20,6 +22,7 @@ from lupi.estimators.structural_svm import (
 from lupi.problems.structural.margin_rescaling import StructuralProblem
 from lupi.tasks.joint import INFERENCE, JointOracle
 from lupi.tasks.oracle import task_oracle
+from lupi.validation.types import MatrixLike, PrivilegedLike, RandomState
 
 
 @model_part
@@ -93,22 +96,22 @@ class StructuralSVMPlus(StructuralPredictor):
 
     def __init__(
         self,
-        task,
-        privileged_task=None,
-        C=1.0,
-        lam=1.0,
-        rho=2.0,
+        task: Any,
+        privileged_task: Any = None,
+        C: float = 1.0,
+        lam: float = 1.0,
+        rho: float = 2.0,
         *,
-        inference="exact",
-        solver="bcfw",
-        tol=1e-3,
-        max_iter=1000,
-        max_time=None,
-        average=False,
-        n_jobs=None,
-        callback=None,
-        random_state=None,
-    ):
+        inference: str = "exact",
+        solver: str = "bcfw",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        average: bool = False,
+        n_jobs: int | None = None,
+        callback: Callable[..., Any] | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.task = task
         self.privileged_task = privileged_task
         self.C = C
@@ -126,7 +129,7 @@ class StructuralSVMPlus(StructuralPredictor):
 
     @_fit_context(prefer_skip_nested_validation=True)
     @timed
-    def fit(self, X, Y, privileged=None):
+    def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
         """Learn w and w*.
 
         Parameters

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Real
+from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -16,10 +17,13 @@ from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.kernels import FeatureSpace, Space
 from lupi.problems import deformation_space, linear_problems, svm2_plus_dual
 from lupi.solvers import SOLVERS, solve
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Q is worth this many megabytes before it is replaced by an approximation.
 LARGEST_MATRIX = 1100
 NYSTROEM_RANK = 1500
+# Up to this tolerance Q may come from a factorization in single precision.
+ROUGH = 1e-4
 
 
 @model_part
@@ -60,6 +64,11 @@ class SVM2Plus(KernelClassifier):
         The same for the privileged space.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights.
+    n_components : int, default=None
+        Put Nystroem's features in the place of both kernels (linear ones have features of their own), with so many random
+        rows as landmarks, and train over their weights: time and memory then grow with the number of examples, not with
+        its square. ``dual_gap_`` certifies the problem with the approximate kernels; how much of them is missing is said by
+        ``approximation_error_`` and ``privileged_approximation_error_``. None: the kernels themselves.
     solver : {"auto", "newton", "interior_point", "smo", "decomposition", "reference"}, default="auto"
         As in :class:`SVMPlus`; over weights a finite kappa allows Newton's method, which "auto" then uses and "newton" asks
         for: a few passes over the data, dense or sparse. With other kernels Q is formed by one Cholesky factorization.
@@ -72,9 +81,9 @@ class SVM2Plus(KernelClassifier):
     max_time : float or None, default=None
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     cache_size : float, default=200
-        Megabytes for the decision kernel's matrix or for the rows kept of it.
+        Megabytes that the decision kernel's matrix may take; of a larger one, blocks are computed when they are needed.
     random_state : int, RandomState or None, default=None
-        Chooses the components of the Nystroem approximation.
+        Chooses the landmarks of the Nystroem approximation.
 
     Attributes
     ----------
@@ -82,7 +91,7 @@ class SVM2Plus(KernelClassifier):
         As in :class:`SVMPlus`.
     privileged_dual_coef_, privileged_intercept_
         Correcting function :math:`\xi(z)`; its intercept is :math:`\rho`.
-    objective_, dual_gap_, kkt_violation_, n_iter_
+    objective_, dual_gap_, kkt_violation_, n_iter_, approximation_error_, privileged_approximation_error_
         As in :class:`SVMPlus`.
 
     References
@@ -108,6 +117,7 @@ class SVM2Plus(KernelClassifier):
         "lam": POSITIVE,
         "kappa": [Interval(Real, 0, np.inf, closed="right")],
         "correction": [StrOptions({"slack", "labelled"})],
+        "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions(set(SOLVERS["kernel"]) | set(SOLVERS["linear"]))],
     }
 
@@ -115,27 +125,28 @@ class SVM2Plus(KernelClassifier):
 
     def __init__(
         self,
-        C=1.0,
-        lam=1.0,
+        C: float = 1.0,
+        lam: float = 1.0,
         *,
-        correction="slack",
-        kappa=3.0,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        privileged_kernel="rbf",
-        privileged_gamma="scale",
-        privileged_degree=3,
-        privileged_coef0=0.0,
-        class_weight=None,
-        solver="auto",
-        tol=1e-3,
-        max_iter=-1,
-        max_time=None,
-        cache_size=200,
-        random_state=None,
-    ):
+        correction: str = "slack",
+        kappa: float = 3.0,
+        kernel: KernelName = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "rbf",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        class_weight: Any = None,
+        n_components: int | None = None,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        max_time: float | None = None,
+        cache_size: float = 200,
+        random_state: RandomState = None,
+    ) -> None:
         self.C = C
         self.lam = lam
         self.correction = correction
@@ -149,6 +160,7 @@ class SVM2Plus(KernelClassifier):
         self.privileged_degree = privileged_degree
         self.privileged_coef0 = privileged_coef0
         self.class_weight = class_weight
+        self.n_components = n_components
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -158,13 +170,20 @@ class SVM2Plus(KernelClassifier):
 
     @_fit_context(prefer_skip_nested_validation=True)
     @timed
-    def fit(self, X, y, privileged=None, sample_weight=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        sample_weight: VectorLike | None = None,
+    ) -> Self:
         """Fit to decision features, labels and privileged features.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            Decision features; the kernel matrix with ``kernel="precomputed"``.
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_samples, n_features)
+            Decision features; the kernel matrix with ``kernel="precomputed"``. A Dask array or frame stays in its chunks,
+            which with linear kernels is all that training needs; the other arguments are then chunked alike.
         y : array-like of shape (n_samples,)
             Labels of any type, two classes or more (one against the rest).
         privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
@@ -191,9 +210,11 @@ class SVM2Plus(KernelClassifier):
         C, deformation = self.C * data.weight, None
         prices = C, self.lam, self.kappa, self.correction == "labelled", data.available
         if data.over_weights(self.solver, smooth=np.isfinite(self.kappa) or data.Z is None):
-            return linear_problems(data.X, data.Z, data.signs, *prices, squared=True)
+            X, Z = data.explicit
+            return linear_problems(X, Z, data.signs, *prices, squared=True)
         if data.Z is not None:
-            deformation = deformation_space(self._privileged_space(data), C, self.lam, data.available)
+            space = self._privileged_space(data)
+            deformation = deformation_space(space, C, self.lam, data.available, single=self.tol >= ROUGH)
         return [svm2_plus_dual(data.decision, deformation, y, *prices) for y in data.signs]
 
     def _privileged_space(self, data):
@@ -210,17 +231,14 @@ class SVM2Plus(KernelClassifier):
 
     def _approximate(self, data):
         """Nystroem features of the privileged space."""
-        n = data.Z.shape[0]
         data.approximation = FeatureSpace.nystroem(
-            data.privileged_kernel, data.Z[data.available], NYSTROEM_RANK, self.random_state
+            data.privileged_kernel, data.known_privileged, NYSTROEM_RANK, self.random_state
         )
         data.remarks.append(
             UserWarning(
-                f"SVM2Plus: {n} examples are too many for the matrix Q, so the privileged kernel is replaced by its "
-                f"Nystroem approximation with {NYSTROEM_RANK} landmarks; dual_gap_ certifies the problem with the approximate "
-                "kernel. privileged_kernel='linear' and SVMPlus are exact at this size."
+                f"SVM2Plus: {len(data.available)} examples are too many for the matrix Q, so the privileged kernel is replaced "
+                f"by its Nystroem approximation with {NYSTROEM_RANK} landmarks; dual_gap_ certifies the problem with the "
+                "approximate kernel. privileged_kernel='linear' and SVMPlus are exact at this size."
             )
         )
-        features = np.zeros((n, data.approximation.values.shape[1]))
-        features[data.available] = data.approximation.values
-        return features
+        return data.approximated_rows().astype(np.float64, copy=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -15,6 +16,7 @@ from lupi.estimators.convergence import timed
 from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.problems import linear_problems, svm_dual, svm_plus_dual
 from lupi.solvers import solve
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 
 @model_part
@@ -63,11 +65,16 @@ class SVMPlus(KernelClassifier):
         The same for the privileged space.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights.
+    n_components : int, default=None
+        Put Nystroem's features in the place of both kernels (linear ones have features of their own), with so many random
+        rows as landmarks, and train over their weights: time and memory then grow with the number of examples, not with
+        its square. ``dual_gap_`` certifies the problem with the approximate kernels; how much of them is missing is said by
+        ``approximation_error_`` and ``privileged_approximation_error_``. None: the kernels themselves.
     solver : {"auto", "interior_point", "smo", "decomposition", "reference"}, default="auto"
         "auto", with linear kernels in both spaces and more examples than features: the interior point over the weights,
         without any kernel matrix; many examples after a sample of them, on the rows near a kink; few examples by SMO on
         kernel matrices that all classes share, as long as that is the quicker way. Otherwise SMO, on working sets with
-        kernel rows on demand where a kernel matrix does not fit into ``cache_size``, finished by active-set steps when
+        kernel blocks on demand where a kernel matrix does not fit into ``cache_size``, finished by active-set steps when
         ``tol`` is below 1e-3, SMO is slow, or they cost nothing (few free variables), with the interior point as the last
         resort. "reference" is PIQP, slow, for checking.
     tol : float, default=1e-3
@@ -77,9 +84,9 @@ class SVMPlus(KernelClassifier):
     max_time : float or None, default=None
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     cache_size : float, default=200
-        Megabytes for each kernel matrix or for the rows kept of it.
+        Megabytes that a kernel matrix may take; of a larger one, blocks are computed when they are needed.
     random_state : int, RandomState or None, default=None
-        Not used here; kept for a uniform interface.
+        Chooses the landmarks of ``n_components``.
 
     Attributes
     ----------
@@ -105,6 +112,9 @@ class SVMPlus(KernelClassifier):
     kkt_violation_ : float
         Largest violation of the optimality conditions.
     n_iter_ : int
+    approximation_error_, privileged_approximation_error_ : float
+        With ``n_components``: share of each kernel's trace that its features miss, on up to 2000 random training examples;
+        0 where they are exact. ``support_vectors_`` are then the landmarks.
 
     References
     ----------
@@ -133,33 +143,35 @@ class SVMPlus(KernelClassifier):
         "lam": POSITIVE,
         "kappa": [Interval(Real, 0, np.inf, closed="right")],
         "correction": [StrOptions({"slack", "labelled"})],
+        "n_components": [None, Interval(Integral, 1, None, closed="left")],
     }
 
     _prices = ("C", "lam", "kappa")
 
     def __init__(
         self,
-        C=1.0,
-        lam=1.0,
+        C: float = 1.0,
+        lam: float = 1.0,
         *,
-        correction="slack",
-        kappa=3.0,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        privileged_kernel="rbf",
-        privileged_gamma="scale",
-        privileged_degree=3,
-        privileged_coef0=0.0,
-        class_weight=None,
-        solver="auto",
-        tol=1e-3,
-        max_iter=-1,
-        max_time=None,
-        cache_size=200,
-        random_state=None,
-    ):
+        correction: str = "slack",
+        kappa: float = 3.0,
+        kernel: KernelName = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "rbf",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        class_weight: Any = None,
+        n_components: int | None = None,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        max_time: float | None = None,
+        cache_size: float = 200,
+        random_state: RandomState = None,
+    ) -> None:
         self.C = C
         self.lam = lam
         self.correction = correction
@@ -173,6 +185,7 @@ class SVMPlus(KernelClassifier):
         self.privileged_degree = privileged_degree
         self.privileged_coef0 = privileged_coef0
         self.class_weight = class_weight
+        self.n_components = n_components
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -182,13 +195,20 @@ class SVMPlus(KernelClassifier):
 
     @_fit_context(prefer_skip_nested_validation=True)
     @timed
-    def fit(self, X, y, privileged=None, sample_weight=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        sample_weight: VectorLike | None = None,
+    ) -> Self:
         """Fit to decision features, labels and privileged features.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            Decision features; the kernel matrix with ``kernel="precomputed"``.
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_samples, n_features)
+            Decision features; the kernel matrix with ``kernel="precomputed"``. A Dask array or frame stays in its chunks,
+            which with linear kernels is all that training needs; the other arguments are then chunked alike.
         y : array-like of shape (n_samples,)
             Labels of any type, two classes or more (one against the rest).
         privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
@@ -213,7 +233,8 @@ class SVMPlus(KernelClassifier):
         C, labelled = self.C * data.weight, self.correction == "labelled"
         if data.over_weights(self.solver, smooth=False):
             prices = C, self.lam, self.kappa, labelled, data.available
-            return linear_problems(data.X, data.Z, data.signs, *prices, squared=False)
+            X, Z = data.explicit
+            return linear_problems(X, Z, data.signs, *prices, squared=False)
         if data.Z is None:
             return [svm_dual(data.decision, y, C) for y in data.signs]
         privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / self.lam)

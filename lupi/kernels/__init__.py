@@ -1,5 +1,6 @@
 """Kernels of either space: functions with their parameters fixed, matrices, rows on demand, explicit features."""
 
+from lupi.kernels.blocks import KernelBlocks
 from lupi.kernels.features import FeatureSpace
 from lupi.kernels.memory import available_memory, require_memory
 from lupi.kernels.products import scale_and_mirror
@@ -23,6 +24,7 @@ __all__ = [
     "PRIVILEGED_KERNEL_CONSTRAINTS",
     "FeatureSpace",
     "Kernel",
+    "KernelBlocks",
     "KernelRows",
     "Space",
     "available_memory",

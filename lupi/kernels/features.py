@@ -10,13 +10,18 @@ from scipy import sparse
 from scipy.linalg import eigh, qr
 from sklearn.utils import check_random_state
 
-from lupi.kernels.space import Kernel, check_definite
+from lupi.kernels.memory import require_memory
+from lupi.kernels.space import LARGEST_BLOCK, Kernel, check_definite
 
 # Up to here an eigendecomposition of the kernel matrix takes about a second.
 EXACT_KERNEL_LIMIT = 2000
 DEFAULT_COMPONENTS = 500
 # With fewer examples than features, n coordinates of the examples' span are exact and cheaper than d features.
 WIDE_LIMIT = 500
+# Examples that an approximation's error is measured on.
+TRACE_SAMPLE = 2000
+# More values than this are kept in single precision: the approximation is far coarser.
+MOST_IN_DOUBLE = 2**25
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,8 @@ class FeatureSpace:
         for the linear kernel, whose functions are weights of the features.
     projection : ndarray or None
         From the kernel's values at ``rows`` (of the linear kernel: from the features) to ``values``; None for the identity.
+    landmarks : ndarray or None
+        Which training examples ``rows`` are, where they are Nystroem's landmarks.
 
     Examples
     --------
@@ -47,6 +54,7 @@ class FeatureSpace:
     values: Any
     rows: Any = None
     projection: np.ndarray | None = None
+    landmarks: np.ndarray | None = None
 
     @classmethod
     def of(cls, kernel: Kernel, X, *, n_components: int | None = None, random_state=None) -> FeatureSpace:
@@ -98,11 +106,35 @@ class FeatureSpace:
         values, vectors = eigh(matrix)
         keep = values > 1e-12 * values[-1]
         rows, projection = kernel.rows(X, index), vectors[:, keep] / np.sqrt(values[keep])
-        return cls(kernel, kernel(X, rows) @ projection, rows, projection)
+        return cls(kernel, _projected(kernel, X, rows, projection), rows, projection, index)
 
     def features(self):
         """Features of the training examples."""
         return self.values
+
+    def trace_error(self, X, random_state=None) -> float:
+        """Share of the kernel's trace that the features miss: 0 where they are exact, 1 where they see nothing.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+            The training examples.
+        random_state : int, RandomState or None
+            Chooses the examples that are looked at, where there are many.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.array([[0.0], [1.0], [2.0]])
+        >>> round(FeatureSpace.nystroem(Kernel("rbf"), X, 1, random_state=0).trace_error(X), 3)
+        0.617
+        """
+        n = X.shape[0]
+        index = check_random_state(random_state).choice(n, min(n, TRACE_SAMPLE), replace=False)
+        parts = [index[i : i + 64] for i in range(0, len(index), 64)]
+        trace = sum(float(np.trace(self.kernel.among(X, part))) for part in parts)
+        kept = np.square(self.values[index], dtype=np.float64).sum()
+        return max(0.0, 1.0 - float(kept) / trace) if trace > 0 else 0.0
 
     def transform(self, X):
         """Features of new examples."""
@@ -118,3 +150,19 @@ class FeatureSpace:
         if self.rows is None:
             return {"coef_": self.coefficients(weights)}
         return {"dual_coef_": self.coefficients(weights), "X_fit_": self.rows}
+
+
+def _projected(kernel: Kernel, X, rows, projection: np.ndarray) -> np.ndarray:
+    """Features of all examples, some examples at a time; many of them in single precision."""
+    n, r = X.shape[0], projection.shape[1]
+    dtype = np.float64 if n * r <= MOST_IN_DOUBLE else np.float32
+    require_memory(
+        float(n) * r * np.dtype(dtype).itemsize,
+        f"{r} features of {n} examples in place of the kernel of `{kernel.argument}`",
+        "take fewer components or examples",
+    )
+    out = np.empty((n, r), dtype=dtype)
+    step = max(1, LARGEST_BLOCK // max(1, len(projection)))
+    for i in range(0, n, step):
+        out[i : i + step] = kernel(X[i : i + step], rows) @ projection
+    return out

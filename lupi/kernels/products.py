@@ -19,21 +19,21 @@ def self_products(X: np.ndarray) -> np.ndarray:
         columns = np.ascontiguousarray(X[:, start : start + together]).T
         product = blas.dsyrk(1.0, columns, trans=1, lower=1, beta=1.0, c=product, overwrite_c=1)
     product = product.T
-    scale_and_mirror(product, np.ones(len(product)))
+    scale_and_mirror(product, np.ones(len(product)), product)
     return product
 
 
 @njit(cache=True)
-def scale_and_mirror(matrix, scale):
-    """From the upper triangle, in place: matrix_ij = matrix_ji = scale_i scale_j matrix_ij, block by block."""
+def scale_and_mirror(matrix, scale, out):
+    """From the upper triangle: out_ij = out_ji = scale_i scale_j matrix_ij, block by block; out may be the matrix."""
     n = matrix.shape[0]
     for bi in range(0, n, 64):
         for bj in range(bi, n, 64):
             for i in range(bi, min(bi + 64, n)):
                 for j in range(max(bj, i), min(bj + 64, n)):
                     value = scale[i] * scale[j] * matrix[i, j]
-                    matrix[i, j] = value
-                    matrix[j, i] = value
+                    out[i, j] = value
+                    out[j, i] = value
 
 
 @njit(cache=True, fastmath=True, nogil=True)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from lupi.kernels.blocks import KernelBlocks
 
 if TYPE_CHECKING:
     from lupi.kernels.space import Kernel
 
 
 class KernelRows:
-    """Rows of a kernel matrix, computed when needed and kept while ``cache_size`` allows: the least recently used go first.
+    """Rows of a kernel matrix, computed when they are needed and not kept.
 
     Parameters
     ----------
     kernel : Kernel
     X : ndarray or CSR matrix
-    cache_size : float
-        Megabytes.
     available : bool ndarray, optional
         Rows and columns of the others are 0.
 
@@ -27,46 +26,20 @@ class KernelRows:
     --------
     >>> import numpy as np
     >>> from lupi.kernels import Kernel
-    >>> rows = KernelRows(Kernel("linear"), np.array([[1.0], [2.0], [3.0]]), cache_size=1)
+    >>> rows = KernelRows(Kernel("linear"), np.array([[1.0], [2.0], [3.0]]))
     >>> rows.rows(np.array([2]))
     array([[3., 6., 9.]])
     """
 
-    def __init__(self, kernel: Kernel, X, cache_size: float = 200, available: np.ndarray | None = None):
+    def __init__(self, kernel: Kernel, X, available: np.ndarray | None = None):
         self.kernel, self.X, self.available = kernel, X, available
         self._known = X if available is None else X[available]
-        n = X.shape[0]
-        self.capacity = max(2, min(n, int(cache_size * 2**20 / (8 * n))))
-        self._store: np.ndarray | None = None
-        self._slot: OrderedDict[int, int] = OrderedDict()
 
     def __len__(self) -> int:
         return self.X.shape[0]
 
     def rows(self, index: np.ndarray) -> np.ndarray:
-        """Full rows of the kernel matrix, from the cache where they are still there."""
-        if self._store is None:
-            self._store = np.empty((self.capacity, len(self)))
-        out = np.empty((len(index), len(self)))
-        missing = []
-        for place, i in enumerate(index.tolist()):
-            if i in self._slot:
-                self._slot.move_to_end(i)
-                out[place] = self._store[self._slot[i]]
-            else:
-                missing.append(place)
-        if missing:
-            out[missing] = self._compute(index[missing])
-            for place in missing[-self.capacity :]:
-                i = int(index[place])
-                if i in self._slot:  # the same row was asked for twice
-                    continue
-                slot = len(self._slot) if len(self._slot) < self.capacity else self._slot.popitem(last=False)[1]
-                self._slot[i] = slot
-                self._store[slot] = out[place]
-        return out
-
-    def _compute(self, index: np.ndarray) -> np.ndarray:
+        """Full rows of the kernel matrix."""
         if self.available is None:
             return self.kernel(self.X[index], self.X)
         block = np.zeros((len(index), len(self)))
@@ -81,7 +54,7 @@ class KernelRows:
         out = np.zeros(len(self))
         for start in range(0, len(used), chunk):
             part = used[start : start + chunk]
-            out += coefficients[part] @ self._compute(part)
+            out += coefficients[part] @ self.rows(part)
         return out
 
     def diagonal(self, chunk: int = 64) -> np.ndarray:
@@ -92,6 +65,10 @@ class KernelRows:
             [np.diagonal(self.kernel(part, part)) for part in parts]
         )
         return values
+
+    def blocks(self, single: bool) -> KernelBlocks:
+        """The same matrix by blocks of which none is kept."""
+        return KernelBlocks(self.kernel, self.X, self.available, single=single)
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """A sub-matrix."""

@@ -14,8 +14,9 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
+from lupi.kernels.blocks import FeatureBlocks, KernelBlocks, MatrixBlocks, rounded
 from lupi.kernels.memory import USABLE, available_memory, require_memory
-from lupi.kernels.products import OPERATIONS, self_products, sparse_product
+from lupi.kernels.products import OPERATIONS, scale_and_mirror, self_products, sparse_product
 from lupi.kernels.rows import KernelRows
 
 # Every kernel of the library, with its parameters.
@@ -41,6 +42,8 @@ PRIVILEGED_KERNEL_CONSTRAINTS = {f"privileged_{name}": constraint for name, cons
 PROBE = 1500
 # Kernel values that a prediction holds at a time.
 LARGEST_BLOCK = 2**24
+# Rows of a kernel matrix that are computed at a time.
+BAND = 128
 # Kernels without a matrix product, and the operations of one call that computes them: Ctrl-C has to wait for its end.
 SLOW_KERNELS = ("chi2", "laplacian")
 SLOW_OPERATIONS = 3e8
@@ -186,16 +189,32 @@ def _length(block) -> float:
 
 def _rbf(A: np.ndarray, B: np.ndarray | None, gamma: float) -> np.ndarray:
     """exp(-gamma |a - b|^2), by scikit-learn's formula; its checks take longer than a matrix of 100 x 100."""
-    squares = np.einsum("ij,ij->i", A, A)
-    large = B is None and A.shape[0] ** 2 * A.shape[1] > OPERATIONS
-    distances = -2.0 * (self_products(A) if large else A @ (A if B is None else B).T)
-    distances += squares[:, None]
-    distances += squares if B is None else np.einsum("ij,ij->i", B, B)
-    np.maximum(distances, 0.0, out=distances)
     if B is None:
-        np.fill_diagonal(distances, 0.0)  # rounding must not make an example unlike itself
+        return _rbf_with_itself(A, gamma)
+    squares = np.einsum("ij,ij->i", A, A)
+    distances = -2.0 * (A @ B.T)
+    distances += squares[:, None]
+    distances += np.einsum("ij,ij->i", B, B)
+    np.maximum(distances, 0.0, out=distances)
     distances *= -gamma
     return np.exp(distances, out=distances)
+
+
+def _rbf_with_itself(A: np.ndarray, gamma: float) -> np.ndarray:
+    """The upper triangle by bands that stay in a processor's cache, then mirrored."""
+    n = len(A)
+    squares = np.einsum("ij,ij->i", A, A)
+    out = np.empty((n, n))
+    for i in range(0, n, BAND):
+        band = -2.0 * (A[i : i + BAND] @ A[i:].T)
+        band += squares[i : i + BAND, None]
+        band += squares[i:]
+        np.maximum(band, 0.0, out=band)
+        band *= -gamma
+        np.exp(band, out=out[i : i + BAND, i:])
+    scale_and_mirror(out, np.ones(n), out)
+    np.fill_diagonal(out, 1.0)  # rounding must not make an example unlike itself
+    return out
 
 
 def resolve_gamma(gamma, X, weight=None) -> float:
@@ -274,6 +293,8 @@ class Space:
         Multiplies the kernel (1 / lam for a privileged space).
     bias : bool
         Whether the space's function has an intercept, i.e. whether its coefficients sum to a constant.
+    inexact : bool
+        Whether ``matrix`` is only near the kernel of ``product``: solvers then look at the latter again.
     """
 
     matrix: np.ndarray | None = None
@@ -281,6 +302,7 @@ class Space:
     source: KernelRows | None = None
     weight: float = 1.0
     bias: bool = True
+    inexact: bool = False
 
     @property
     def n_examples(self) -> int:
@@ -311,9 +333,15 @@ class Space:
         assert self.source is not None
         return self.source.rows(np.arange(self.n_examples))
 
-    def weighted(self) -> np.ndarray:
+    @cached_property
+    def rounded(self) -> np.ndarray:
+        """The kernel matrix in single precision, for steps that are checked in double precision."""
+        return rounded(self.dense)
+
+    def weighted(self, single: bool = False) -> np.ndarray:
         """The kernel matrix with ``weight`` in it."""
-        return self.dense if self.weight == 1.0 else self.weight * self.dense
+        matrix = self.rounded if single else self.dense
+        return matrix if self.weight == 1.0 else self.weight * matrix
 
     def diagonal(self) -> np.ndarray:
         """Weighted diagonal."""
@@ -348,6 +376,14 @@ class Space:
             return self.weight * (self.factor[rows] @ self.factor[columns].T)
         return self.weight * self.dense[np.ix_(rows, columns)]
 
+    def blocks(self, single: bool) -> KernelBlocks | FeatureBlocks | MatrixBlocks:
+        """The matrix (before ``weight``) by blocks, for solvers that never see all of it."""
+        if self.source is not None:
+            return self.source.blocks(single)
+        if self.matrix is None and self.factor is not None:
+            return FeatureBlocks(self.factor, single=single)
+        return MatrixBlocks(self.dense, single=single)
+
     def features(self) -> np.ndarray:
         """Explicit features of a space that has them, ``weight`` included."""
         assert self.factor is not None
@@ -368,7 +404,7 @@ def make_space(kernel: Kernel, data, cache_size: float, *, available: np.ndarray
             index = np.arange(n) if available is None else np.flatnonzero(available)
             index = np.random.default_rng(0).choice(index, min(len(index), PROBE), replace=False)
             check_definite(kernel, kernel(data[index]))
-        return Space(source=KernelRows(kernel, data, cache_size, available))
+        return Space(source=KernelRows(kernel, data, available))
     # A kernel function never sees the placeholder rows of examples that are not available.
     part = available is not None and not available.all() and kernel.name != "precomputed"
     if kernel.name != "precomputed":
@@ -398,6 +434,6 @@ def require_matrix(n: int, what: str, copies: int = 1) -> None:
         require_memory(
             size,
             f"{what} ({n} x {n})",
-            "take fewer examples, or use SVMPlus or SVM2Plus: with linear kernels they need no such matrix, with others "
-            "they compute its rows on demand",
+            "take fewer examples, or use SVMPlus or SVM2Plus with solver='auto': with linear kernels or n_components they "
+            "need no such matrix, with others they compute blocks of it on demand",
         )

@@ -296,7 +296,7 @@ def _gathered(X: Any, Z: Any) -> tuple[Any, Any]:
     return X, Z
 
 
-def beside(tables: list[ChunkedRows], scales: list[float]) -> ChunkedRows:
+def tables_beside(tables: list[ChunkedRows], scales: list[float]) -> ChunkedRows:
     """Tables side by side, each times a scale."""
     recipe = Beside(tuple(table.recipe for table in tables), tuple(scales))
     return replace(tables[0], recipe=recipe, n_columns=sum(table.n_columns for table in tables), density=1.0)

@@ -13,6 +13,7 @@ from attack.harness import Target
 from attack.mutations import damaged_json, pick
 from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import InconsistentVersionWarning
 
 import lupi
 from lupi.comparison.model import TabularModel
@@ -43,7 +44,9 @@ class Prepared:
     def load(self, content):
         """The model of a file with this content."""
         self.path.write_bytes(content)
-        with watched():
+        with watched(), warnings.catch_warnings():
+            # A file may say that it is of another version of scikit-learn, which warns then.
+            warnings.simplefilter("ignore", InconsistentVersionWarning)
             return lupi.load(self.path)
 
 

@@ -2,12 +2,10 @@
 
 import pytest
 
-from lupi.bench import linear
+from lupi.bench import linear, shapes
 
 
-@pytest.mark.parametrize(
-    "case", [linear.linear_million, linear.linear_growth, linear.linear_sparse, linear.linear_shapes]
-)
+@pytest.mark.parametrize("case", [linear.linear_million, linear.linear_growth, linear.linear_sparse])
 def test_quick_cases_certify_their_fits(case):
     rows = case(True)
     assert rows
@@ -15,6 +13,21 @@ def test_quick_cases_certify_their_fits(case):
         assert row.ours_seconds > 0
         assert row.peer_seconds > 0
         assert row.gap <= 1e-2
+
+
+def test_components_say_what_they_miss():
+    (row,) = linear.components_million(True)
+    assert row.gap <= 1e-3
+    assert "share of the trace missed: 0." in row.note
+
+
+@pytest.mark.parametrize("case", [shapes.linear_shapes, shapes.rbf_shapes])
+def test_shapes_name_the_best_solver_or_say_that_none_was_quicker(case):
+    rows = case(True)
+    assert [row.what.split()[0] for row in rows] == ["SVMPlus", "SVM2Plus"]
+    for row in rows:
+        assert row.gap <= 1e-2
+        assert (row.peer_seconds is None) == row.note.startswith("no other solver")
 
 
 def test_rows_like_those_of_documents():

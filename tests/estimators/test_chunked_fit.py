@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -72,6 +73,17 @@ def test_three_classes_single_precision_and_rows_without_weight(data):
     here = clone(model).fit(X, labels, privileged=Z, sample_weight=weight)
     assert_same_model(here, model.fit(chunked(X), labels, privileged=chunked(Z), sample_weight=weight))
     assert model.coef_.shape == (3, 5)
+
+
+def test_sparse_blocks_and_paths(data):
+    X, y, Z, _ = data
+    X, y = np.where(X > 0.5, X, 0.0), y > 0
+    blocks = chunked(X).rechunk({1: -1}).map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0)))
+    model = SVM2Plus(kernel="linear", privileged_kernel="linear")
+    prices = [{"C": 1.0}, {"C": 0.1}]
+    here = model.fit_path(prices, sparse.csr_array(X), y, privileged=Z)
+    for first, second in zip(here, model.fit_path(prices, blocks, chunked(y), privileged=chunked(Z))):
+        assert_same_model(first, second)
 
 
 def test_rankers_have_the_weights_of_memory(data, monkeypatch):

@@ -120,9 +120,25 @@ def test_more_features_than_examples_share_one_pair_of_matrices(make, options, m
     monkeypatch.setattr(Kernel, "__call__", lambda self, *args: formed.append(self) or call(self, *args))
     ours = make(**LINEAR, **options).fit(X, y, privileged=Z)
     assert len(formed) == 2
-    reference = make(**LINEAR, **options, solver="reference").fit(X, y, privileged=Z)
+    reference = make(**{**LINEAR, "tol": 1e-9}, **options, solver="reference").fit(X, y, privileged=Z)
     assert ours.objective_ == pytest.approx(reference.objective_, rel=1e-6)
     np.testing.assert_allclose(ours.decision_function(X), reference.decision_function(X), atol=1e-2)
+
+
+@pytest.mark.parametrize("kappa", [3.0, np.inf])
+def test_more_privileged_features_than_examples_need_no_matrix_over_them(kappa, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, Z, y = rng.normal(size=(220, 5)), rng.normal(size=(220, 400)), rng.integers(0, 3, size=220)
+
+    def refuse(*args):
+        raise AssertionError("a matrix over the privileged features was asked for")
+
+    monkeypatch.setattr("lupi.problems.kernel.feature_products.second_moment", refuse)
+    monkeypatch.setattr("lupi.problems.kernel.linear_dual.deformation_features", refuse)
+    ours = SVM2Plus(**LINEAR, kappa=kappa).fit(X, y, privileged=Z)
+    reference = SVM2Plus(**LINEAR, kappa=kappa, solver="reference").fit(X, y, privileged=Z)
+    assert ours.objective_ == pytest.approx(reference.objective_, rel=1e-5)
+    np.testing.assert_allclose(ours.correcting_function(Z), reference.correcting_function(Z), atol=1e-2)
 
 
 def test_support_are_the_examples_that_carry_the_decision():

@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 from sklearn.svm import SVC
 
-from lupi.kernels import FeatureSpace, Kernel, KernelRows, check_definite, fits, resolve_gamma
+from lupi.kernels import FeatureSpace, Kernel, KernelRows, Space, check_definite, fits, resolve_gamma
 
 rng = np.random.default_rng(0)
 A = rng.random((7, 4))
@@ -169,50 +169,9 @@ X = rng.normal(size=(40, 3))
 K = make("rbf")(X)
 
 
-class Counting(Kernel):
-    """Kernel that remembers which numbers of rows were computed."""
-
-    computed = []
-
-    def __call__(self, A, B=None):
-        self.computed.append(A.shape[0])
-        return super().__call__(A, B)
-
-
-def cache_for(n_rows, n=40):
-    return n_rows * 8 * n / 2**20 * 1.001
-
-
-@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("n_rows", [2, 3, 7, 40])
-def test_rows_stay_right_while_others_are_evicted(n_rows, convert):
-    rows = KernelRows(make("rbf"), convert(X), cache_for(n_rows))
-    assert rows.capacity == n_rows
-    draw = np.random.default_rng(1)
-    for _ in range(60):
-        index = draw.integers(0, 40, size=draw.integers(1, 9))  # with repetitions
-        np.testing.assert_allclose(rows.rows(index), K[index], rtol=1e-12)
-    assert len(rows._slot) <= n_rows
-    assert rows._store.shape == (n_rows, 40)
-
-
-def test_the_least_recently_used_row_goes_first():
-    kernel = Counting("rbf", gamma=0.7)
-    kernel.computed.clear()
-    rows = KernelRows(kernel, X, cache_for(3))
-    rows.rows(np.array([0, 1, 2]))
-    rows.rows(np.array([0]))  # now 1 is the oldest
-    rows.rows(np.array([3]))
-    assert kernel.computed == [3, 1]
-    rows.rows(np.array([0, 2, 3]))
-    assert kernel.computed == [3, 1]
-    rows.rows(np.array([1]))
-    assert kernel.computed == [3, 1, 1]
-
-
 @pytest.mark.parametrize("available", [None, np.arange(40) % 3 > 0])
 def test_product_block_and_diagonal(available):
-    rows = KernelRows(make("rbf"), X, cache_for(4), available)
+    rows = KernelRows(make("rbf"), X, available)
     full = K if available is None else K * np.outer(available, available)
     coefficients = np.where(np.arange(40) % 2, rng.normal(size=40), 0.0)
     for chunk in (3, 512):
@@ -221,6 +180,42 @@ def test_product_block_and_diagonal(available):
     np.testing.assert_allclose(rows.block(some, others), full[np.ix_(some, others)], rtol=1e-12)
     np.testing.assert_allclose(rows.rows(np.arange(40)), full, rtol=1e-12)
     np.testing.assert_allclose(rows.diagonal(chunk=7), np.diagonal(full), rtol=1e-12)
+
+
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("available", [None, np.arange(40) % 3 > 0])
+@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+def test_blocks_are_those_of_the_matrix(name, available, single):
+    kernel = make(name)
+    full = kernel(X) if available is None else kernel(X) * np.outer(available, available)
+    index, tolerance = np.array([7, 2, 30, 8]), 1e-5 if single else 1e-10
+    blocks = KernelRows(kernel, X + 100.0, available).blocks(single)
+    assert blocks.among(index).dtype == (np.float32 if single else np.float64)
+    np.testing.assert_allclose(blocks.among(index), full[np.ix_(index, index)], atol=tolerance)
+    out, coefficients = np.ones(40), np.array([1.0, -2.0, 0.5, 3.0])
+    known = index if available is None else index[available[index]]
+    blocks.add_product(out, known, coefficients[: len(known)])
+    np.testing.assert_allclose(out, 1.0 + coefficients[: len(known)] @ full[known], atol=4 * tolerance)
+
+
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("kind", [{"factor": X}, {"matrix": X @ X.T}])
+def test_features_and_matrices_have_blocks_too(kind, single):
+    blocks, full, index = Space(**kind).blocks(single), X @ X.T, np.array([7, 2, 30])
+    np.testing.assert_allclose(
+        blocks.among(index), full[np.ix_(index, index)], rtol=1e-5 if single else 1e-12, atol=1e-6
+    )
+    # Steps between pairs rely on it: never less curved than the kernel.
+    assert not single or np.all(np.diagonal(blocks.among(index)) > np.diagonal(full)[index])
+    out = np.ones(40)
+    blocks.add_product(out, index, np.array([1.0, -2.0, 0.5]))
+    np.testing.assert_allclose(out, 1.0 + np.array([1.0, -2.0, 0.5]) @ full[index], atol=1e-12)
+
+
+def test_single_precision_is_refused_where_it_would_cancel():
+    far = 1e4 * X
+    blocks = KernelRows(Kernel("rbf", gamma=1.0), far).blocks(single=True)
+    np.testing.assert_allclose(blocks.among(np.arange(40)), Kernel("rbf", gamma=1.0)(far), atol=1e-5)
 
 
 def test_full_matrix_fits_or_not():

@@ -65,6 +65,12 @@ def test_machines_that_need_the_matrix_explain(little):
         SVM2K().fit(X, np.arange(120) % 2, privileged=X)
 
 
+def test_a_solver_that_needs_the_matrix_names_the_one_that_does_not(little):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(MemoryError, match=r"reference solver's matrix .* SVM2Plus with solver='auto'"):
+        SVMPlus(solver="reference").fit(X, X[:, 0] > 0, privileged=X)
+
+
 def test_a_matrix_beyond_memory_is_replaced_by_rows_on_demand(little):
     assert not fits(120, 200.0)
     X = np.random.default_rng(0).normal(size=(120, 2))

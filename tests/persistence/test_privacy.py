@@ -74,8 +74,8 @@ MODELS = {
     "search": GridSearchCV(lupi.SVMPlus(), {"C": [0.1, 1.0]}, cv=2),
     "pipeline": make_pipeline(StandardScaler(), lupi.SVMPlus()),
 }  # fmt: skip
-# Searches and networks hold types of scikit-learn that skops does not trust in files.
-NO_FILES = ("transfer of a network", "columns of a search", "search")
+# Networks hold types of scikit-learn that skops does not trust in files.
+NO_FILES = ("transfer of a network",)
 
 
 def fitted(model):

@@ -7,6 +7,7 @@ from lupi.problems import (
     Space,
     deformation_features,
     deformation_matrix,
+    deformation_space,
     svm2_plus_dual,
     svm_2k_dual,
     svm_dual,
@@ -297,13 +298,36 @@ def test_deformation_through_features_is_the_same_matrix(lam, available):
     np.testing.assert_allclose(U @ U.T, deformation_matrix(Z @ Z.T, C, lam, available), atol=1e-8)
 
 
+@pytest.mark.parametrize("share", [1.0, 0.7])
+@pytest.mark.parametrize("lam", [0.5, 3.0])
+def test_a_factorization_in_single_precision_gives_products_in_double_precision(share, lam, monkeypatch):
+    monkeypatch.setattr("lupi.problems.kernel.svm2_plus.LARGE_MATRIX", 1)
+    draw = np.random.default_rng(3)
+    features = draw.normal(size=(60, 5))
+    available, C = draw.random(60) < share, draw.uniform(0.5, 2.0, size=60)
+    K_star = Kernel("rbf", gamma=0.2)(features) * np.outer(available, available)
+    space = deformation_space(Space(matrix=K_star), C, lam, available, single=True)
+    exact = deformation_matrix(K_star, C, lam, available)
+    assert space.inexact
+    assert 0 < np.abs(space.dense - exact).max() < 1e-5
+    vector = draw.normal(size=60)
+    np.testing.assert_allclose(space.product(vector), exact @ vector, atol=1e-11)
+
+
+def test_single_precision_is_not_trusted_with_a_bad_condition(monkeypatch):
+    monkeypatch.setattr("lupi.problems.kernel.svm2_plus.LARGE_MATRIX", 1)
+    C, every = np.full(30, 1e6), np.ones(30, bool)
+    space = deformation_space(Space(matrix=Kernel("rbf")(rng.normal(size=(30, 2)))), C, 1e-3, every, single=True)
+    assert not space.inexact
+
+
 # ---------------------------------------------------------------- spaces
 
 
 @pytest.mark.parametrize("kind", ["matrix", "factor", "both", "rows on demand"])
 def test_every_kind_of_space_gives_the_same_numbers(kind):
     matrix = X @ X.T
-    rows = KernelRows(Kernel("linear"), X, 1e-3)
+    rows = KernelRows(Kernel("linear"), X)
     arguments = {"matrix": {"matrix": matrix}, "factor": {"factor": X}, "both": {"matrix": matrix, "factor": X}}
     space = Space(**arguments.get(kind, {"source": rows}), weight=0.5)
     beta, index, columns = rng.normal(size=N), np.array([3, 3, 0]), np.array([1, 5])

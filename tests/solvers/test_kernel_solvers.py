@@ -1,9 +1,12 @@
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from lupi.kernels import Kernel, KernelRows
 from lupi.problems import (
+    KernelQP,
     Space,
     deformation_features,
     deformation_matrix,
@@ -18,6 +21,7 @@ from lupi.solvers.kernel.decomposition import solve_decomposition
 from lupi.solvers.kernel.newton_systems import DenseSystem, FeatureSystem, MixedSystem, newton_system
 from lupi.solvers.kernel.reference import dense_qp, solve_reference
 from lupi.solvers.kernel.smo import solve_smo
+from lupi.solvers.kernel.smo_to_gap import solve_smo_to_gap
 from lupi.solvers.kernel.smo_two_space import _best_triple, smo_two_space
 
 KERNELS = ["linear", "rbf", "poly", "chi2", "laplacian"]
@@ -208,16 +212,36 @@ def test_interior_point_in_every_newton_system(kernels, system, missing, labelle
     np.testing.assert_allclose(values(solution), solution.certificate.dual, rtol=1e-6)
 
 
+def two_views(seed, n, epsilon, tie, kernels=("rbf", "rbf"), missing=0.2):
+    rng, X, Z, y = data(seed, n)
+    available = rng.random(n) > missing
+    C = rng.uniform(0.5, 2.0, size=n)
+    spaces = space(kernels[0], X), space(kernels[1], Z, available=available)
+    return svm_2k_dual(*spaces, y, C, 2 * C, tie * C, epsilon, available)
+
+
 @pytest.mark.parametrize("kernels", [("linear", "linear"), ("linear", "rbf"), ("rbf", "rbf")])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_interior_point_solves_svm_2k(epsilon, kernels):
-    rng, X, Z, y = data(4, 40)
-    available = rng.random(40) > 0.2
-    C = rng.uniform(0.5, 2.0, size=40)
-    spaces = space(kernels[0], X), space(kernels[1], Z, available=available)
-    problem = svm_2k_dual(*spaces, y, C, 2 * C, 0.5 * C, epsilon, available)
-    solution = solve_auto(problem, tol=1e-7)
+@pytest.mark.parametrize("solver", ["smo", "interior_point", "auto", "decomposition of small sets"])
+def test_every_solver_solves_svm_2k(solver, epsilon, kernels):
+    problem = two_views(4, 40, epsilon, 0.5, kernels)
+    if solver == "decomposition of small sets":
+        solution = solve_decomposition(problem, tol=1e-6, working_set=16)
+    else:
+        solution = SOLVERS["kernel"][solver](problem, tol=1e-6)
     assert solution.converged
+    assert solution.certificate.dual == pytest.approx(solve_reference(problem).certificate.dual, rel=1e-6)
+    assert solution.gap < 1e-4
+
+
+@pytest.mark.parametrize("tie", [0.0, 0.02, 3.0, 100.0])
+@pytest.mark.parametrize("missing", [0.0, 0.7])
+def test_views_move_together_where_one_has_no_room(tie, missing):
+    # With a strong tie almost every step needs both views; pairs within one kind of variable alone stall.
+    problem = two_views(7, 50, 0.05, tie, missing=missing)
+    solution = solve_smo(problem, tol=1e-7)
+    assert solution.converged
+    assert solution.violation < 1e-6
     assert solution.certificate.dual == pytest.approx(solve_reference(problem).certificate.dual, rel=1e-6)
 
 
@@ -240,9 +264,7 @@ def test_rows_on_demand_give_the_solution_of_the_full_matrix(family):
     kernel = Kernel("rbf", gamma=2.0)
 
     def make(on_demand):
-        first, second = (
-            Space(source=KernelRows(kernel, A, 0.02)) if on_demand else Space(matrix=kernel(A)) for A in (X, Z)
-        )
+        first, second = (Space(source=KernelRows(kernel, A)) if on_demand else Space(matrix=kernel(A)) for A in (X, Z))
         if family == "svm":
             return svm_dual(first, y, np.ones(120))
         return svm_plus_dual(first, second, y, np.ones(120), 3.0, True, np.ones(120, bool))
@@ -252,6 +274,80 @@ def test_rows_on_demand_give_the_solution_of_the_full_matrix(family):
         rows = solver(make(True), tol=1e-6)
         assert rows.converged
         assert rows.certificate.dual == pytest.approx(full.certificate.dual, rel=1e-6)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("family", ["svm", "svm+"])
+def test_single_precision_blocks_meet_a_tolerance_in_double_precision(family, missing):
+    _, X, Z, y = data(8, 300)
+    available = np.arange(300) % 4 > 0 if missing else np.ones(300, bool)
+    kernel = Kernel("rbf", gamma=0.5)
+    K, K_star = kernel(X), kernel(Z) * np.outer(available, available)
+    first, second = Space(source=KernelRows(kernel, X)), Space(source=KernelRows(kernel, Z, available))
+
+    def make(*spaces):
+        if family == "svm":
+            return svm_dual(spaces[0], y, np.ones(300))
+        return svm_plus_dual(*spaces, y, np.ones(300), 3.0, False, available)
+
+    found = solve_decomposition(make(first, second), tol=1e-3, working_set=60)
+    assert found.converged
+    exact = make(Space(matrix=K), Space(matrix=K_star))
+    assert exact.certificate(found.point).violation < 1e-3
+    assert found.certificate.dual == pytest.approx(solve_auto(exact, tol=1e-8).certificate.dual, rel=1e-3)
+
+
+def test_double_precision_goes_on_where_single_precision_ends_too_early(monkeypatch):
+    _, X, _, y = data(8, 200)
+    blocks = KernelRows.blocks
+
+    def wrong(self, single):
+        """Single precision that is far off."""
+        out = blocks(self, single)
+        if single:
+            out._left *= np.float32(1.001)
+        return out
+
+    monkeypatch.setattr(KernelRows, "blocks", wrong)
+    kernel = Kernel("rbf", gamma=0.5)
+    found = solve_decomposition(svm_dual(Space(source=KernelRows(kernel, X)), y, np.full(200, 10.0)), tol=1e-4)
+    assert found.converged
+    assert svm_dual(Space(matrix=kernel(X)), y, np.full(200, 10.0)).certificate(found.point).violation <= 1.01e-4
+
+
+class NearKernel(Space):
+    """Products with 1% less on the diagonal than the matrix has."""
+
+    def product(self, coefficients):
+        return super().product(coefficients) - 0.01 * coefficients
+
+
+def test_smo_on_a_matrix_near_the_kernel_finds_the_optimum_of_the_kernel():
+    _, X, Z, y = data(5, 150)
+    C, every, prices = np.ones(150), np.ones(150, bool), (1.0, 3.0, False)
+    decision = Space(matrix=Kernel("rbf", gamma=0.5)(X))
+    Q = deformation_matrix(Kernel("rbf", gamma=0.5)(Z), C, 1.0, every)
+    near = svm2_plus_dual(decision, NearKernel(matrix=Q + 0.01 * np.eye(150), inexact=True), y, C, *prices, every)
+    exact = svm2_plus_dual(decision, Space(matrix=Q), y, C, *prices, every)
+    found = solve_smo(near, tol=1e-6)
+    assert found.converged
+    assert exact.certificate(found.point).violation < 1e-6
+    few = solve_smo(near, tol=1e-6, max_iter=5)
+    assert few.n_iter == 5
+    assert not few.converged
+
+
+def test_smo_goes_on_until_the_gap_is_small():
+    problem, _ = build(1, "svm+", 150, 1.0, 1.0, 3.0, True, False)
+    loose = solve_smo(problem, tol=1e-2)
+    assert loose.gap > 1e-4
+    found = solve_smo_to_gap(problem, gap=1e-4, tol=1e-2, max_iter=10**6)
+    assert found.converged
+    assert found.gap <= 1e-4
+    assert problem.certificate(found.point).primal == pytest.approx(found.objective)
+    few = solve_smo_to_gap(problem, gap=1e-4, tol=1e-2, max_iter=loose.n_iter + 1)
+    assert few.n_iter == loose.n_iter + 1
+    assert not few.converged
 
 
 # ---------------------------------------------------------------- limits, stalls, no solution
@@ -335,6 +431,7 @@ def test_polish_keeps_what_it_cannot_improve():
 def test_pairwise_solvers_say_which_problems_they_solve(solver):
     _, X, Z, y = data(0, 20)
     one = np.ones(20)
-    problem = svm_2k_dual(space("rbf", X), space("rbf", Z), y, one, one, one, 0.0, one > 0)
+    known = svm_2k_dual(space("rbf", X), space("rbf", Z), y, one, one, one, 0.0, one > 0)
+    problem = KernelQP(**{field.name: getattr(known, field.name) for field in fields(KernelQP)})
     with pytest.raises(ValueError, match=r"needs a one-space or two-space dual; got KernelQP"):
         solver(problem)

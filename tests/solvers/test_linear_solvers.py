@@ -240,7 +240,7 @@ def separable(squared, labelled, kappa, missing):
 def test_a_point_over_kernel_matrices_becomes_weights_with_the_same_certificate(squared, labelled, kappa, missing):
     args, problem = separable(squared, labelled, kappa, missing)
     dual = solve_auto(problem.matrices.dual(problem.y), tol=1e-8)
-    theta, x = problem.from_dual(dual.point, dual.certificate.biases)
+    theta, x = problem.from_dual(dual.point, dual.certificate)
     assert losses(args, theta, squared) == pytest.approx(dual.objective, rel=1e-7)
     assert dual_bound(args, x, squared) == pytest.approx(dual.lower_bound, rel=1e-9)
 

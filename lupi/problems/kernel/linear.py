@@ -25,7 +25,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from lupi.problems.chunked_rows import ChunkedRows, take_rows
 from lupi.problems.kernel.feature_products import both_times, both_transposed_times
-from lupi.problems.kernel.kernel_qp import MARGIN, Expansion, largest_move
+from lupi.problems.kernel.kernel_qp import MARGIN, Certificate, Expansion, largest_move
 from lupi.problems.kernel.linear_dual import SharedMatrices
 
 # Sums over the examples that are 0 at a feasible point carry rounding errors of this size, relative to their terms.
@@ -52,7 +52,7 @@ class LinearPrimal:
         C of every example: the usual size of its variables.
     lam : float
         Weight of the correcting function's norm.
-    moment : ndarray of shape (n_privileged + 1, n_privileged + 1) or None
+    moment : array-like of shape (n_privileged + 1, n_privileged + 1) or None
         [Z, 1]' diag(C) [Z, 1] for the squared losses; None for hinges.
     outside : ndarray of shape (n_features + n_privileged + 2,), optional
         The vector q_0 of examples that are left out.
@@ -69,7 +69,7 @@ class LinearPrimal:
     tables: np.ndarray
     price: np.ndarray
     lam: float
-    moment: np.ndarray | None = None
+    moment: Any = None
     outside: np.ndarray | None = None
     gained: float = 0.0
     matrices: SharedMatrices | None = None
@@ -120,7 +120,7 @@ class LinearPrimal:
         if self.moment is None:
             out[-1, -1] = 0.0
         else:
-            out += self.moment
+            out += np.asarray(self.moment)
         return out
 
     @cached_property
@@ -228,18 +228,24 @@ class LinearPrimal:
         moves = [largest_move(value, slope, low, high) for value, slope, (low, high) in zip(x, slopes, ends)]
         return 2.0 * max(moves)
 
-    def from_dual(self, x: np.ndarray, biases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights and variables of shape (n_kinds, n) for a point of ``matrices.dual(y)`` with its intercepts."""
+    def from_dual(self, x: np.ndarray, proof: Certificate) -> tuple[np.ndarray, np.ndarray]:
+        """Weights and variables of shape (n_kinds, n) for a point of ``matrices.dual(y)`` with its certificate."""
         n = self.n_examples
         full = np.zeros((self.n_kinds, n))
         full[0] = x[:n]
         if self.n_kinds == 2:
             full[1, self.s != 0] = x[n:]
-        theta = self.inverse_metric(self.adjoint(*self.coefficients(full)))
-        theta[self.n_features] = biases[0]
+        beta, eta = self.coefficients(full)
+        if self.moment is not None:
+            # v = [Z, 1]' (s o a - C xi) / lam, as in the dual of SVM2+: no system over the privileged features.
+            eta = eta - self.price * np.abs(self.s) * proof.fields[1]
+        theta = self.adjoint(beta, eta)
+        theta[self.n_features] = proof.biases[0]
+        if self.Z is not None:
+            theta[self.n_features + 1 :] /= self.lam
         if self.n_kinds == 2:
-            theta[-1] = biases[1]
-        return theta, full
+            theta[-1] = proof.biases[1]
+        return proof.scale * theta, full
 
     def decision(self, solution: Any) -> Expansion:
         """The decision function: its weights, and coefficients over the examples that carry it."""

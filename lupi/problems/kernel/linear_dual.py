@@ -11,7 +11,7 @@ import numpy as np
 from lupi.kernels import Kernel, Space
 from lupi.problems.kernel.duals import svm_dual, svm_plus_dual
 from lupi.problems.kernel.kernel_qp import KernelQP
-from lupi.problems.kernel.svm2_plus import deformation_features, svm2_plus_dual
+from lupi.problems.kernel.svm2_plus import deformation_features, deformation_matrix, svm2_plus_dual
 
 
 @dataclass
@@ -43,6 +43,8 @@ class SharedMatrices:
     n_problems: int
     # Problems on which the matrices were of no use: data of one kind, so the next will be like them.
     failures: int = field(default=0, init=False)
+    # Violation of the optimality conditions that gave the gap of the last one.
+    sufficient: float | None = field(default=None, init=False)
 
     @cached_property
     def decision(self) -> Space:
@@ -56,6 +58,8 @@ class SharedMatrices:
             return None
         Z = self.Z.astype(np.float64, copy=False)
         if self.squared:
+            if Z.shape[1] >= Z.shape[0]:
+                return Space(matrix=deformation_matrix(Kernel("linear")(Z), self.C, self.lam, self.available))
             Z = Z if isinstance(Z, np.ndarray) else Z.toarray()
             return Space(matrix=Kernel("linear")(deformation_features(Z, self.C, self.lam, self.available)))
         return Space(matrix=Kernel("linear")(Z), weight=1.0 / self.lam)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lupi.problems.chunked_rows import ChunkedRows
-from lupi.problems.kernel.feature_products import second_moment
+from lupi.problems.kernel.feature_products import SharedMoment
 from lupi.problems.kernel.linear import LinearPrimal
 from lupi.problems.kernel.linear_dual import SharedMatrices
 
@@ -52,7 +52,7 @@ def linear_problems(
     if not squared:
         problems = [linear_svm_plus(X, Z, y, *prices) for y in signs]
     else:
-        moment = None if Z is None else second_moment(Z, np.where(available, C, 0.0))
+        moment = None if Z is None else SharedMoment(Z, np.where(available, C, 0.0))
         problems = [linear_svm2_plus(X, Z, y, *prices, moment) for y in signs]
     return [replace(problem, matrices=matrices) for problem in problems]
 
@@ -86,7 +86,7 @@ def linear_svm2_plus(
     kappa: float,
     labelled: bool,
     available: np.ndarray,
-    moment: np.ndarray | None = None,
+    moment: Any = None,
 ) -> LinearPrimal:
     """SVM2+; without any privileged row (``Z=None``) the L2-SVM. ``moment`` does not depend on y: classes can share it."""
     s = np.where(available, y if labelled else 1.0, 0.0)
@@ -94,5 +94,5 @@ def linear_svm2_plus(
     tables[0] = np.where(available, 1.0 / kappa, 1.0) / C
     tables[1] = np.inf
     if Z is not None and moment is None:
-        moment = second_moment(Z, np.where(available, C, 0.0))
+        moment = SharedMoment(Z, np.where(available, C, 0.0))
     return LinearPrimal(X, Z, y, s, tables, C, lam, moment)

@@ -43,19 +43,19 @@ def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> S
     otherwise                                                 SMO with a budget; active-set steps when the budget
                                                               is spent, ``tol`` is below 1e-3 or they are cheap;
                                                               interior point where those fail
-    not a one- or two-space dual (SVM-2K)                     interior point
+    a dual that no SMO knows                                  interior point
     ========================================================  ==================================================
     """
     if problem.layout and problem.on_demand:
         return solve_decomposition(problem, tol=tol, max_iter=max_iter)
     if all(space.few_features for space in problem.spaces) and problem.n_examples > 200:
-        return _finish(problem, solve_interior_point(problem, tol=min(tol, 1e-6), max_iter=max_iter), tol, max_iter)
+        return finish(problem, solve_interior_point(problem, tol=min(tol, 1e-6), max_iter=max_iter), tol, max_iter)
     if not problem.layout:
         return solve_interior_point(problem, tol=tol, max_iter=max_iter)
-    budget = _smo_budget(problem.n_examples)
+    budget = smo_budget(problem.n_examples)
     budget = budget if max_iter < 0 else min(budget, max_iter)
     solution = solve_smo(problem, tol=max(tol, LOOSE), max_iter=budget)
-    return _finish(problem, solution, tol, max_iter)
+    return finish(problem, solution, tol, max_iter)
 
 
 def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
@@ -124,7 +124,7 @@ def solve_kernel_near(
     return replace(found, converged=True) if usable and not problem.diverges(found.point) else None
 
 
-def _smo_budget(n: int) -> int:
+def smo_budget(n: int) -> int:
     """Steps that cost about as much as active-set steps would.
 
     A round of these costs n^3, an SMO step n: small problems should turn to them early. Beyond n = 640 the number of
@@ -133,7 +133,7 @@ def _smo_budget(n: int) -> int:
     return min(40 * n, max(1000, n * n // 16))
 
 
-def _finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> Solution:
+def finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> Solution:
     """Bring a point within the tolerance, by the cheapest means that works."""
     if problem.diverges(solution.point):
         return replace(solution, converged=False)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from lupi.problems import KernelQP
 from lupi.solvers.deadline import out_of_time
-from lupi.solvers.kernel.smo import state_of, step_limit
+from lupi.solvers.kernel.smo import ALMOST, SINGLE_PRECISION, state_of, step_limit
 from lupi.solvers.solution import Solution
 
-SMALLEST_SET, LARGEST_SET = 256, 2048
+# Examples of a sub-problem: an eighth of all within these limits; their matrices, in single precision, take 16 to 64 MB each.
+SMALLEST_SET, LARGEST_SET = 2048, 4096
+# Steps of a sub-problem, for each of its examples.
+STEPS_FOR_EACH = 200
+ROUNDING = 1e-6
 
 
 def solve_decomposition(
@@ -17,8 +23,10 @@ def solve_decomposition(
 ) -> Solution:
     """Repeat: take the worst violators of the optimality conditions, solve for them alone, update all gradients.
 
-    Needs ``working_set`` rows of each kernel matrix at a time, whatever n is. Half of a working set is kept for the next
-    round, so that examples do not enter and leave in turns.
+    Holds the ``working_set`` squared values of each kernel at a time, whatever n is. Half of a working set is kept for the
+    next round, so that examples do not enter and leave in turns. Kernel values are in single precision where ``tol``
+    allows, sums in double precision; the certificate is in double precision throughout, and where it finds more than
+    ``tol``, further rounds in double precision follow.
 
     Parameters
     ----------
@@ -29,30 +37,47 @@ def solve_decomposition(
     max_iter : int
         Largest number of SMO steps in all; -1 for none.
     working_set : int, optional
-        Examples in a sub-problem; by default four times as many as the row caches hold, between 256 and 2048. Larger sets
-        need far fewer rounds.
+        Examples in a sub-problem; by default an eighth of them, between 2048 and 4096. Larger sets need far fewer rounds, of
+        which each takes longer.
     """
     if working_set is None:
-        held = [space.source.capacity for space in problem.spaces if space.source is not None]
-        working_set = int(np.clip(4 * min(held, default=LARGEST_SET), SMALLEST_SET, LARGEST_SET))
+        working_set = int(np.clip(problem.n_examples // 8, SMALLEST_SET, LARGEST_SET))
     limit = step_limit(problem, max_iter)
-    x = problem.start()
-    fields = problem.fields(x) if x.any() else [np.zeros(problem.n_examples) for _ in problem.spaces]
+    start = problem.start()
+    fields = problem.fields(start) if start.any() else [np.zeros(problem.n_examples) for _ in problem.spaces]
+    before = 0
+    if tol >= SINGLE_PRECISION:
+        x, before = _rounds(problem, start, fields, ALMOST * tol, limit, working_set, single=True)
+        found = Solution.certify(problem, x, before, False, "decomposition")
+        if found.violation < tol or before >= limit or out_of_time():
+            return replace(found, converged=found.violation < tol)
+        start, fields = x, list(found.certificate.fields)
+    x, steps = _rounds(problem, start, fields, tol, limit - before, working_set, single=False)
+    found = Solution.certify(problem, x, before + steps, False, "decomposition")
+    # The last digits of the fields, updated over and over, are not those of the certificate.
+    return replace(found, converged=found.violation < tol * (1 + ROUNDING))
+
+
+def _rounds(
+    problem: KernelQP, x: np.ndarray, fields: list, tol: float, limit: int, size: int, single: bool
+) -> tuple[np.ndarray, int]:
+    """The point after as many rounds as it takes, and the number of steps."""
+    blocks = [space.blocks(single) for space in problem.spaces]
     chosen = np.zeros(0, dtype=int)
+    x = x.copy()
     steps = 0
-    violation = np.inf
     while True:
         margins = problem.margins(x, fields)
         biases, violation = problem.optimal_biases(x, margins)
         if violation < tol or steps >= limit or out_of_time():
             break
-        chosen = _working_set(problem, x, margins, biases, chosen, working_set)
+        chosen = _working_set(problem, x, margins, biases, chosen, size)
         inner_tol = max(0.1 * violation, 0.5 * tol)
-        done = _solve_on(problem, x, fields, chosen, inner_tol, min(limit - steps, 200 * working_set))
+        done = _solve_on(problem, blocks, x, fields, chosen, inner_tol, min(limit - steps, STEPS_FOR_EACH * size))
         if done == 0:
             break
         steps += done
-    return Solution.certify(problem, x, steps, violation < tol, "decomposition")
+    return x, steps
 
 
 def _working_set(
@@ -82,18 +107,19 @@ def _working_set(
     return np.sort(np.concatenate([kept, new]))
 
 
-def _solve_on(problem: KernelQP, x: np.ndarray, fields: list, chosen: np.ndarray, tol: float, limit: int) -> int:
+def _solve_on(
+    problem: KernelQP, blocks: list, x: np.ndarray, fields: list, chosen: np.ndarray, tol: float, limit: int
+) -> int:
     """Optimize the chosen examples' variables, the others fixed; x and fields are updated in place."""
     state = state_of(problem, x, fields, solver="decomposition")
-    rows = [space.rows(chosen) for space in problem.spaces]
-    blocks = [np.ascontiguousarray(r[:, chosen]) for r in rows]
     old = problem.expansions(x)
     part = state.part(chosen)
-    done, _ = part.run(*state.blocks(problem, blocks, chosen), tol, limit)
+    matrices = state.blocks(problem, [block.among(chosen) for block in blocks], chosen)
+    done, _ = part.run(*matrices, tol, limit)
     state.put(chosen, part)
     x[:] = state.variables(problem)
     for m, (space, new) in enumerate(zip(problem.spaces, problem.expansions(x))):
-        change = (new - old[m])[chosen]
+        change = space.weight * (new - old[m])[chosen]
         moved = np.flatnonzero(change)
-        fields[m] += space.weight * (change[moved] @ rows[m][moved])
+        blocks[m].add_product(fields[m], chosen[moved], change[moved])
     return done

@@ -7,11 +7,11 @@ from dataclasses import replace
 from lupi.problems import LinearPrimal
 from lupi.problems.kernel.feature_products import stored_entries
 from lupi.solvers.deadline import out_of_time
-from lupi.solvers.kernel.auto import solve_auto
+from lupi.solvers.kernel.auto import finish, smo_budget
 from lupi.solvers.kernel.linear_newton import solve_newton
 from lupi.solvers.kernel.linear_rows import FEW_EXAMPLES, solve_rows
 from lupi.solvers.kernel.linear_systems import wide
-from lupi.solvers.kernel.smo import solve_smo
+from lupi.solvers.kernel.smo_to_gap import solve_smo_to_gap
 from lupi.solvers.solution import Solution
 
 # The last digits cost little where the examples are few: the gap is then this share of the tolerance.
@@ -24,6 +24,8 @@ NEWTON_STEPS, INTERIOR_STEPS = 5, 18
 STEP_NANOSECONDS = 3e5
 # After so many problems on which SMO was too slow, the other classes' are not tried.
 MOST_FAILURES = 2
+# A violation below this is rounding.
+LEAST_VIOLATION = 1e-12
 
 
 def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
@@ -76,22 +78,24 @@ def _try_matrices(problem: LinearPrimal, tol: float) -> Solution | None:
     matrices, n = problem.matrices, problem.n_examples
     if matrices is None or matrices.failures >= MOST_FAILURES:
         return None
-    if problem.n_weights >= n:
-        # Matrices over the examples are the smaller ones.
-        found = solve_auto(matrices.dual(problem.y), tol=tol)
-    else:
-        expected = _nanoseconds(problem)
-        forming = PRODUCT * n * (stored_entries(problem.X) + 2 * stored_entries(problem.Z))
-        if forming > 0.5 * matrices.n_problems * expected:
-            return None
-        found = solve_smo(matrices.dual(problem.y), tol=tol, max_iter=max(1, int(expected / (SMO_STEP * n))))
-        if (found.violation > tol or found.gap > tol) and not out_of_time():
-            matrices.failures += 1
-            return None
-    theta, x = problem.from_dual(found.point, found.certificate.biases)
-    theta, f, g = problem.feasible(theta, *problem.fields(theta))
-    bound = problem.lower_bound(x, problem.adjoint(*problem.coefficients(x)))
-    return replace(found, point=theta, objective=problem.value(theta, f, g), lower_bound=bound, certificate=x)
+    # Matrices over the examples are the smaller ones where the weights are more.
+    smaller = problem.n_weights >= n
+    expected = _nanoseconds(problem)
+    forming = PRODUCT * n * (stored_entries(problem.X) + 2 * stored_entries(problem.Z))
+    if not smaller and forming > 0.5 * matrices.n_problems * expected:
+        return None
+    dual = matrices.dual(problem.y)
+    budget = smo_budget(n) if smaller else max(1, int(expected / (SMO_STEP * n)))
+    found = solve_smo_to_gap(dual, gap=tol, tol=matrices.sufficient or tol, max_iter=budget)
+    matrices.sufficient = min(tol, max(found.violation, LEAST_VIOLATION))
+    if found.gap > tol and smaller and not out_of_time():
+        found = finish(dual, found, 0.5 * tol * min(1.0, found.violation / found.gap), max_iter=-1)
+        found = replace(found, converged=found.gap <= tol)
+    elif found.gap > tol and not out_of_time():
+        matrices.failures += 1
+        return None
+    theta, x = problem.from_dual(found.point, found.certificate)
+    return replace(found, point=theta, certificate=x)
 
 
 def _nanoseconds(problem: LinearPrimal) -> float:

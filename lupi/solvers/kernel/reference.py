@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from lupi.kernels import require_matrix
 from lupi.problems import KernelQP
 from lupi.solvers.solution import Solution
 
 
 def dense_qp(problem: KernelQP) -> dict[str, np.ndarray]:
     """The problem as ``min 1/2 x'Px + q'x, A x = b, lb <= x <= ub`` with dense matrices."""
+    # The matrix and the summands that make it.
+    require_matrix(problem.n_variables, "the reference solver's matrix over all dual variables", copies=4)
     index = problem.example
     P = np.diag(problem.ridge)
     for space, coef in zip(problem.spaces, problem.coef):

@@ -1,18 +1,26 @@
-"""Drivers of the two SMO kernels: from a problem object to a certified solution."""
+"""Drivers of the SMO kernels: from a problem object to a certified solution."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from lupi.problems import KernelQP
-from lupi.solvers.deadline import run_in_slices
+from lupi.solvers.deadline import out_of_time, run_in_slices
 from lupi.solvers.kernel.smo_one_space import BLOCKED, smo_one_space
 from lupi.solvers.kernel.smo_two_space import smo_two_space
+from lupi.solvers.kernel.smo_two_views import smo_two_views
 from lupi.solvers.solution import Solution
 
+# Kernel values in single precision change the conditions by less than a tenth of such a tolerance.
+SINGLE_PRECISION = 1e-4
+# So many examples have matrices that are larger than a processor's cache.
+LARGE = 1000
+# What steps on a matrix near the kernel aim at, so that the kernel itself agrees; and how often they may start again.
+ALMOST = 0.9
+MOST_CORRECTIONS = 20
 # Of one example in a pair step of one space.
 STEP_OPERATIONS = 2
 
@@ -29,9 +37,24 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> So
     max_iter : int
         Largest number of pair steps; -1 for none.
     """
+    limit = step_limit(problem, max_iter)
+    # Rows of large matrices come from memory: half the bytes take half the time, of the many steps that two spaces need.
+    single = tol >= SINGLE_PRECISION and problem.n_examples >= LARGE and problem.layout == "two_space"
+    inexact = single or any(space.inexact for space in problem.spaces)
     state = state_of(problem, problem.start(), solver="smo")
-    n_iter, violation = state.run(*state.matrices(problem), tol, step_limit(problem, max_iter))
-    return Solution.certify(problem, state.variables(problem), n_iter, violation < tol, "smo")
+    matrices = state.matrices(problem, single)
+    n_iter, violation = state.run(*matrices, ALMOST * tol if inexact else tol, limit)
+    found = Solution.certify(problem, state.variables(problem), n_iter, violation < tol, "smo")
+    if not inexact:
+        return found
+    # With the gradient of the kernel itself, steps on a matrix near it lead to the optimum as well.
+    for _ in range(MOST_CORRECTIONS):
+        if found.violation < tol or found.n_iter >= limit or out_of_time():
+            break
+        state = state_of(problem, found.point, list(found.certificate.fields), solver="smo")
+        done, _ = state.run(*matrices, ALMOST * tol, limit - found.n_iter)
+        found = Solution.certify(problem, state.variables(problem), found.n_iter + done, False, "smo")
+    return replace(found, converged=found.violation < tol)
 
 
 def step_limit(problem: KernelQP, max_iter: int = -1) -> int:
@@ -74,9 +97,9 @@ class OneSpaceState:
         self.a[index] = part.a
 
     @staticmethod
-    def matrices(problem: KernelQP) -> tuple[np.ndarray, np.ndarray | None]:
+    def matrices(problem: KernelQP, single: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
         """The kernel matrix in signed variables, and the one that needs the labels' signs (or None)."""
-        first, *others = (space.weighted() for space in problem.spaces)
+        first, *others = (space.weighted(single) for space in problem.spaces)
         if not others:
             return first, None
         return (first + others[0], None) if np.array_equal(*problem.coef) else (first, others[0])
@@ -84,8 +107,8 @@ class OneSpaceState:
     @staticmethod
     def blocks(problem: KernelQP, blocks: list[np.ndarray], index: np.ndarray) -> tuple[np.ndarray, None]:
         """The same for some examples' blocks of the kernel matrices, added up."""
-        first, *others = (space.weight * block for space, block in zip(problem.spaces, blocks))
-        signs = (problem.coef[0] * problem.coef[-1])[index]
+        first, *others = (_weighted(space.weight, block) for space, block in zip(problem.spaces, blocks))
+        signs = (problem.coef[0] * problem.coef[-1])[index].astype(first.dtype)
         return (first + signs[:, None] * others[0] * signs if others else first), None
 
     def variables(self, problem: KernelQP) -> np.ndarray:
@@ -153,14 +176,15 @@ class TwoSpaceState:
         self.a[index], self.d[index] = part.a, part.d
 
     @staticmethod
-    def matrices(problem: KernelQP) -> tuple[np.ndarray, np.ndarray]:
+    def matrices(problem: KernelQP, single: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Both kernel matrices, the second one before its weight."""
-        return problem.spaces[0].weighted(), problem.spaces[1].dense
+        privileged = problem.spaces[1]
+        return problem.spaces[0].weighted(single), privileged.rounded if single else privileged.dense
 
     @staticmethod
     def blocks(problem: KernelQP, blocks: list[np.ndarray], index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same for some examples' blocks of them."""
-        return problem.spaces[0].weight * blocks[0], blocks[1]
+        return _weighted(problem.spaces[0].weight, blocks[0]), blocks[1]
 
     def run(self, K: np.ndarray, S: np.ndarray, tol: float, limit: int) -> tuple[int, float]:
         """Iterate on these matrices; returns the number of steps and the violation."""
@@ -178,5 +202,78 @@ class TwoSpaceState:
         return np.concatenate([self.a, self.d[problem.example[problem.n_examples :]]])
 
 
+@dataclass
+class TwoViewsState:
+    """Arrays of SVM-2K's kernel: whose variable, where each kind ends, the point and the fields of both views."""
+
+    example: np.ndarray
+    ends: np.ndarray
+    sign: np.ndarray
+    p: np.ndarray
+    x: np.ndarray
+    upper: np.ndarray
+    fields: list[np.ndarray]
+
+    @classmethod
+    def of(cls, problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None) -> TwoViewsState:
+        """State at the point x, whose fields may be known."""
+        first, second = problem.coef
+        ends = np.cumsum([0, np.sum(second == 0), np.sum(first == 0), np.sum((first != 0) & (second != 0))])
+        sign = np.where(second == 0, first, second)
+        fields = problem.fields(x) if fields is None else [field.copy() for field in fields]
+        upper = np.minimum(problem.upper, BLOCKED)
+        return cls(problem.example, ends, sign, problem.p, x.copy(), upper, fields)
+
+    def _variables_of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The variables of some examples, and which of these examples each belongs to."""
+        place = np.full(len(self.fields[0]), -1)
+        place[index] = np.arange(len(index))
+        chosen = np.flatnonzero(place[self.example] >= 0)
+        return chosen, place[self.example[chosen]]
+
+    def part(self, index: np.ndarray) -> TwoViewsState:
+        """Copy of some examples' entries."""
+        chosen, example = self._variables_of(index)
+        sign, p, x, upper = (value[chosen] for value in (self.sign, self.p, self.x, self.upper))
+        ends = np.searchsorted(chosen, self.ends)
+        return TwoViewsState(example, ends, sign, p, x, upper, [field[index] for field in self.fields])
+
+    def put(self, index: np.ndarray, part: TwoViewsState) -> None:
+        """Take over the point of some examples."""
+        self.x[self._variables_of(index)[0]] = part.x
+
+    @staticmethod
+    def matrices(problem: KernelQP, single: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Both kernel matrices."""
+        first, second = (space.weighted(single) for space in problem.spaces)
+        return first, second
+
+    @staticmethod
+    def blocks(problem: KernelQP, blocks: list[np.ndarray], index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same for some examples' blocks of them."""
+        first, second = (_weighted(space.weight, block) for space, block in zip(problem.spaces, blocks))
+        return first, second
+
+    def run(self, first: np.ndarray, second: np.ndarray, tol: float, limit: int) -> tuple[int, float]:
+        """Iterate on these matrices; returns the number of steps and the violation."""
+
+        def steps(part: int) -> tuple[int, float]:
+            return smo_two_views(
+                first, second, self.example, self.ends, self.sign, self.p, self.x, self.upper,
+                self.fields[0], self.fields[1], tol, part,
+            )  # fmt: skip
+
+        return run_in_slices(steps, limit, work=2 * STEP_OPERATIONS * len(self.x))
+
+    def variables(self, problem: KernelQP) -> np.ndarray:
+        """The point in the problem's order."""
+        return self.x
+
+
+def _weighted(weight: float, block: np.ndarray) -> np.ndarray:
+    """The block times a weight that usually is 1."""
+    return block if weight == 1.0 else weight * block
+
+
 # By the layout of the problems that they solve.
-STATES: dict[str, Any] = {"one_space": OneSpaceState, "two_space": TwoSpaceState}
+STATES: dict[str, Any] = {"one_space": OneSpaceState, "two_space": TwoSpaceState, "two_views": TwoViewsState}
