@@ -1,6 +1,7 @@
 """Learning using privileged information: features that exist at training time only."""
 
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -30,14 +31,38 @@ _PUBLIC = {
     "OneClassSVMPlus": "lupi.estimators.one_class_svm_plus",
 }
 
+if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test compares
+    from lupi.comparison import compare as compare
+    from lupi.engine.privileged_rows import keep_privileged as keep_privileged
+    from lupi.estimators.distillation import Distillation as Distillation
+    from lupi.estimators.jkse import JKSE as JKSE
+    from lupi.estimators.jkse import JKSEPlus as JKSEPlus
+    from lupi.estimators.knowledge_transfer import KnowledgeTransfer as KnowledgeTransfer
+    from lupi.estimators.one_class_svm_plus import OneClassSVMPlus as OneClassSVMPlus
+    from lupi.estimators.privileged_columns import PrivilegedColumns as PrivilegedColumns
+    from lupi.estimators.rank_svm import RankSVM as RankSVM
+    from lupi.estimators.rank_transfer import RankTransfer as RankTransfer
+    from lupi.estimators.rank_transfer_cv import RankTransferCV as RankTransferCV
+    from lupi.estimators.structural_svm import StructuralSVM as StructuralSVM
+    from lupi.estimators.structural_svm_plus import StructuralSVMPlus as StructuralSVMPlus
+    from lupi.estimators.surrogate import SurrogateClassifier as SurrogateClassifier
+    from lupi.estimators.surrogate import SurrogateRegressor as SurrogateRegressor
+    from lupi.estimators.svm2_plus import SVM2Plus as SVM2Plus
+    from lupi.estimators.svm_2k import SVM2K as SVM2K
+    from lupi.estimators.svm_plus import SVMPlus as SVMPlus
+    from lupi.interop import to_onnx as to_onnx
+    from lupi.interop import to_sklearn as to_sklearn
+    from lupi.persistence import load as load
+    from lupi.persistence import save as save
+
 __all__ = ["__version__", *_PUBLIC]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'lupi' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted([*globals(), *_PUBLIC])

@@ -9,7 +9,9 @@ import re
 import zipfile
 from copy import copy
 from importlib import import_module
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -60,7 +62,7 @@ class _NewerFormatError(Exception):
     """The file was written by a later version."""
 
 
-def save(model, path, *, keep_privileged=False):
+def save(model: Any, path: str | PathLike[str], *, keep_privileged: bool = False) -> None:
     """Save a fitted model of this library, or a scikit-learn pipeline around one.
 
     The file (skops format, no pickle) appears as a whole or not at all. Privileged training rows are left out: what only
@@ -112,7 +114,7 @@ def _is_trusted(name):
     return name in TREES + SPARSE + SEARCH_PARTS or is_model_part(name)
 
 
-def is_model_part(name) -> bool:
+def is_model_part(name: str) -> bool:
     """Whether a name, such as ``lupi.tasks.chain.Chain``, is that of a registered class (or function) of this library.
 
     Its module is imported if that was not done yet: one of lupi's own, whatever a file may say.
@@ -132,7 +134,7 @@ def is_model_part(name) -> bool:
     return name in MODEL_PARTS
 
 
-def load(path):
+def load(path: str | PathLike[str]) -> Any:
     """Load a model that :func:`save` wrote. Runs no code from the file.
 
     Parameters

@@ -156,3 +156,21 @@ def linear_sparse(quick):
         )
         for dual in (False, True)
     ]
+
+
+@case(
+    "components-million",
+    "SVM2+ rbf / rbf with n_components = 100, n = 10^6, d = 50, s = 20: time, memory, approximation",
+)
+def components_million(quick):
+    """A million rows with non-linear kernels, and what the landmarks miss of them."""
+    from lupi.estimators.svm2_plus import SVM2Plus
+
+    n = 3000 if quick else 1_000_000
+    X, y, Z = _data(n)
+    forget_peak()
+    ours = _fit(SVM2Plus(n_components=20 if quick else 100, random_state=0), X, y, Z)
+    model, peak = ours.value, peak_bytes()
+    missed = f"share of the trace missed: {model.approximation_error_:.2f} (X), {model.privileged_approximation_error_:.2f} (Z)"
+    memory = "unknown" if peak is None else f"{peak / 2**30:.1f} GB"
+    return [Row(f"n={n}", ours.seconds, gap=model.dual_gap_, note=f"{missed}; peak memory of the process {memory}")]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +31,11 @@ from lupi.comparison.verdict import verdict
 from lupi.engine.store import RunStore, digest_of, strict_json, write_atomically
 from lupi.engine.units import measured, progress, run_units
 from lupi.validation import is_frame
+from lupi.validation.types import VectorLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 # The method that computes the exact test where the winner is no quick one: any statistic keeps the level.
 STAND_IN = "surrogate-ridge"
@@ -51,20 +59,20 @@ class Comparison:
         self._setup, self._classes = setup, classes
 
     @property
-    def verdict(self):
+    def verdict(self) -> str:
         """The answer in words."""
         return self.summary["verdict"]["text"]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Comparison({self.verdict!r})"
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         """Card for a notebook: badge, sentence, small table."""
         from lupi.comparison.render.page import card
 
         return card(self.summary)
 
-    def table(self):
+    def table(self) -> Any:
         """What the terminal shows, without the verdict: every method, one table for each training size.
 
         Returns
@@ -76,7 +84,7 @@ class Comparison:
 
         return TerminalTable(self.summary)
 
-    def to_frame(self):
+    def to_frame(self) -> pd.DataFrame:
         """One row for each method and training size: scores, gains, p-values.
 
         Returns
@@ -89,7 +97,7 @@ class Comparison:
 
         return pd.DataFrame(method_lines(self.summary))
 
-    def plot_gains(self, ax=None):
+    def plot_gains(self, ax: Axes | None = None) -> Axes:
         """Each method that uses the columns: its lead over the best plain method and over both of its controls.
 
         Parameters
@@ -105,7 +113,7 @@ class Comparison:
 
         return GainsDisplay.from_comparison(self, ax=ax).ax_
 
-    def plot_curve(self, ax=None):
+    def plot_curve(self, ax: Axes | None = None) -> Axes:
         """Learning curves of the best plain method and of the best method with the columns; needs several sizes.
 
         Parameters
@@ -121,7 +129,7 @@ class Comparison:
 
         return LearningCurveDisplay.from_comparison(self, ax=ax).ax_
 
-    def to_json(self, path):
+    def to_json(self, path: str | PathLike[str]) -> None:
         """Write the summary as JSON; infinite parameters (``kappa=inf``) as the word "inf".
 
         Parameters
@@ -130,7 +138,7 @@ class Comparison:
         """
         write_atomically(path, (strict_json(self.summary, indent=1) + "\n").encode())
 
-    def to_html(self, path):
+    def to_html(self, path: str | PathLike[str]) -> None:
         """Write the report: one page that needs no network.
 
         Parameters
@@ -141,7 +149,7 @@ class Comparison:
 
         write_atomically(path, render(self.summary).encode())
 
-    def fit_model(self, method=None):
+    def fit_model(self, method: str | None = None) -> Any:
         """Fit a method on all rows (at most 5000), its parameters chosen by cross-validation (on at most 1000).
 
         Parameters
@@ -167,37 +175,37 @@ class Comparison:
 
 
 def compare(
-    X,
-    y=None,
-    privileged=None,
+    X: Any,
+    y: VectorLike = None,
+    privileged: Any = None,
     *,
-    target=None,
-    drop=(),
-    methods=None,
-    baselines=None,
-    metric=None,
-    n_splits=20,
-    train_size=None,
-    grids=None,
-    kernel=None,
-    groups=None,
-    test_only=None,
-    validation=None,
-    standardize=True,
-    balanced=False,
-    max_test=2000,
-    max_unlabelled=2000,
-    inner_folds=5,
-    permutations=99,
-    columns=True,
-    hard_examples=True,
-    seed=0,
-    n_jobs=1,
-    store=None,
-    on_progress=None,
-    source=None,
-    command=None,
-):
+    target: str | None = None,
+    drop: str | Sequence[str] = (),
+    methods: Sequence[Any] | None = None,
+    baselines: Sequence[Any] | None = None,
+    metric: str | None = None,
+    n_splits: int = 20,
+    train_size: Any = None,
+    grids: dict[str, dict[str, Any]] | None = None,
+    kernel: str | None = None,
+    groups: Any = None,
+    test_only: VectorLike | None = None,
+    validation: tuple[Any, Any] | None = None,
+    standardize: bool = True,
+    balanced: bool = False,
+    max_test: int = 2000,
+    max_unlabelled: int = 2000,
+    inner_folds: int = 5,
+    permutations: int = 99,
+    columns: bool = True,
+    hard_examples: bool = True,
+    seed: int = 0,
+    n_jobs: int = 1,
+    store: str | PathLike[str] | None = None,
+    on_progress: Callable[[int, int], Any] | bool | None = None,
+    source: str | None = None,
+    command: str | None = None,
+) -> Comparison:
     """Compare methods with and without privileged features on repeated random splits.
 
     On each split every method chooses its parameters by cross-validation inside the training rows and is scored on the

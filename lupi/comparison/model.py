@@ -247,7 +247,7 @@ def encoded(model, X, y, rotate=False):
 
 
 def takes_frames(estimator):
-    """Whether an estimator, or the first step of a pipeline, wants columns by name or knows what to do with words.
+    """Whether an estimator (in a search: its own; in a pipeline: the first step) wants columns by name or knows words.
 
     Examples
     --------
@@ -255,7 +255,9 @@ def takes_frames(estimator):
     >>> takes_frames(HistGradientBoostingClassifier()), takes_frames(RandomForestClassifier())
     (True, False)
     """
-    first = estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator
+    first = estimator
+    while isinstance(first, Pipeline) or hasattr(first, "refit"):  # only searches have that
+        first = first.steps[0][1] if isinstance(first, Pipeline) else first.estimator
     tags = get_tags(first).input_tags
     by_type = getattr(first, "categorical_features", None) == "from_dtype" or getattr(
         first, "enable_categorical", False

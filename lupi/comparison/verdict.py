@@ -213,7 +213,7 @@ def _notes(size, protocol, permutation, skipped):
         worse = permutation["score"] - sum(permutation["permuted"]) / len(permutation["permuted"])
         how = "as well as"
         if abs(worse) > 5e-4:
-            how = f"{_points(abs(worse))} {'worse' if worse > 0 else 'better'} on average than"
+            how = f"{'worse' if worse > 0 else 'better'} by {_points(abs(worse))} on average than"
         notes.append(
             f"Exact test: with the privileged rows of the whole table permuted {permutation['n']} times, {permutation['title']} "
             f"(fixed parameters) does {how} with the real ones ({_p(permutation['p'])})."

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
 from io import BytesIO
+from typing import ClassVar
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class WithoutPrivilegedRows:
     Copies within the process (``copy``, ``deepcopy``) are whole.
     """
 
-    _privileged_rows_in: tuple = ()
+    _privileged_rows_in: ClassVar[tuple[str, ...]] = ()
 
     def __getstate__(self):
         state = super().__getstate__()

@@ -1,10 +1,17 @@
 """What the meta-estimators around any scikit-learn estimator share."""
 
-from copy import copy, deepcopy
+from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy, deepcopy
+from typing import Any
+
+import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
+
+from lupi.validation.types import MatrixLike, VectorLike
 
 
 def has_method(method):
@@ -58,13 +65,16 @@ def student_fitter(meta, X, y, privileged):
 class Delegation:
     """Prediction by a fitted ``estimator_`` that sees ``_features(X)``, what the meta-estimator makes of X."""
 
+    estimator_: Any
+    _features: Callable[..., Any]
+
     @property
-    def classes_(self):
+    def classes_(self) -> np.ndarray:
         """Labels of the fitted classifier."""
         return self.estimator_.classes_
 
     @available_if(has_method("predict"))
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict with the wrapped estimator, without privileged features.
 
         Parameters
@@ -79,7 +89,7 @@ class Delegation:
         return self.estimator_.predict(features)
 
     @available_if(has_method("decision_function"))
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Decision values of the wrapped estimator.
 
         Parameters
@@ -94,7 +104,7 @@ class Delegation:
         return self.estimator_.decision_function(features)
 
     @available_if(has_method("predict_proba"))
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Class probabilities of the wrapped estimator.
 
         Parameters
@@ -112,12 +122,12 @@ class Delegation:
 class StudentMethods(Delegation):
     """Tags and score of a student."""
 
-    def __sklearn_tags__(self):
-        tags = delegated_tags(self, super().__sklearn_tags__())
+    def __sklearn_tags__(self) -> Any:
+        tags = delegated_tags(self, super().__sklearn_tags__())  # type: ignore[misc]  # the estimator's, beside this class
         tags.target_tags.multi_output = False  # one target, whatever the wrapped estimator could do
         return tags
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> float:
         """Score of the student: accuracy or R2.
 
         Parameters

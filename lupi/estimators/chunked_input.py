@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.utils import assert_all_finite, column_or_1d
@@ -33,7 +34,7 @@ class ChunkedInput:
     feature_names : ndarray of str or None
     """
 
-    X: object
+    X: Any
     privileged: PrivilegedInput | None
     vectors: dict
     feature_names: np.ndarray | None
@@ -114,7 +115,7 @@ def check_target(y):
     return y
 
 
-def _whole(key, value, facts: list[BlockFacts], n, name):
+def _whole(key: str, value: Any, facts: list[BlockFacts], n: int, name: str) -> Any:
     """A vector of all rows."""
     if is_chunked(value):
         return np.concatenate([fact.vectors[key] for fact in facts])
@@ -123,7 +124,7 @@ def _whole(key, value, facts: list[BlockFacts], n, name):
     return value
 
 
-def _table(key, blocks, sizes, facts: list[BlockFacts], dtypes, name):
+def _table(key: str, blocks: Any, sizes: Any, facts: list[BlockFacts], dtypes: Any, name: str) -> Any:
     widths = {fact.widths[key]: number for number, fact in enumerate(facts) if fact.n_rows}
     if len(widths) > 1:
         (width, first), (other, second) = list(widths.items())[:2]

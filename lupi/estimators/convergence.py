@@ -1,27 +1,13 @@
-"""Fits that end before their tolerance: because their time is over, and the one warning that says so."""
+"""The one warning of a fit that stopped before its tolerance, by its time or otherwise."""
 
-import functools
 import math
 from numbers import Real
 
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
-from lupi.solvers import deadline
-
 # Of the parameter ``max_time`` of every estimator whose solver iterates.
 MAX_TIME = [None, Interval(Real, 0, None, closed="neither")]
-
-
-def timed(fit):
-    """Decorator of ``fit`` and ``fit_path``: the solvers inside stop after ``self.max_time`` seconds."""
-
-    @functools.wraps(fit)
-    def fit_in_time(self, *args, **kwargs):
-        with deadline(self.max_time):
-            return fit(self, *args, **kwargs)
-
-    return fit_in_time
 
 
 def unfinished(estimator, solution, advice="raise max_iter or tol"):
@@ -45,10 +31,15 @@ def unfinished(estimator, solution, advice="raise max_iter or tol"):
     if not math.isnan(solution.violation):
         measures += f" and a KKT violation of {solution.violation:.2g}"
     if not solution.in_time:
-        limit = "" if estimator.max_time is None else f" of max_time={estimator.max_time:g} s"
+        limit = "its time" if estimator.max_time is None else f"max_time={estimator.max_time:g} s"
         return ConvergenceWarning(
-            f"{name} stopped at the end{limit} after {solution.n_iter} iterations {measures} (tol={estimator.tol:g}); "
+            f"{name} stopped at the end of {limit} after {solution.n_iter} iterations {measures} (tol={estimator.tol:g}); "
             "this is the best point so far: allow more time, or raise tol."
+        )
+    if solution.vague and solution.violation <= estimator.tol:
+        return ConvergenceWarning(
+            f"{name} met the optimality conditions to tol={estimator.tol:g} after {solution.n_iter} iterations, but with a "
+            f"relative duality gap of {solution.gap:.2g}: its solution is not known to be near the optimum; lower tol, or {advice}."
         )
     return ConvergenceWarning(
         f"{name} stopped after {solution.n_iter} iterations {measures} > tol={estimator.tol:g}; {advice}."

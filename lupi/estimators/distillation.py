@@ -1,6 +1,9 @@
 """Generalized distillation: a student that imitates a teacher on the privileged features."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
@@ -18,6 +21,7 @@ from lupi.estimators.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.estimators.surrogate_wrapped import SMALLEST_SHARE, class_shares
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.validation import check_partial_targets, check_privileged, is_chunked
+from lupi.validation.types import MatrixLike, PrivilegedLike, VectorLike
 
 
 @model_part
@@ -98,8 +102,15 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
     teacher_features, unlabelled = "privileged", None
 
     def __init__(
-        self, estimator, teacher=None, *, imitation=0.5, temperature=1.0, teacher_features="auto", unlabelled=None
-    ):
+        self,
+        estimator: Any,
+        teacher: Any = None,
+        *,
+        imitation: float = 0.5,
+        temperature: float = 1.0,
+        teacher_features: str = "auto",
+        unlabelled: Any = None,
+    ) -> None:
         self.estimator = estimator
         self.teacher = teacher
         self.imitation = imitation
@@ -107,7 +118,7 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
         self.teacher_features = teacher_features
         self.unlabelled = unlabelled
 
-    def fit(self, X, y, privileged=None):
+    def fit(self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None) -> Self:
         """Fit the teacher, then the student.
 
         Parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -13,14 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
-from lupi.estimators.convergence import MAX_TIME, timed, unfinished
+from lupi.estimators.convergence import MAX_TIME, unfinished
 from lupi.estimators.joint_features import JOINT_KERNELS, geometry_of, joint_features, joint_kernel, normalized
 from lupi.estimators.kernel_machine import POSITIVE
 from lupi.estimators.one_class_svm_plus import ONE_CLASS_SOLVERS
 from lupi.estimators.structural_svm import TASK_METHODS, check_examples, check_privileged_inputs
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import solve
+from lupi.solvers.solution import deadline
 from lupi.validation import check_privileged
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike
 
 GAMMA = [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")]
 
@@ -85,7 +88,7 @@ class JKSE(BaseEstimator):
     """
 
     # Models of files that were written before the parameter was there.
-    max_time = None
+    max_time: float | None = None
 
     _parameter_constraints: dict = {
         "task": [TASK_METHODS],
@@ -101,17 +104,17 @@ class JKSE(BaseEstimator):
 
     def __init__(
         self,
-        task,
-        nu=0.5,
+        task: Any,
+        nu: float = 0.5,
         *,
-        kernel="chi2",
-        gamma="scale",
-        normalize=False,
-        solver="auto",
-        tol=1e-4,
-        max_iter=-1,
-        max_time=None,
-    ):
+        kernel: KernelName = "chi2",
+        gamma: str | float = "scale",
+        normalize: bool = False,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = -1,
+        max_time: float | None = None,
+    ) -> None:
         self.task = task
         self.nu = nu
         self.kernel = kernel
@@ -123,8 +126,7 @@ class JKSE(BaseEstimator):
         self.max_time = max_time
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
-    def fit(self, X, Y):
+    def fit(self, X: MatrixLike, Y: Any) -> Self:
         """Find the support of the pairs (X, Y).
 
         Parameters
@@ -136,12 +138,13 @@ class JKSE(BaseEstimator):
         -------
         self
         """
-        features = self._check(X, Y)
-        problem = one_class_dual(self._kernel(features), self.nu)
-        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
-        if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=4)
-        return self._store(features, problem, solution)
+        with deadline(self.max_time):
+            features = self._check(X, Y)
+            problem = one_class_dual(self._kernel(features), self.nu)
+            solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
+            if not solution.converged:
+                warnings.warn(unfinished(self, solution), stacklevel=3)
+            return self._store(features, problem, solution)
 
     def _check(self, X, Y):
         """Joint features of the pairs, and their kernel."""
@@ -164,7 +167,7 @@ class JKSE(BaseEstimator):
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, int(solution.n_iter)
         return self
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray | list[Any]:
         """The output of each input that lies deepest in the support.
 
         Parameters
@@ -203,7 +206,7 @@ class JKSE(BaseEstimator):
         check_is_fitted(self, "dual_coef_")
         return self._kernel(joint_features(self.task, X, Y, self.normalize), self.support_features_) @ self.dual_coef_
 
-    def score(self, X, Y):
+    def score(self, X: MatrixLike, Y: Any) -> float:
         """1 - mean loss of the predictions.
 
         Parameters
@@ -281,22 +284,22 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
 
     def __init__(
         self,
-        task,
-        nu=0.5,
-        lam=1.0,
+        task: Any,
+        nu: float = 0.5,
+        lam: float = 1.0,
         *,
-        privileged_task=None,
-        kernel="chi2",
-        gamma="scale",
-        normalize=False,
-        privileged_kernel="chi2",
-        privileged_gamma="scale",
-        privileged_normalize=False,
-        solver="auto",
-        tol=1e-4,
-        max_iter=-1,
-        max_time=None,
-    ):
+        privileged_task: Any = None,
+        kernel: KernelName = "chi2",
+        gamma: str | float = "scale",
+        normalize: bool = False,
+        privileged_kernel: KernelName = "chi2",
+        privileged_gamma: str | float = "scale",
+        privileged_normalize: bool = False,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = -1,
+        max_time: float | None = None,
+    ) -> None:
         super().__init__(
             task,
             nu,
@@ -315,8 +318,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         self.privileged_normalize = privileged_normalize
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
-    def fit(self, X, Y, privileged=None):
+    def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
         """Find the support of the pairs (X, Y).
 
         Parameters
@@ -331,26 +333,27 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         -------
         self
         """
-        features = self._check(X, Y)
-        rows, available = self._privileged_features(privileged, Y, X)
-        if available.any():
-            self._privileged_kernel = joint_kernel(
-                self.privileged_kernel, self.privileged_gamma, rows, "privileged", geometry_of(self.privileged_task)
-            )
-            K_star = np.zeros((len(X), len(X)))
-            K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
-            problem = one_class_plus_dual(self._kernel(features), K_star, self.nu, self.lam, available)
-        else:
-            problem = one_class_dual(self._kernel(features), self.nu)
-        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
-        if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=4)
-        self.privileged_dual_coef_ = self.privileged_intercept_ = self._privileged_data = None
-        if available.any():
-            correction = problem.privileged(solution)
-            self.privileged_dual_coef_, self.privileged_intercept_ = correction.coefficients, correction.intercept
-            self._privileged_data, self._available = rows, available
-        return self._store(features, problem, solution)
+        with deadline(self.max_time):
+            features = self._check(X, Y)
+            rows, available = self._privileged_features(privileged, Y, X)
+            if available.any():
+                self._privileged_kernel = joint_kernel(
+                    self.privileged_kernel, self.privileged_gamma, rows, "privileged", geometry_of(self.privileged_task)
+                )
+                K_star = np.zeros((len(X), len(X)))
+                K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
+                problem: Any = one_class_plus_dual(self._kernel(features), K_star, self.nu, self.lam, available)
+            else:
+                problem = one_class_dual(self._kernel(features), self.nu)
+            solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
+            if not solution.converged:
+                warnings.warn(unfinished(self, solution), stacklevel=3)
+            self.privileged_dual_coef_ = self.privileged_intercept_ = self._privileged_data = None
+            if available.any():
+                correction = problem.privileged(solution)
+                self.privileged_dual_coef_, self.privileged_intercept_ = correction.coefficients, correction.intercept
+                self._privileged_data, self._available = rows, available
+            return self._store(features, problem, solution)
 
     def _privileged_features(self, privileged, Y, X):
         """Features of the privileged space for the examples that have them, and which these are."""
@@ -368,7 +371,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             features = joint_features(task, [given.data[i] for i in index], [Y[i] for i in index], False)
         return (normalized(features, geometry_of(task)) if self.privileged_normalize else features), given.available
 
-    def correcting_function(self, privileged, Y=None):
+    def correcting_function(self, privileged: PrivilegedLike, Y: Any = None) -> np.ndarray:
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard a pair is.
 
         Parameters
@@ -393,7 +396,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         features, available = self._privileged_features(privileged, Y, privileged)
         values = np.full(len(available), np.nan)
         if available.any():
-            coefficients = self.privileged_dual_coef_[self._available]
+            coefficients = np.asarray(self.privileged_dual_coef_)[self._available]
             expansion = self._privileged_kernel.expand(features, self._privileged_data, coefficients)
             values[available] = expansion + self.privileged_intercept_
         return values

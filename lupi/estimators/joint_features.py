@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.metrics.pairwise import additive_chi2_kernel
@@ -27,7 +28,7 @@ class PlacedKernel(Kernel):
 
     n_geometry: int = 0
 
-    def __call__(self, A, B=None) -> np.ndarray:
+    def __call__(self, A: Any, B: Any = None) -> np.ndarray:
         """Kernel matrix between the rows of A and of B (of A itself by default)."""
         words, places = _split(A, self.n_geometry)
         other_words, other_places = (None, None) if B is None else _split(B, self.n_geometry)

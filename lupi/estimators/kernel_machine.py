@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +23,7 @@ from lupi.problems import over_weights
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.solvers import SOLVERS
 from lupi.validation import check_classes, check_magnitude, check_privileged, effective_class_weight, is_chunked
+from lupi.validation.types import MatrixLike, PrivilegedLike
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
@@ -83,14 +85,14 @@ class TrainingData(LandmarkFeatures):
         What scikit-learn's check of X has set on the estimator.
     """
 
-    X: object
+    X: Any
     kept: np.ndarray
     weight: np.ndarray
     kernel: Kernel
     cache_size: float
-    Z: object
+    Z: Any
     available: np.ndarray
-    privileged_kernel: Kernel | None
+    privileged_kernel: Any
     n_privileged: int
     privileged: Space | None = None
     by_features: bool = False
@@ -98,7 +100,7 @@ class TrainingData(LandmarkFeatures):
     approximation: FeatureSpace | None = None
     remarks: list[Warning] = field(default_factory=list)
     labels: np.ndarray | None = None
-    classes: np.ndarray | None = None
+    classes: Any = None
     columns: dict = field(default_factory=dict)
 
     @classmethod
@@ -135,7 +137,7 @@ class TrainingData(LandmarkFeatures):
         """Space of the decision features."""
         return make_space(self.kernel, self.X.astype(np.float64, copy=False), self.cache_size)
 
-    def over_weights(self, solver, smooth) -> bool:
+    def over_weights(self, solver: str, smooth: bool) -> bool:
         """Whether to solve over the weights of linear functions, which needs no kernel matrix."""
         if self.by_features:
             return True
@@ -152,7 +154,7 @@ class TrainingData(LandmarkFeatures):
             raise not_linear(self.X)
         return chosen
 
-    def privileged_space(self, cache_size=np.inf) -> Space:
+    def privileged_space(self, cache_size: float = np.inf) -> Space:
         """Space of the privileged features, formed once for all prices that are tried on the data."""
         if self.privileged is None:
             Z = self.Z.astype(np.float64, copy=False)
@@ -187,7 +189,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
     __metadata_request__fit = {"privileged": True}
     _privileged_rows_in = ("_privileged_data",)
     # Models of files that were written before the parameter was there.
-    max_time = None
+    max_time: float | None = None
 
     _parameter_constraints: dict = {
         **KERNEL_CONSTRAINTS,
@@ -198,7 +200,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
         "max_time": MAX_TIME,
     }
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
@@ -255,7 +257,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
         rows = self.support_ if self._kernel.name == "precomputed" else self.support_vectors_
         return self._kernel.expand(X, rows, self.dual_coef_)
 
-    def correcting_function(self, privileged):
+    def correcting_function(self, privileged: PrivilegedLike) -> np.ndarray:
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard an example is.
 
         Parameters
@@ -318,7 +320,8 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         dtypes = PRECISIONS if _linear(self) else PRECISIONS[:1]
         if is_chunked(X):
             chunks = read_chunks(self, X, privileged, dtypes, y=y, sample_weight=sample_weight)
-            X, privileged, y, sample_weight = chunks.table(), chunks.privileged, *chunks.vectors.values()
+            X, privileged = chunks.table(), chunks.privileged
+            y, sample_weight = chunks.vectors.values()
             chunks.set_columns(self)
         if isinstance(X, ChunkedRows):
             if not _linear(self):
@@ -369,7 +372,7 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
             setattr(self, name, value)
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Distance-like score of every class; of the second class alone when there are two.
 
         Parameters
@@ -384,7 +387,7 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         scores = self._decision_values(X) + self.intercept_
         return scores.ravel() if len(self.classes_) == 2 else scores
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict labels; privileged features are never needed.
 
         Parameters

@@ -1,6 +1,9 @@
 """Knowledge transfer: predict the privileged features and hand the predictions to an ordinary estimator."""
 
+from __future__ import annotations
+
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +18,7 @@ from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows, restores_rows
 from lupi.estimators._meta import StudentMethods
 from lupi.validation import check_partial_targets, check_privileged
+from lupi.validation.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 
 @model_part
@@ -92,7 +96,16 @@ class KnowledgeTransfer(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixi
     # Models of files that were written before these existed.
     unlabelled, _regressor_restores_rows = None, False
 
-    def __init__(self, estimator, regressor=None, *, passthrough=True, cv=5, unlabelled=None, random_state=None):
+    def __init__(
+        self,
+        estimator: Any,
+        regressor: Any = None,
+        *,
+        passthrough: bool = True,
+        cv: Any = 5,
+        unlabelled: Any = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.estimator = estimator
         self.regressor = regressor
         self.passthrough = passthrough
@@ -100,7 +113,7 @@ class KnowledgeTransfer(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixi
         self.unlabelled = unlabelled
         self.random_state = random_state
 
-    def fit(self, X, y, privileged=None):
+    def fit(self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None) -> Self:
         """Fit the regressor of the privileged features, then the student.
 
         Parameters

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from lupi.kernels import FeatureSpace
@@ -11,7 +13,15 @@ from lupi.solvers import SOLVERS
 class LandmarkFeatures:
     """What training data of kernel machines know of features in the place of their kernels."""
 
-    def approximate(self, n_components, solver, random_state) -> None:
+    X: Any
+    Z: Any
+    kernel: Any
+    privileged_kernel: Any
+    available: np.ndarray
+    landmarks: Any
+    approximation: Any
+
+    def approximate(self, n_components: int, solver: str, random_state: Any) -> None:
         """Put Nystroem's features in the place of both kernels; linear ones have features of their own."""
         if solver not in SOLVERS["linear"]:
             raise ValueError(
@@ -35,7 +45,7 @@ class LandmarkFeatures:
         return self.Z[np.ix_(self.available, self.available)] if given else self.Z[self.available]
 
     @property
-    def explicit(self) -> tuple:
+    def explicit(self) -> tuple[Any, Any]:
         """Features of both spaces of which the functions are linear."""
         X = self.X if self.landmarks is None else self.landmarks.values
         return X, self.Z if self.approximation is None else self.approximated_rows()
@@ -52,6 +62,10 @@ class LandmarkFeatures:
 
 class LandmarkExpansions:
     """What a kernel machine keeps of functions that are linear in such features."""
+
+    random_state: Any
+    privileged_dual_coef_: np.ndarray
+    _privileged_rows: np.ndarray
 
     def _store_landmarks(self, data, weights):
         """The decision functions as expansions over the landmarks, and how much of the kernel these miss."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin, _fit_context
@@ -11,10 +12,12 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.convergence import timed, unfinished
+from lupi.estimators.convergence import unfinished
 from lupi.estimators.kernel_machine import POSITIVE, KernelMachine, TrainingData
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import SOLVERS, solve
+from lupi.solvers.solution import deadline
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
 
 # Working sets would need kernel rows on demand, which one-class problems do not have.
 ONE_CLASS_SOLVERS = set(SOLVERS["kernel"]) - {"decomposition"}
@@ -88,22 +91,22 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
 
     def __init__(
         self,
-        nu=0.5,
-        lam=1.0,
+        nu: float = 0.5,
+        lam: float = 1.0,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        privileged_kernel="rbf",
-        privileged_gamma="scale",
-        privileged_degree=3,
-        privileged_coef0=0.0,
-        solver="auto",
-        tol=1e-4,
-        max_iter=-1,
-        max_time=None,
-    ):
+        kernel: KernelName = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "rbf",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = -1,
+        max_time: float | None = None,
+    ) -> None:
         self.nu = nu
         self.lam = lam
         self.kernel = kernel
@@ -120,8 +123,7 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         self.max_time = max_time
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
-    def fit(self, X, y=None, privileged=None):
+    def fit(self, X: MatrixLike, y: VectorLike | None = None, privileged: PrivilegedLike | None = None) -> Self:
         """Find the support of X.
 
         Parameters
@@ -137,26 +139,27 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         -------
         self
         """
-        check_nu(self.nu)
-        valid_X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C")
-        data = TrainingData.of(self, valid_X, privileged, np.ones(valid_X.shape[0]), index_of=X)
-        if data.Z is None:
-            problem = one_class_dual(data.decision.dense, self.nu)
-        else:
-            spaces = data.decision.dense, data.privileged_space().dense
-            problem = one_class_plus_dual(*spaces, self.nu, self.lam, data.available)
-        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
-        if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=4)
-        self._store_functions(data, [problem], [solution])
-        if data.Z is not None:
-            self.privileged_intercept_ = float(self.privileged_intercept_[0])
-        rho = -self.intercept_[0]
-        # A training example on the boundary is inside, whatever the rounding of its kernel values.
-        self.offset_ = float(rho - 1e-9 * abs(rho))
-        return self
+        with deadline(self.max_time):
+            check_nu(self.nu)
+            valid_X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C")
+            data = TrainingData.of(self, valid_X, privileged, np.ones(valid_X.shape[0]), index_of=X)
+            if data.Z is None:
+                problem: Any = one_class_dual(data.decision.dense, self.nu)
+            else:
+                spaces = data.decision.dense, data.privileged_space().dense
+                problem = one_class_plus_dual(*spaces, self.nu, self.lam, data.available)
+            solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
+            if not solution.converged:
+                warnings.warn(unfinished(self, solution), stacklevel=3)
+            self._store_functions(data, [problem], [solution])
+            if data.Z is not None:
+                self.privileged_intercept_: Any = float(self.privileged_intercept_[0])
+            rho = -self.intercept_[0]
+            # A training example on the boundary is inside, whatever the rounding of its kernel values.
+            self.offset_ = float(rho - 1e-9 * abs(rho))
+            return self
 
-    def score_samples(self, X):
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
         """How typical each example is: the kernel expansion, without the offset.
 
         Parameters
@@ -169,7 +172,7 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         """
         return self._decision_values(X).ravel()
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Positive inside of the support, negative outside.
 
         Parameters
@@ -182,7 +185,7 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         """
         return self.score_samples(X) - self.offset_
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """+1 for inliers, -1 for outliers.
 
         Parameters

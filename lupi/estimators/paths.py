@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 from sklearn.base import clone
 
-from lupi.estimators.convergence import timed
 from lupi.solvers import solve, solve_near
+from lupi.solvers.solution import deadline
+from lupi.validation.types import MatrixLike, VectorLike
 
 
 def fit_path(estimator, candidates, X, y, **fit_params):
@@ -54,9 +56,12 @@ class WarmStartedPath:
 
     # Parameters that leave kernels and checked data as they are.
     _prices: tuple[str, ...] = ()
+    solver: str
+    tol: float
+    max_iter: int
+    max_time: float | None
 
-    @timed
-    def fit_path(self, candidates, X, y, **fit_params):
+    def fit_path(self, candidates: list[dict[str, Any]], X: MatrixLike, y: VectorLike, **fit_params: Any) -> list[Any]:
         """Fit a clone for each candidate: kernels and checked data are shared where only prices differ.
 
         Each fit starts from the solution of the nearest candidate that is already solved; it is the same within the
@@ -76,25 +81,27 @@ class WarmStartedPath:
         list of estimator or ValueError
             For each candidate the fitted clone, or why there is none.
         """
-        fitted = [None] * len(candidates)
-        for members in _same_but(candidates, self._prices):
-            data, solved = None, {}
-            for k in _easiest_first(members, candidates):
-                model = clone(self).set_params(**candidates[k])
-                try:
-                    model._validate_params()
-                    if data is None:
-                        data = model._check(X, y, **fit_params)
-                    problems = model._problems(data)
-                    near = solved.get(_nearest(candidates[k], {j: candidates[j] for j in solved}))
-                    solved[k] = problems, model._solve_near(problems, near)
-                    for remark in [*data.remarks, *model._remarks(*solved[k])]:
-                        warnings.warn(remark, stacklevel=3)
-                    data.remarks.clear()
-                    fitted[k] = model._store(data, *solved[k])
-                except ValueError as problem:
-                    fitted[k] = problem
-        return fitted
+        with deadline(self.max_time):
+            fitted: list[Any] = [None] * len(candidates)
+            for members in _same_but(candidates, self._prices):
+                data: Any = None
+                solved: dict[int, Any] = {}
+                for k in _easiest_first(members, candidates):
+                    model = clone(self).set_params(**candidates[k])
+                    try:
+                        model._validate_params()
+                        if data is None:
+                            data = model._check(X, y, **fit_params)
+                        problems = model._problems(data)
+                        near = solved.get(_nearest(candidates[k], {j: candidates[j] for j in solved}))
+                        solved[k] = problems, model._solve_near(problems, near)
+                        for remark in [*data.remarks, *model._remarks(*solved[k])]:
+                            warnings.warn(remark, stacklevel=2)
+                        data.remarks.clear()
+                        fitted[k] = model._store(data, *solved[k])
+                    except ValueError as problem:
+                        fitted[k] = problem
+            return fitted
 
     def _solve_near(self, problems, near):
         """Solutions that start from those of similar problems, where that is of use."""
@@ -107,7 +114,7 @@ class WarmStartedPath:
 
 def _same_but(candidates, free):
     """Positions of the candidates, in groups that agree in all parameters but the free ones."""
-    groups = {}
+    groups: dict[str, list[int]] = {}
     for k, params in enumerate(candidates):
         key = repr(sorted((name, value) for name, value in params.items() if name not in free))
         groups.setdefault(key, []).append(k)

@@ -1,7 +1,10 @@
 """A wrapper for tables that hold decision features and privileged features side by side."""
 
+from __future__ import annotations
+
 from inspect import Parameter, signature
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from lupi.engine.model_parts import model_part
 from lupi.estimators._meta import Delegation, delegated_tags, has_method
 from lupi.validation import column_names
+from lupi.validation.types import MatrixLike, VectorLike
 
 
 @model_part
@@ -77,12 +81,12 @@ class PrivilegedColumns(Delegation, MetaEstimatorMixin, BaseEstimator):
     _privileged_rows_in = ("privileged_transformer_",)
     privileged_transformer = None  # files of earlier versions do not have it
 
-    def __init__(self, estimator, columns, privileged_transformer=None):
+    def __init__(self, estimator: Any, columns: Any, privileged_transformer: Any = None) -> None:
         self.estimator = estimator
         self.columns = columns
         self.privileged_transformer = privileged_transformer
 
-    def fit(self, X, y=None, **fit_params):
+    def fit(self, X: MatrixLike, y: VectorLike | None = None, **fit_params: Any) -> Self:
         """Split off the privileged columns and fit the estimator.
 
         Parameters
@@ -140,7 +144,7 @@ class PrivilegedColumns(Delegation, MetaEstimatorMixin, BaseEstimator):
         elif X.shape[1] == self.n_features_in_:
             dropped = self.privileged_columns_
         elif X.shape[1] == self.n_features_in_ - len(self.privileged_columns_):
-            dropped = []
+            dropped = np.empty(0, dtype=np.intp)
         else:
             n_decision = self.n_features_in_ - len(self.privileged_columns_)
             raise ValueError(
@@ -152,7 +156,7 @@ class PrivilegedColumns(Delegation, MetaEstimatorMixin, BaseEstimator):
         return _safe_indexing(X, np.setdiff1d(np.arange(X.shape[1]), dropped).tolist(), axis=1)
 
     @available_if(has_method("score"))
-    def score(self, X, y=None, **score_params):
+    def score(self, X: MatrixLike, y: VectorLike | None = None, **score_params: Any) -> float:
         """Score of the fitted estimator.
 
         Parameters
@@ -173,7 +177,7 @@ class PrivilegedColumns(Delegation, MetaEstimatorMixin, BaseEstimator):
         features = self._features(X)
         return self.estimator_.score(features, y, **score_params)
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> Any:
         """Routing of metadata: all of it goes to the estimator.
 
         Returns
@@ -183,7 +187,7 @@ class PrivilegedColumns(Delegation, MetaEstimatorMixin, BaseEstimator):
         mapping = MethodMapping().add(caller="fit", callee="fit").add(caller="score", callee="score")
         return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = delegated_tags(self, super().__sklearn_tags__())
         tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags
@@ -260,7 +264,7 @@ def _positions(columns, X, names):
     if isinstance(selected, slice):
         positions = _slice_positions(selected, names, n_columns)
     else:
-        keys = [selected] if isinstance(selected, str | Integral) else list(selected)
+        keys: Any = [selected] if isinstance(selected, str | Integral) else list(selected)
         if keys and all(isinstance(key, bool | np.bool_) for key in keys):
             if len(keys) != n_columns:
                 raise ValueError(f"`columns` is a mask of length {len(keys)}, but `X` has {n_columns} columns.")

@@ -1,8 +1,10 @@
 """Ranking SVM: learn scores from graded examples; and what all rankers share."""
 
+from __future__ import annotations
+
 import warnings
 from numbers import Integral, Real
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -12,13 +14,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators.chunked_input import check_target, read_chunks
-from lupi.estimators.convergence import MAX_TIME, timed, unfinished
+from lupi.estimators.convergence import MAX_TIME, unfinished
 from lupi.estimators.ranking_metrics import default_metric
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
 from lupi.solvers import SOLVERS, solve
+from lupi.solvers.solution import deadline
 from lupi.validation import check_group, check_magnitude, check_partial_targets, is_chunked, warn_of_minus_one
+from lupi.validation.types import KernelName, MatrixLike, RandomState, VectorLike
 
 RANKER_CONSTRAINTS = {
     "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -59,7 +63,8 @@ def check_ranking_input(estimator, X, y, group=None, *, partial=False):
     """
     if is_chunked(X):
         chunks = read_chunks(estimator, X, dtypes=(np.float64,), y=y, group=group)
-        X, y, group = chunks.table(), *chunks.vectors.values()
+        X = chunks.table()
+        y, group = chunks.vectors.values()
         chunks.set_columns(estimator)
     if y is not None and not sparse.issparse(y) and np.asarray(y).dtype.kind in "USOT":
         try:
@@ -81,7 +86,7 @@ def check_ranking_input(estimator, X, y, group=None, *, partial=False):
         name = type(estimator).__name__
         y = check_partial_targets(y, X, classification=False, unlabelled=estimator.unlabelled, estimator_name=name).y
         if estimator.unlabelled is None:
-            warn_of_minus_one(np.unique(y), name, stacklevel=5)
+            warn_of_minus_one(np.unique(y), name, stacklevel=4)
     elif chunked:
         y = check_target(y).astype(np.float64)
     else:
@@ -112,7 +117,7 @@ class BaseRanker(BaseEstimator):
 
     __metadata_request__score: ClassVar = {"group": True}
     # Models of files that were written before the parameter was there.
-    max_time = None
+    max_time: float | None = None
 
     def __setstate__(self, state):
         """Read the state of earlier versions, too: kernel parameters and Nystroem's map as attributes of their own."""
@@ -155,10 +160,10 @@ class BaseRanker(BaseEstimator):
         self.n_pairs_ = pairs.n_pairs
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         if not solution.converged:
-            warnings.warn(unfinished(self, solution, "raise max_iter or tol, or scale the features"), stacklevel=5)
+            warnings.warn(unfinished(self, solution, "raise max_iter or tol, or scale the features"), stacklevel=4)
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Ranking scores: higher is ranked higher.
 
         Parameters
@@ -175,7 +180,7 @@ class BaseRanker(BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return path_scores([self], X)[0]
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Ranking scores; the same as :meth:`decision_function`.
 
         Parameters
@@ -190,7 +195,7 @@ class BaseRanker(BaseEstimator):
         """
         return self.decision_function(X)
 
-    def score(self, X, y, group=None):
+    def score(self, X: MatrixLike, y: VectorLike, group: VectorLike | None = None) -> float:
         """Average precision if the training grades were two, NDCG if more.
 
         Parameters
@@ -210,7 +215,7 @@ class BaseRanker(BaseEstimator):
         scores = self.decision_function(X)
         return default_metric(len(self.grades_))(y, scores, group)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.kernel == "precomputed"
@@ -231,7 +236,8 @@ def prepare_path(estimator, candidates, free):
 
     Candidates share their data's coordinates if they differ in the ``free`` parameters alone.
     """
-    models, shares = [], {}
+    models: list[Any] = []
+    shares: dict[Any, list[int]] = {}
     given = clone(estimator).get_params(deep=False)
     for k, params in enumerate(candidates):
         try:
@@ -339,20 +345,20 @@ class RankSVM(BaseRanker):
 
     def __init__(
         self,
-        C=1.0,
-        loss="squared_hinge",
+        C: float = 1.0,
+        loss: str = "squared_hinge",
         *,
-        kernel="linear",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        n_components=None,
-        solver="newton",
-        tol=1e-5,
-        max_iter=500,
-        max_time=None,
-        random_state=None,
-    ):
+        kernel: KernelName = "linear",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        n_components: int | None = None,
+        solver: str = "newton",
+        tol: float = 1e-5,
+        max_iter: int = 500,
+        max_time: float | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.C = C
         self.loss = loss
         self.kernel = kernel
@@ -367,8 +373,7 @@ class RankSVM(BaseRanker):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
-    def fit(self, X, y, group=None):
+    def fit(self, X: MatrixLike, y: VectorLike, group: VectorLike | None = None) -> Self:
         """Learn to rank.
 
         Parameters
@@ -385,13 +390,15 @@ class RankSVM(BaseRanker):
         RankSVM
             Itself.
         """
-        data = check_ranking_input(self, X, y, group)
-        space = self._space(data.X)
-        pairs = plain_pairs(data.y, data.group)
-        return self._store(data, space, pairs, self._solve(space, pairs))
+        with deadline(self.max_time):
+            data = check_ranking_input(self, X, y, group)
+            space = self._space(data.X)
+            pairs = plain_pairs(data.y, data.group)
+            return self._store(data, space, pairs, self._solve(space, pairs))
 
-    @timed
-    def fit_path(self, candidates, X, y, group=None):
+    def fit_path(
+        self, candidates: list[dict[str, Any]], X: MatrixLike, y: VectorLike, group: VectorLike | None = None
+    ) -> list[Any]:
         """Fit for several values of C at less cost than one by one: each fit starts at the solution for the next smaller C.
 
         Parameters
@@ -414,20 +421,21 @@ class RankSVM(BaseRanker):
         >>> [model.C for model in RankSVM().fit_path([{"C": 0.1}, {"C": 0.01}], X, y)]
         [0.1, 0.01]
         """
-        models, shares = prepare_path(self, candidates, {"C"})
-        for members in shares:
-            first, start = models[members[0]], None
-            try:
-                first._validate_params()
-                data = check_ranking_input(first, X, y, group)
-                space = first._space(data.X)
-                pairs = plain_pairs(data.y, data.group)
-            except ValueError as problem:
-                for k in members:
-                    models[k] = problem
-                continue
-            for k in sorted(members, key=lambda k: models[k].C):
-                solution = models[k]._solve(space, pairs, start)
-                start = solution.point
-                models[k]._store(data, space, pairs, solution)
-        return models
+        with deadline(self.max_time):
+            models, shares = prepare_path(self, candidates, {"C"})
+            for members in shares:
+                first, start = models[members[0]], None
+                try:
+                    first._validate_params()
+                    data = check_ranking_input(first, X, y, group)
+                    space = first._space(data.X)
+                    pairs = plain_pairs(data.y, data.group)
+                except ValueError as problem:
+                    for k in members:
+                        models[k] = problem
+                    continue
+                for k in sorted(members, key=lambda k: models[k].C):
+                    solution = models[k]._solve(space, pairs, start)
+                    start = solution.point
+                    models[k]._store(data, space, pairs, solution)
+            return models

@@ -1,8 +1,10 @@
 """Rank Transfer: rank with the margins that a teacher reaches on privileged features."""
 
+from __future__ import annotations
+
 import warnings
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -11,7 +13,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.chunked_input import read_chunks
-from lupi.estimators.convergence import timed
 from lupi.estimators.rank_svm import (
     RANKER_CONSTRAINTS,
     BaseRanker,
@@ -22,7 +23,9 @@ from lupi.estimators.rank_svm import (
 )
 from lupi.kernels import PRIVILEGED_KERNEL_CONSTRAINTS
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
+from lupi.solvers.solution import deadline
 from lupi.validation import check_privileged, is_chunked
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Examples on which a teacher is judged, at most; and the share of pairs below which hardly any are left.
 LOOKED_AT = 1000
@@ -33,7 +36,8 @@ def check_transfer_input(estimator, X, y, privileged, group):
     """Input of a ranker with privileged features: a RankingInput, and a PrivilegedInput or None."""
     if is_chunked(X):
         chunks = read_chunks(estimator, X, privileged, (np.float64,), y=y, group=group)
-        X, privileged, y, group = chunks.table(), chunks.privileged, *chunks.vectors.values()
+        X, privileged = chunks.table(), chunks.privileged
+        y, group = chunks.vectors.values()
         chunks.set_columns(estimator)
     data = check_ranking_input(estimator, X, y, group, partial=True)
     privileged = check_privileged(
@@ -149,28 +153,28 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
 
     def __init__(
         self,
-        C=1.0,
-        C_privileged=1.0,
+        C: float = 1.0,
+        C_privileged: float = 1.0,
         *,
-        pairs="across",
-        margin_threshold=0.1,
-        loss="squared_hinge",
-        kernel="linear",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        privileged_kernel="linear",
-        privileged_gamma="scale",
-        privileged_degree=3,
-        privileged_coef0=0.0,
-        n_components=None,
-        solver="newton",
-        tol=1e-5,
-        max_iter=500,
-        max_time=None,
-        random_state=None,
-        unlabelled=None,
-    ):
+        pairs: str = "across",
+        margin_threshold: float = 0.1,
+        loss: str = "squared_hinge",
+        kernel: KernelName = "linear",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "linear",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        n_components: int | None = None,
+        solver: str = "newton",
+        tol: float = 1e-5,
+        max_iter: int = 500,
+        max_time: float | None = None,
+        random_state: RandomState = None,
+        unlabelled: Any = None,
+    ) -> None:
         self.C = C
         self.C_privileged = C_privileged
         self.pairs = pairs
@@ -193,8 +197,9 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         self.unlabelled = unlabelled
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
-    def fit(self, X, y, privileged=None, group=None):
+    def fit(
+        self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None, group: VectorLike | None = None
+    ) -> Self:
         """Train the teacher, then the student.
 
         Parameters
@@ -214,25 +219,32 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         RankTransfer
             Itself.
         """
-        data, privileged = check_transfer_input(self, X, y, privileged, group)
-        self.teacher_, self.margins_ = self._teach(data, privileged, [self.C_privileged])[0]
-        pairs = self._pairs(data, self.margins_)
-        if pairs.n_pairs == 0:
-            warnings.warn(
-                f"margin_threshold={self.margin_threshold:g} leaves no pair: the teacher's margins reach "
-                f"{np.ptp(self.margins_[~np.isnan(self.margins_)]):.2g} only, so all scores are 0; lower margin_threshold "
-                f"or raise C_privileged={self.C_privileged:g}.",
-                UserWarning,
-                stacklevel=4,
-            )
-        elif self.teacher_ is not None:
-            for doubt in self._doubts(data, privileged, self.margins_):
-                warnings.warn(doubt, UserWarning, stacklevel=4)
-        space = self._space(data.X)
-        return self._store(data, space, pairs, self._solve(space, pairs))
+        with deadline(self.max_time):
+            data, privileged = check_transfer_input(self, X, y, privileged, group)
+            self.teacher_, self.margins_ = self._teach(data, privileged, [self.C_privileged])[0]
+            pairs = self._pairs(data, self.margins_)
+            if pairs.n_pairs == 0:
+                warnings.warn(
+                    f"margin_threshold={self.margin_threshold:g} leaves no pair: the teacher's margins reach "
+                    f"{np.ptp(self.margins_[~np.isnan(self.margins_)]):.2g} only, so all scores are 0; lower margin_threshold "
+                    f"or raise C_privileged={self.C_privileged:g}.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+            elif self.teacher_ is not None:
+                for doubt in self._doubts(data, privileged, self.margins_):
+                    warnings.warn(doubt, UserWarning, stacklevel=3)
+            space = self._space(data.X)
+            return self._store(data, space, pairs, self._solve(space, pairs))
 
-    @timed
-    def fit_path(self, candidates, X, y, privileged=None, group=None):
+    def fit_path(
+        self,
+        candidates: list[dict[str, Any]],
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        group: VectorLike | None = None,
+    ) -> list[Any]:
         """Fit for several pairs of (C, C_privileged) at less cost than one by one.
 
         Each teacher is trained once, all students share their features' coordinates, those of one teacher their pairs; and
@@ -250,29 +262,30 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         list of RankTransfer or ValueError
             For each candidate the fitted clone, or why there is none.
         """
-        models, shares = prepare_path(self, candidates, {"C", "C_privileged"})
-        for members in shares:
-            first = models[members[0]]
-            by_teacher = {}
-            for k in sorted(members, key=lambda k: models[k].C):
-                by_teacher.setdefault(models[k].C_privileged, []).append(k)
-            try:
-                first._validate_params()
-                data, checked = check_transfer_input(first, X, y, privileged, group)
-                space = first._space(data.X)
-                lessons = first._teach(data, checked, list(by_teacher))
-            except ValueError as problem:
-                for k in members:
-                    models[k] = problem
-                continue
-            for (teacher, margins), students in zip(lessons, by_teacher.values()):
-                pairs, start = first._pairs(data, margins), None
-                for k in students:
-                    models[k].teacher_, models[k].margins_ = teacher, margins
-                    solution = models[k]._solve(space, pairs, start)
-                    start = solution.point
-                    models[k]._store(data, space, pairs, solution)
-        return models
+        with deadline(self.max_time):
+            models, shares = prepare_path(self, candidates, {"C", "C_privileged"})
+            for members in shares:
+                first = models[members[0]]
+                by_teacher: dict[float, list[int]] = {}
+                for k in sorted(members, key=lambda k: models[k].C):
+                    by_teacher.setdefault(models[k].C_privileged, []).append(k)
+                try:
+                    first._validate_params()
+                    data, checked = check_transfer_input(first, X, y, privileged, group)
+                    space = first._space(data.X)
+                    lessons = first._teach(data, checked, list(by_teacher))
+                except ValueError as problem:
+                    for k in members:
+                        models[k] = problem
+                    continue
+                for (teacher, margins), students in zip(lessons, by_teacher.values()):
+                    pairs, start = first._pairs(data, margins), None
+                    for k in students:
+                        models[k].teacher_, models[k].margins_ = teacher, margins
+                        solution = models[k]._solve(space, pairs, start)
+                        start = solution.point
+                        models[k]._store(data, space, pairs, solution)
+            return models
 
     def _teach(self, data, privileged, Cs):
         """For each C_privileged the teacher and its scores of the training examples, NaN where it has none."""
@@ -295,7 +308,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
 
     def _rankers(self, seen, Cs):
         """Teachers on the privileged features of some examples."""
-        shared = ("loss", "n_components", "solver", "tol", "max_iter", "random_state")
+        shared = ("loss", "n_components", "solver", "tol", "max_iter", "max_time", "random_state")
         kernel = {name: getattr(self, f"privileged_{name}") for name in ("kernel", "gamma", "degree", "coef0")}
         ranker = RankSVM(**{name: getattr(self, name) for name in shared}, **kernel)
         return ranker.fit_path([{"C": C} for C in Cs], seen.X, seen.y, seen.group)

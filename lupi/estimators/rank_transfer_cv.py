@@ -1,8 +1,10 @@
 """The paper's joint cross-validation of (C, C_privileged), with each teacher trained once per fold."""
 
+from __future__ import annotations
+
 import warnings
 from numbers import Integral
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.stats import rankdata
@@ -17,7 +19,8 @@ from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.rank_svm import BaseRanker, path_scores
 from lupi.estimators.rank_transfer import RankTransfer, check_transfer_input
 from lupi.estimators.ranking_metrics import RANKING_METRICS, default_metric
-from lupi.solvers import deadline, out_of_time
+from lupi.solvers.solution import deadline, out_of_time
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # What the grid is over.
 TUNED = ("C", "C_privileged")
@@ -101,30 +104,30 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, max_ti
 
     def __init__(
         self,
-        Cs=PAPER_GRID,
-        Cs_privileged=PAPER_GRID,
+        Cs: Any = PAPER_GRID,
+        Cs_privileged: Any = PAPER_GRID,
         *,
-        cv=5,
-        scoring=None,
-        pairs="across",
-        margin_threshold=0.1,
-        loss="squared_hinge",
-        kernel="linear",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        privileged_kernel="linear",
-        privileged_gamma="scale",
-        privileged_degree=3,
-        privileged_coef0=0.0,
-        n_components=None,
-        solver="newton",
-        tol=1e-5,
-        max_iter=500,
-        max_time=None,
-        random_state=None,
-        unlabelled=None,
-    ):
+        cv: Any = 5,
+        scoring: Any = None,
+        pairs: str = "across",
+        margin_threshold: float = 0.1,
+        loss: str = "squared_hinge",
+        kernel: KernelName = "linear",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "linear",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        n_components: int | None = None,
+        solver: str = "newton",
+        tol: float = 1e-5,
+        max_iter: int = 500,
+        max_time: float | None = None,
+        random_state: RandomState = None,
+        unlabelled: Any = None,
+    ) -> None:
         self.Cs = Cs
         self.Cs_privileged = Cs_privileged
         self.cv = cv
@@ -149,7 +152,9 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, max_ti
         self.unlabelled = unlabelled
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, privileged=None, group=None):
+    def fit(
+        self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None, group: VectorLike | None = None
+    ) -> Self:
         """Choose C and C_privileged, then refit on everything.
 
         Parameters
@@ -191,7 +196,8 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, max_ti
 
     def _score_folds(self, ranker, params, data, privileged):
         """Scores of the whole grid on every fold; when the time is over, on those that were finished."""
-        scores, folds = [], list(self._folds(data))
+        scores: list[Any] = []
+        folds = list(self._folds(data))
         for fold in folds:
             found = self._score_fold(ranker, params, data, privileged, *fold)
             if out_of_time():
@@ -236,7 +242,7 @@ privileged_degree, privileged_coef0, n_components, solver, tol, max_iter, max_ti
         queries = None if data.group is None else data.group[test]
         return [metric(data.y[test], scores, queries) for scores in path_scores(models, X)]
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Ranking scores of the refitted student: higher is ranked higher.
 
         Parameters

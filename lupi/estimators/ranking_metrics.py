@@ -1,5 +1,8 @@
 """Quality of a ranking, over all examples or averaged over queries; the figures are scikit-learn's."""
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from sklearn.metrics import ndcg_score
 
@@ -150,6 +153,10 @@ def default_metric(n_grades):
     return average_precision if n_grades == 2 else ndcg
 
 
-RANKING_METRICS = {"average_precision": average_precision, "roc_auc": roc_auc, "ndcg": ndcg}
+RANKING_METRICS: dict[str, Callable[..., float]] = {
+    "average_precision": average_precision,
+    "roc_auc": roc_auc,
+    "ndcg": ndcg,
+}
 for _k in (1, 3, 5, 10, 20):
-    RANKING_METRICS[f"ndcg@{_k}"] = lambda y, scores, group=None, k=_k: ndcg(y, scores, group, k)
+    RANKING_METRICS[f"ndcg@{_k}"] = partial(ndcg, k=_k)

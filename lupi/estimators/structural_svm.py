@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
@@ -12,12 +14,14 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.convergence import MAX_TIME, timed, unfinished
+from lupi.estimators.convergence import MAX_TIME, unfinished
 from lupi.problems.structural.margin_rescaling import StructuralProblem
 from lupi.solvers import SOLVERS, solve
+from lupi.solvers.solution import deadline
 from lupi.tasks.oracle import task_oracle
 from lupi.tasks.protocol import predict_batch
 from lupi.validation import check_privileged, check_privileged_sequence
+from lupi.validation.types import MatrixLike, RandomState
 
 TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
 
@@ -59,9 +63,9 @@ class StructuralPredictor(BaseEstimator):
     """Prediction and scoring with ``task`` and ``coef_``; the part that all linear structural estimators share."""
 
     # Models of files that were written before the parameter was there.
-    max_time = None
+    max_time: float | None = None
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray | list[Any]:
         """The best output of each input.
 
         Parameters
@@ -77,7 +81,7 @@ class StructuralPredictor(BaseEstimator):
         found = predict_batch(self.task, self.coef_, X, self.n_jobs)
         return np.asarray(found) if len(found) and isinstance(found[0], (Integral, Real)) else found
 
-    def score(self, X, Y):
+    def score(self, X: MatrixLike, Y: Any) -> float:
         """1 - mean loss of the predictions.
 
         Parameters
@@ -102,7 +106,7 @@ class StructuralPredictor(BaseEstimator):
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         self.n_oracle_calls_ = solution.certificate.n_oracle_calls
         if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=5)
+            warnings.warn(unfinished(self, solution), stacklevel=4)
         return self
 
 
@@ -182,18 +186,18 @@ class StructuralSVM(StructuralPredictor):
 
     def __init__(
         self,
-        task,
-        C=1.0,
+        task: Any,
+        C: float = 1.0,
         *,
-        solver="bcfw",
-        tol=1e-3,
-        max_iter=1000,
-        max_time=None,
-        average=False,
-        n_jobs=None,
-        callback=None,
-        random_state=None,
-    ):
+        solver: str = "bcfw",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        average: bool = False,
+        n_jobs: int | None = None,
+        callback: Callable[..., Any] | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.task = task
         self.C = C
         self.solver = solver
@@ -206,8 +210,7 @@ class StructuralSVM(StructuralPredictor):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
-    def fit(self, X, Y):
+    def fit(self, X: MatrixLike, Y: Any) -> Self:
         """Learn the weights.
 
         Parameters
@@ -219,8 +222,9 @@ class StructuralSVM(StructuralPredictor):
         -------
         self
         """
-        X, Y = check_examples(X, Y, self.task)
-        problem = StructuralProblem(task_oracle(self.task, X, Y, self.n_jobs), float(self.C))
-        solution = self._solve(problem)
-        self.coef_ = solution.point
-        return self._store(solution)
+        with deadline(self.max_time):
+            X, Y = check_examples(X, Y, self.task)
+            problem = StructuralProblem(task_oracle(self.task, X, Y, self.n_jobs), float(self.C))
+            solution = self._solve(problem)
+            self.coef_ = solution.point
+            return self._store(solution)

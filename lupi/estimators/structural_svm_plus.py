@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
+from typing import Any, Self
 
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.convergence import timed
 from lupi.estimators.structural_svm import (
     TASK_METHODS,
     StructuralPredictor,
@@ -18,8 +19,10 @@ from lupi.estimators.structural_svm import (
     check_privileged_inputs,
 )
 from lupi.problems.structural.margin_rescaling import StructuralProblem
+from lupi.solvers.solution import deadline
 from lupi.tasks.joint import INFERENCE, JointOracle
 from lupi.tasks.oracle import task_oracle
+from lupi.validation.types import MatrixLike, PrivilegedLike, RandomState
 
 
 @model_part
@@ -93,22 +96,22 @@ class StructuralSVMPlus(StructuralPredictor):
 
     def __init__(
         self,
-        task,
-        privileged_task=None,
-        C=1.0,
-        lam=1.0,
-        rho=2.0,
+        task: Any,
+        privileged_task: Any = None,
+        C: float = 1.0,
+        lam: float = 1.0,
+        rho: float = 2.0,
         *,
-        inference="exact",
-        solver="bcfw",
-        tol=1e-3,
-        max_iter=1000,
-        max_time=None,
-        average=False,
-        n_jobs=None,
-        callback=None,
-        random_state=None,
-    ):
+        inference: str = "exact",
+        solver: str = "bcfw",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        average: bool = False,
+        n_jobs: int | None = None,
+        callback: Callable[..., Any] | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.task = task
         self.privileged_task = privileged_task
         self.C = C
@@ -125,8 +128,7 @@ class StructuralSVMPlus(StructuralPredictor):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
-    def fit(self, X, Y, privileged=None):
+    def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
         """Learn w and w*.
 
         Parameters
@@ -141,26 +143,35 @@ class StructuralSVMPlus(StructuralPredictor):
         -------
         self
         """
-        star = self.task if self.privileged_task is None else self.privileged_task
-        given = X
-        X, Y = check_examples(X, Y, self.task)
-        privileged = check_privileged_inputs(privileged, given, Y, star, estimator_name=type(self).__name__)
-        if privileged is None or not privileged.available.any():
-            problem = StructuralProblem(task_oracle(self.task, X, Y, self.n_jobs), float(self.C))
-            solution = self._solve(problem)
-            self.coef_, self.privileged_coef_, self.first_branch_share_ = solution.point, None, None
+        with deadline(self.max_time):
+            star = self.task if self.privileged_task is None else self.privileged_task
+            given = X
+            X, Y = check_examples(X, Y, self.task)
+            privileged = check_privileged_inputs(privileged, given, Y, star, estimator_name=type(self).__name__)
+            if privileged is None or not privileged.available.any():
+                problem = StructuralProblem(task_oracle(self.task, X, Y, self.n_jobs), float(self.C))
+                solution = self._solve(problem)
+                self.coef_, self.privileged_coef_, self.first_branch_share_ = solution.point, None, None
+                return self._store(solution)
+            oracle = JointOracle(
+                self.task,
+                star,
+                X,
+                privileged.data,
+                privileged.available,
+                Y,
+                lam=self.lam,
+                rho=self.rho,
+                n_jobs=self.n_jobs,
+            )
+            problem = StructuralProblem(oracle, float(self.C))
+            if self.inference == "exact":
+                solution = self._solve(problem)
+            else:
+                solution = self._solve(StructuralProblem(oracle.searched_by(self.inference), float(self.C)))
+                # Its own search may have missed the most violated planes; the exact one tells the true objective.
+                solution = replace(solution, objective=problem.primal(solution.point, *oracle.planes(solution.point)))
+                solution = replace(solution, converged=solution.gap <= self.tol)
+            self.coef_, self.privileged_coef_ = (part.copy() for part in oracle.split(solution.point))
+            self.first_branch_share_ = oracle.first_branch_share(solution.point)
             return self._store(solution)
-        oracle = JointOracle(
-            self.task, star, X, privileged.data, privileged.available, Y, lam=self.lam, rho=self.rho, n_jobs=self.n_jobs
-        )
-        problem = StructuralProblem(oracle, float(self.C))
-        if self.inference == "exact":
-            solution = self._solve(problem)
-        else:
-            solution = self._solve(StructuralProblem(oracle.searched_by(self.inference), float(self.C)))
-            # Its own search may have missed the most violated planes; the exact one tells the true objective.
-            solution = replace(solution, objective=problem.primal(solution.point, *oracle.planes(solution.point)))
-            solution = replace(solution, converged=solution.gap <= self.tol)
-        self.coef_, self.privileged_coef_ = (part.copy() for part in oracle.split(solution.point))
-        self.first_branch_share_ = oracle.first_branch_share(solution.point)
-        return self._store(solution)

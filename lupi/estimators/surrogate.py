@@ -1,5 +1,7 @@
 """Surrogate learning: a student that learns, from X, the less noisy score of a teacher who sees privileged features."""
 
+from __future__ import annotations
+
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -8,6 +10,7 @@ from lupi.engine.model_parts import model_part
 from lupi.estimators.surrogate_base import SurrogateBase
 from lupi.estimators.surrogate_wrapped import LOGIT_LIMIT, class_shares
 from lupi.problems.surrogate import calibrate, calibrate_values, one_hot, spread
+from lupi.validation.types import MatrixLike
 
 
 @model_part
@@ -131,7 +134,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
     def _target_spread(self, y, weight):
         return 1.0
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Calibrated log-odds of the second class, or one log-probability (up to a constant) a class.
 
         Parameters
@@ -145,7 +148,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Class probabilities, calibrated on left-out outputs.
 
         Parameters
@@ -162,7 +165,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
             return np.column_stack([1.0 - positive, positive])
         return softmax(scores, axis=1)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The most probable class.
 
         Parameters
@@ -275,7 +278,7 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
     def _target_spread(self, y, weight):
         return spread(y[:, None], weight)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict from X alone.
 
         Parameters

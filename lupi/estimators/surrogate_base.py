@@ -1,7 +1,11 @@
 """What the surrogate classifier and regressor share: teachers, students, their average and its calibration."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context
@@ -16,6 +20,7 @@ from lupi.estimators.surrogate_students import AveragedStudent, Standardizer, st
 from lupi.estimators.surrogate_teachers import Classroom, fitted_lesson, make_candidates, ridge_lesson
 from lupi.estimators.surrogate_wrapped import SoftLabelStudent, WrappedStudent
 from lupi.problems.surrogate import blend
+from lupi.validation.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Final slope, relative to the spread of the target, below which the output is only an order.
 SMALLEST_SLOPE = 1e-3
@@ -48,15 +53,15 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: Any = None,
         *,
-        teacher=None,
-        scales=(0, 0.1, 0.3, 1),
-        average_plain=True,
-        unlabelled=None,
-        n_jobs=None,
-        random_state=None,
-    ):
+        teacher: Any = None,
+        scales: Sequence[float] = (0, 0.1, 0.3, 1),
+        average_plain: bool = True,
+        unlabelled: Any = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.estimator = estimator
         self.teacher = teacher
         self.scales = scales
@@ -74,14 +79,21 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         """Ridge with one score: its teacher on X alone is a ridge too, in place of the plain student."""
         return self.estimator == "ridge" and not (self._is_classification and len(self.classes_) > 2)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._own_student or get_tags(self.estimator).input_tags.sparse
         tags.input_tags.allow_nan = not self._own_student and get_tags(self.estimator).input_tags.allow_nan
         return tags
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, privileged=None, sample_weight=None, groups=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        sample_weight: VectorLike | None = None,
+        groups: VectorLike | None = None,
+    ) -> Self:
         """Fit teachers, surrogate and students.
 
         Parameters
@@ -108,9 +120,10 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         self.n_labelled_, self.n_unlabelled_ = len(data.labelled), len(data.unlabelled)
         targets = self._targets(data.y[data.labelled])
         self._plain = self._fit_student(data, A, scaler, data.labelled, targets, labels=data.y[data.labelled])
-        self._student, self._plain_share, self._facts = self._plain, 1.0, {}
+        self._student, self._plain_share = self._plain, 1.0
+        self._facts: dict[str, Any] = {}
         for name in ("teacher_weights_", "teacher_slope_", "surrogate_"):
-            vars(self).pop(name, None)  # of an earlier fit
+            self.__dict__.pop(name, None)  # of an earlier fit
         lesson = self._teach(data, A) if data.can_teach else None
         if lesson is not None and lesson.surrogate is not None:
             self._learn(data, A, scaler, lesson)
@@ -244,7 +257,7 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
             output = output + (1.0 - self._plain_share) * self._student.predict(table) / self._student.spread_
         return self._output.logits(output)
 
-    def explain(self):
+    def explain(self) -> Explanation:
         """What the teachers and the student were worth.
 
         Returns
@@ -258,12 +271,12 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         return Explanation(self._facts)
 
     @property
-    def estimator_(self):
+    def estimator_(self) -> Any:
         """The fitted student of the surrogate; the plain student where there is no surrogate."""
         return _unwrapped(self._student)
 
     @property
-    def plain_estimator_(self):
+    def plain_estimator_(self) -> Any:
         """The fitted student of the labels."""
         return _unwrapped(self._plain)
 

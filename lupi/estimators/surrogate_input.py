@@ -85,7 +85,8 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
     finite = "allow-nan" if get_tags(model).input_tags.allow_nan else True
     if is_chunked(X):
         chunks = read_chunks(model, X, privileged, (np.float64,), y=y, sample_weight=sample_weight, groups=groups)
-        table, privileged, y, sample_weight, groups = chunks.table(), chunks.privileged, *chunks.vectors.values()
+        table, privileged = chunks.table(), chunks.privileged
+        y, sample_weight, groups = chunks.vectors.values()
         chunks.set_columns(model)
     if isinstance(table, ChunkedRows):
         X = _closed_form_only(model, table, groups)

@@ -5,6 +5,10 @@ things beside its prediction: ``left_out_``, honest values of the training rows,
 of its values, by which outputs are scaled before they are averaged.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -16,6 +20,7 @@ from lupi.engine.model_parts import model_part
 from lupi.problems.chunked_rows import ChunkedRows, chunkwise, total
 from lupi.problems.surrogate import KernelPath, RidgePath, choose_penalty, spread
 from lupi.problems.surrogate.ridge import BLOCK, GRID
+from lupi.validation.types import MatrixLike, RandomState
 
 CLIP = 5.0
 # Rows up to which the RBF ridge is exact; above, it uses this many landmarks.
@@ -41,7 +46,7 @@ class Standardizer(BaseEstimator):
         self.scale_ = np.where(scale < 1e-9 * np.maximum(1.0, np.abs(self.mean_)), 1.0, scale)
         return self
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Standardized copy; of rows in blocks when they are made."""
         if isinstance(X, ChunkedRows):
             return X.mapped(self.transform)
@@ -131,7 +136,7 @@ def _correlations(A, targets, weight):
 class RbfRidge(BaseEstimator):
     """Ridge in the space of the RBF kernel; above 1500 rows on 500 landmarks (Nystroem), so that time is linear in n."""
 
-    def __init__(self, gamma, random_state=None):
+    def __init__(self, gamma: str | float, random_state: RandomState = None) -> None:
         self.gamma = gamma
         self.random_state = random_state
 
@@ -157,7 +162,7 @@ class RbfRidge(BaseEstimator):
 class RbfMember(BaseEstimator):
     """RBF ridge with gamma = 1 / (2 p)."""
 
-    def __init__(self, random_state=None):
+    def __init__(self, random_state: RandomState = None) -> None:
         self.random_state = random_state
 
     def fit(self, A, targets, weight, groups):
@@ -325,7 +330,7 @@ class AveragedStudent(BaseEstimator):
         scaled = [(o - self.centre_) / max(m.spread_, 1e-12) for o, m in zip(outputs, self.members_)]
         return np.mean(scaled, axis=0)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Output for raw features, of shape (n, k)."""
         return self.predict_scaled(self.scaler_.transform(X))
 

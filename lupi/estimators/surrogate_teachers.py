@@ -1,6 +1,9 @@
 """The teachers of surrogate learning: scores from the privileged features for every row, averaged by evidence."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -62,8 +65,8 @@ class Classroom:
     weight: np.ndarray
     groups: np.ndarray | None
     labels: np.ndarray | None
-    plain: tuple | None = None
-    random_state: object = None
+    plain: tuple[np.ndarray, np.ndarray] | None = None
+    random_state: Any = None
     n_jobs: int | None = None
 
     def table(self, candidate, rows):
@@ -138,7 +141,7 @@ def make_candidates(scales, names, kernels=("linear",)):
     ]
 
 
-def ridge_lesson(room, candidates):
+def ridge_lesson(room: Classroom, candidates: list[TeacherCandidate]) -> Lesson:
     """Averaged ridge teachers, in closed form.
 
     With several classes the evidence is the log-loss of the calibrated left-out scores, otherwise the squared error.
@@ -173,7 +176,7 @@ def ridge_lesson(room, candidates):
     )
 
 
-def fitted_lesson(room, candidates, teacher):
+def fitted_lesson(room: Classroom, candidates: list[TeacherCandidate], teacher: Any) -> Lesson:
     """Averaged teachers of the user's kind, cross-fitted.
 
     Parameters
@@ -259,7 +262,9 @@ def probed_rows(n):
     return np.arange(0, n, 1 + n // PROBED_ROWS)
 
 
-def _fit_candidate(room, candidate, noise, probed):
+def _fit_candidate(
+    room: Classroom, candidate: TeacherCandidate, noise: np.ndarray | None, probed: Any
+) -> _CandidateFit:
     """One teacher: scores of all rows, and what it makes of noise in place of the targets."""
     table = room.table(candidate, room.known)
     machine = None if candidate.kernel == "linear" else RbfRidge(_gamma(room, candidate), room.random_state)

@@ -1,5 +1,9 @@
 """Any scikit-learn estimator as a student or teacher of surrogate learning: soft labels in, scores out, cross-fitting."""
 
+from __future__ import annotations
+
+from typing import Any, Self
+
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import expit, log_softmax
@@ -12,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from lupi.engine.model_parts import model_part
 from lupi.problems.surrogate import correlation, spread
+from lupi.validation.types import MatrixLike, RandomState, VectorLike
 
 # Logits beyond this are as good as certain; a forest's probabilities of 0 and 1 end here.
 LOGIT_LIMIT = 6.0
@@ -39,10 +44,10 @@ class SoftLabelStudent(RegressorMixin, BaseEstimator):
     np.float64(0.0)
     """
 
-    def __init__(self, estimator):
+    def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> Self:
         """Fit to `y` of shape (n, 1), logits of two classes, or (n, n_classes), probabilities of several."""
         shares = class_shares(y)
         self.n_outputs_ = y.shape[1]
@@ -53,7 +58,7 @@ class SoftLabelStudent(RegressorMixin, BaseEstimator):
         self.estimator_ = fit_weighted(clone(self.estimator), _safe_indexing(X, row), label, weight)
         return self
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Logits of shape (n, k)."""
         return class_scores(self.estimator_, X, self.n_outputs_)
 
@@ -149,7 +154,7 @@ class WrappedStudent(BaseEstimator):
     spread_ : float
     """
 
-    def __init__(self, estimator, n_jobs=None, random_state=None):
+    def __init__(self, estimator: Any, n_jobs: int | None = None, random_state: RandomState = None) -> None:
         self.estimator = estimator
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -194,7 +199,7 @@ class WrappedStudent(BaseEstimator):
             return np.column_stack([np.ravel(part.predict(X)) for part in estimator])
         return np.asarray(estimator.predict(X), dtype=float).reshape(-1, self.n_outputs_)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Scores of shape (n, k)."""
         return self._values(self.estimator_, X)
 

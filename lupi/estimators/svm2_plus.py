@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -11,11 +12,12 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.convergence import timed
 from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.kernels import FeatureSpace, Space
 from lupi.problems import deformation_space, linear_problems, svm2_plus_dual
 from lupi.solvers import SOLVERS, solve
+from lupi.solvers.solution import deadline
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Q is worth this many megabytes before it is replaced by an approximation.
 LARGEST_MATRIX = 1100
@@ -123,28 +125,28 @@ class SVM2Plus(KernelClassifier):
 
     def __init__(
         self,
-        C=1.0,
-        lam=1.0,
+        C: float = 1.0,
+        lam: float = 1.0,
         *,
-        correction="slack",
-        kappa=3.0,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        privileged_kernel="rbf",
-        privileged_gamma="scale",
-        privileged_degree=3,
-        privileged_coef0=0.0,
-        class_weight=None,
-        n_components=None,
-        solver="auto",
-        tol=1e-3,
-        max_iter=-1,
-        max_time=None,
-        cache_size=200,
-        random_state=None,
-    ):
+        correction: str = "slack",
+        kappa: float = 3.0,
+        kernel: KernelName = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "rbf",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        class_weight: Any = None,
+        n_components: int | None = None,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        max_time: float | None = None,
+        cache_size: float = 200,
+        random_state: RandomState = None,
+    ) -> None:
         self.C = C
         self.lam = lam
         self.correction = correction
@@ -167,8 +169,13 @@ class SVM2Plus(KernelClassifier):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
-    def fit(self, X, y, privileged=None, sample_weight=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        sample_weight: VectorLike | None = None,
+    ) -> Self:
         """Fit to decision features, labels and privileged features.
 
         Parameters
@@ -188,21 +195,23 @@ class SVM2Plus(KernelClassifier):
         -------
         self : object
         """
-        data = self._check(X, y, privileged, sample_weight)
-        problems = self._problems(data)
-        for remark in data.remarks:
-            warnings.warn(remark, stacklevel=4)
-        solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
-        for remark in self._remarks(problems, solutions):
-            warnings.warn(remark, stacklevel=4)
-        return self._store(data, problems, solutions)
+        with deadline(self.max_time):
+            data = self._check(X, y, privileged, sample_weight)
+            problems = self._problems(data)
+            for remark in data.remarks:
+                warnings.warn(remark, stacklevel=3)
+            solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
+            for remark in self._remarks(problems, solutions):
+                warnings.warn(remark, stacklevel=3)
+            return self._store(data, problems, solutions)
 
     def _problems(self, data):
         """One problem a class, over the same kernel matrix and the same Q."""
         C, deformation = self.C * data.weight, None
         prices = C, self.lam, self.kappa, self.correction == "labelled", data.available
         if data.over_weights(self.solver, smooth=np.isfinite(self.kappa) or data.Z is None):
-            return linear_problems(*data.explicit, data.signs, *prices, squared=True)
+            X, Z = data.explicit
+            return linear_problems(X, Z, data.signs, *prices, squared=True)
         if data.Z is not None:
             space = self._privileged_space(data)
             deformation = deformation_space(space, C, self.lam, data.available, single=self.tol >= ROUGH)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any, Self
 
 from sklearn.base import _fit_context
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.convergence import timed
 from lupi.estimators.kernel_machine import NON_NEGATIVE, POSITIVE, KernelClassifier
 from lupi.problems import svm_2k_dual, svm_dual
 from lupi.solvers import solve
+from lupi.solvers.solution import deadline
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 
 @model_part
@@ -48,9 +50,9 @@ class SVM2K(KernelClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights; both scale C, C_privileged and D.
     solver : {"auto", "smo", "decomposition", "interior_point", "reference"}, default="auto"
-        "auto" and "interior_point" are the same with privileged features; "smo" and "decomposition" serve the plain SVM.
+        "auto" is SMO, finished exactly where that is cheap; on working sets where a kernel matrix does not fit into memory.
     tol : float, default=1e-3
-        Tolerance of the duality gap or, without privileged features, of the optimality conditions.
+        Tolerance of the optimality conditions (of the duality gap with "interior_point").
     max_iter : int, default=-1
         Limit on the iterations of the solver; -1 for none.
     max_time : float or None, default=None
@@ -97,27 +99,27 @@ class SVM2K(KernelClassifier):
 
     def __init__(
         self,
-        C=1.0,
-        C_privileged=1.0,
-        D=1.0,
-        epsilon=0.0,
+        C: float = 1.0,
+        C_privileged: float = 1.0,
+        D: float = 1.0,
+        epsilon: float = 0.0,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        privileged_kernel="rbf",
-        privileged_gamma="scale",
-        privileged_degree=3,
-        privileged_coef0=0.0,
-        class_weight=None,
-        solver="auto",
-        tol=1e-3,
-        max_iter=-1,
-        max_time=None,
-        cache_size=200,
-        random_state=None,
-    ):
+        kernel: KernelName = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "rbf",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        class_weight: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        max_time: float | None = None,
+        cache_size: float = 200,
+        random_state: RandomState = None,
+    ) -> None:
         self.C = C
         self.C_privileged = C_privileged
         self.D = D
@@ -139,8 +141,13 @@ class SVM2K(KernelClassifier):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @timed
-    def fit(self, X, y, privileged=None, sample_weight=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        sample_weight: VectorLike | None = None,
+    ) -> Self:
         """Fit to decision features, labels and privileged features.
 
         Parameters
@@ -159,12 +166,13 @@ class SVM2K(KernelClassifier):
         -------
         self : object
         """
-        data = self._check(X, y, privileged, sample_weight)
-        problems = self._problems(data)
-        solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
-        for remark in self._remarks(problems, solutions):
-            warnings.warn(remark, stacklevel=4)
-        return self._store(data, problems, solutions)
+        with deadline(self.max_time):
+            data = self._check(X, y, privileged, sample_weight)
+            problems = self._problems(data)
+            solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
+            for remark in self._remarks(problems, solutions):
+                warnings.warn(remark, stacklevel=3)
+            return self._store(data, problems, solutions)
 
     def _problems(self, data):
         """One problem a class, over the same spaces."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from lupi import __version__
 from lupi.interop.formula import Linear, SupportVectorSum, Trees
 from lupi.interop.reading import formula_of
 
+if TYPE_CHECKING:
+    import onnx
+
 # Of the standard and of its part for trees: old enough for the runtimes in use.
 OPSET, TREE_OPSET, IR_VERSION = 17, 3, 8
 
 
-def to_onnx(model, *, dtype="float64"):
+def to_onnx(model: Any, *, dtype: str = "float64") -> onnx.ModelProto:
     """Turn a fitted model into an ONNX model, for runtimes without Python.
 
     Parameters
@@ -234,7 +239,8 @@ def _label_type(classes):
 
 
 def _classifier(graph, values, formula):
-    binary, outputs = formula.n_outputs == 1, {}
+    binary = formula.n_outputs == 1
+    outputs: dict[str, Any] = {}
     if binary:
         scores = graph.column(values, "decision_function")
         chosen = graph.cast(graph.op("Greater", scores, graph.constant(0.0)), np.int64)

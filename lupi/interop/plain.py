@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor, StackingRegressor
 from sklearn.kernel_approximation import Nystroem
@@ -19,7 +21,7 @@ from lupi.interop.reading import formula_of
 KNOWN = ("linear", "rbf", "poly", "sigmoid", "chi2", "laplacian")
 
 
-def to_sklearn(model):
+def to_sklearn(model: Any) -> Any:
     """Turn a fitted model into a scikit-learn predictor that needs no lupi.
 
     Everything in it is scikit-learn's own, with the fitted attributes set, so it can be pickled and used where lupi is not

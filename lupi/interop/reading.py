@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -28,10 +29,11 @@ from lupi.estimators.surrogate_students import (
 )
 from lupi.estimators.surrogate_wrapped import SoftLabelStudent, WrappedStudent
 from lupi.interop.formula import Formula, Linear, Scaling, SupportVectorSum, Trees
+from lupi.kernels import Kernel
 
 
 @singledispatch
-def formula_of(model) -> Formula:
+def formula_of(model: Any) -> Formula:
     """What a fitted model computes.
 
     Parameters
@@ -61,7 +63,7 @@ def formula_of(model) -> Formula:
 
 
 @formula_of.register
-def _(model: KernelClassifier):
+def _(model: KernelClassifier) -> Formula:
     check_is_fitted(model)
     return Formula(
         model.n_features_in_,
@@ -74,14 +76,14 @@ def _(model: KernelClassifier):
 
 
 @formula_of.register
-def _(model: OneClassSVMPlus):
+def _(model: OneClassSVMPlus) -> Formula:
     check_is_fitted(model)
     offset = np.array([-model.offset_])
     return Formula(model.n_features_in_, offset, (_kernel_term(model),), "outlier", feature_names=_names(model))
 
 
 @formula_of.register
-def _(model: BaseRanker):
+def _(model: BaseRanker) -> Formula:
     check_is_fitted(model)
     if hasattr(model, "best_estimator_"):
         return formula_of(model.best_estimator_)
@@ -93,7 +95,7 @@ def _(model: BaseRanker):
 
 
 @formula_of.register
-def _(model: Pipeline):
+def _(model: Pipeline) -> Formula:
     check_is_fitted(model)
     found = formula_of(model[-1])
     for _, step in reversed(model.steps[:-1]):
@@ -103,19 +105,19 @@ def _(model: Pipeline):
 
 
 @formula_of.register
-def _(model: PrivilegedColumns):
+def _(model: PrivilegedColumns) -> Formula:
     check_is_fitted(model)
     return formula_of(model.estimator_)
 
 
 @formula_of.register
-def _(model: Distillation):
+def _(model: Distillation) -> Formula:
     check_is_fitted(model)
     return formula_of(model.estimator_)
 
 
 @formula_of.register
-def _(model: KnowledgeTransfer):
+def _(model: KnowledgeTransfer) -> Formula:
     check_is_fitted(model)
     coef, intercept = linear_function(model.estimator_)
     if model.regressor_ is not None:
@@ -128,7 +130,7 @@ def _(model: KnowledgeTransfer):
 
 
 @formula_of.register
-def _(model: SurrogateBase):
+def _(model: SurrogateBase) -> Formula:
     check_is_fitted(model)
     calibration, terms = model._output, []
     factor = calibration.slope / calibration.scale
@@ -139,7 +141,7 @@ def _(model: SurrogateBase):
             terms += found
             intercept = intercept + constant
     own = isinstance(model._plain, AveragedStudent)
-    scaler = model._plain.scaler_ if own else None
+    scaler: Any = model._plain.scaler_ if own else None
     return Formula(
         model.n_features_in_,
         np.atleast_1d(intercept),
@@ -167,28 +169,26 @@ def _student_terms(student, factor):
 
 
 @singledispatch
-def _member_term(member, share):
+def _member_term(member: Any, share: float) -> tuple[Any, Any]:
     raise TypeError(f"a {type(member).__name__} as a member of the averaged student cannot be exported.")
 
 
 @_member_term.register
-def _(member: RidgeMember, share):
+def _(member: RidgeMember, share: float) -> tuple[Any, Any]:
     return Linear(share * member.coef_), member.intercept_
 
 
 @_member_term.register
-def _(member: RbfMember, share):
-    from lupi.kernels import Kernel
-
+def _(member: RbfMember, share: float) -> tuple[Any, Any]:
     machine = member.machine_
     coef = member.coef_ if machine.map_ is None else machine.map_ @ member.coef_
     return SupportVectorSum(
-        Kernel("rbf", gamma=machine.gamma), _dense(machine.landmarks_), share * coef
+        Kernel("rbf", gamma=float(machine.gamma)), _dense(machine.landmarks_), share * coef
     ), member.intercept_
 
 
 @_member_term.register
-def _(member: ForestMember, share):
+def _(member: ForestMember, share: float) -> tuple[Any, Any]:
     found = Trees(share, member.roots_, member.feature_, member.threshold_, member.left_, member.right_, member.value_)
     return found, 0.0
 
@@ -211,7 +211,7 @@ def _wrapped_function(student):
     return coef, intercept
 
 
-def linear_function(estimator):
+def linear_function(estimator: Any) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (n_features, k) and intercept (k,) of a fitted linear estimator, scalers before it included."""
     estimator = getattr(estimator, "best_estimator_", estimator)
     if isinstance(estimator, Pipeline):
@@ -232,7 +232,7 @@ def linear_function(estimator):
     return coef, np.broadcast_to(np.atleast_1d(estimator.intercept_), coef.shape[1]).astype(float)
 
 
-def scaling_of(step) -> Scaling:
+def scaling_of(step: Any) -> Scaling:
     """A fitted scaler as a `Scaling`."""
     check_is_fitted(step)
     if isinstance(step, StandardScaler):
@@ -252,7 +252,7 @@ def scaling_of(step) -> Scaling:
 def _linear_formula(estimator, coef, intercept):
     """Formula of an estimator of scikit-learn's whose values are linear."""
     last = estimator[-1] if isinstance(estimator, Pipeline) else getattr(estimator, "best_estimator_", estimator)
-    kind = "classifier" if is_classifier(last) else "outlier" if is_outlier_detector(last) else "regressor"
+    kind: Any = "classifier" if is_classifier(last) else "outlier" if is_outlier_detector(last) else "regressor"
     logistic = isinstance(last, LogisticRegression) and not (last.solver == "liblinear" and len(intercept) > 1)
     return Formula(
         len(coef),

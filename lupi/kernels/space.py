@@ -108,7 +108,8 @@ class Kernel:
         if self.name in ("chi2", "laplacian", "intersection"):
             A, B = self._prepared(A), self._prepared(A if B is None else B)
         if B is None:
-            return self._finite(self._values(A))
+            with np.errstate(over="ignore", invalid="ignore"):
+                return self._finite(self._values(A))
         most = SLOW_OPERATIONS if self.name in SLOW_KERNELS else OPERATIONS
         step = max(1, int(most / max(1.0, _length(B) * B.shape[0])))
         if step >= A.shape[0]:

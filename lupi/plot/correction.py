@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
 
 from lupi.plot.display import LIGHT, Display
 from lupi.plot.surrogate import class_name
+from lupi.validation.types import MatrixLike, PrivilegedLike, VectorLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class CorrectionDisplay(Display):
@@ -48,7 +54,17 @@ class CorrectionDisplay(Display):
         self.names = names
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, privileged, *, target=None, ax=None, **style):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike,
+        *,
+        target: Any = None,
+        ax: Axes | None = None,
+        **style: Any,
+    ) -> Self:
         """Draw the correcting function of a fitted classifier.
 
         Parameters
@@ -87,7 +103,7 @@ class CorrectionDisplay(Display):
             correction = correction * (signs if k or len(classes) > 2 else -signs)
         return cls(margins, correction, positive, names).plot(ax, **style)
 
-    def plot(self, ax=None, **style):
+    def plot(self, ax: Axes | None = None, **style: Any) -> Self:
         """Draw.
 
         Parameters

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from lupi.plot.display import LIGHT, Display
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class CriticalDifferenceDisplay(Display):
@@ -55,7 +61,7 @@ class CriticalDifferenceDisplay(Display):
         self.friedman_p = friedman_p
 
     @classmethod
-    def from_scores(cls, scores, *, level=0.05, ax=None):
+    def from_scores(cls, scores: Any, *, level: float = 0.05, ax: Axes | None = None) -> Self:
         """Draw scores that are at hand.
 
         Parameters
@@ -90,7 +96,9 @@ class CriticalDifferenceDisplay(Display):
         return cls(found, float(quantile * np.sqrt(k * (k + 1) / (6 * n))), n, p).plot(ax)
 
     @classmethod
-    def from_comparisons(cls, comparisons, *, size=-1, level=0.05, ax=None):
+    def from_comparisons(
+        cls, comparisons: Sequence[Any], *, size: int = -1, level: float = 0.05, ax: Axes | None = None
+    ) -> Self:
         """Draw the mean scores of several comparisons, one a data set, of all methods that were fitted in each of them.
 
         Parameters
@@ -114,21 +122,22 @@ class CriticalDifferenceDisplay(Display):
         common = [title for title in (found[0] if found else ()) if all(title in means for means in found)]
         return cls.from_scores({title: [means[title] for means in found] for title in common}, level=level, ax=ax)
 
-    def groups(self):
+    def groups(self) -> list[tuple[int, int]]:
         """Largest sets of methods that the test does not tell apart, as (first, last) positions in the order of ranks.
 
         Returns
         -------
         list of tuple of int
         """
-        ranks, found = list(self.ranks.values()), []
+        ranks = list(self.ranks.values())
+        found: list[tuple[int, int]] = []
         for i, rank in enumerate(ranks):
             last = max(j for j, other in enumerate(ranks) if other - rank <= self.critical_difference)
             if last > i and (not found or last > found[-1][1]):
                 found.append((i, last))
         return found
 
-    def plot(self, ax=None):
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw.
 
         Parameters

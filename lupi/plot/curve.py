@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
 from lupi.plot.display import LIGHT, Display
 from lupi.plot.series import main_lines, reading
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class LearningCurveDisplay(Display):
@@ -43,7 +48,7 @@ class LearningCurveDisplay(Display):
         self.label = label
 
     @classmethod
-    def from_comparison(cls, comparison, *, ax=None, **style):
+    def from_comparison(cls, comparison: Any, *, ax: Axes | None = None, **style: Any) -> Self:
         """Draw the curves of a comparison with several training sizes.
 
         Parameters
@@ -65,7 +70,7 @@ class LearningCurveDisplay(Display):
         label = f"{summary['protocol']['metric_title']} x 100"
         return cls(main_lines(summary), worth=reading(summary), label=label).plot(ax, **style)
 
-    def plot(self, ax=None, **style):
+    def plot(self, ax: Axes | None = None, **style: Any) -> Self:
         """Draw.
 
         Parameters

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
 from lupi.plot.display import LIGHT, Display
 from lupi.plot.series import gain_groups
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class GainsDisplay(Display):
@@ -46,7 +51,7 @@ class GainsDisplay(Display):
         self.label = label
 
     @classmethod
-    def from_comparison(cls, comparison, *, size=-1, ax=None, **style):
+    def from_comparison(cls, comparison: Any, *, size: int = -1, ax: Axes | None = None, **style: Any) -> Self:
         """Draw the gains of a comparison.
 
         Parameters
@@ -71,7 +76,7 @@ class GainsDisplay(Display):
         label = f"lead in {metric}, points, {found['train_size']} labelled rows"
         return cls(groups, label=label).plot(ax, **style)
 
-    def plot(self, ax=None, **style):
+    def plot(self, ax: Axes | None = None, **style: Any) -> Self:
         """Draw.
 
         Parameters
@@ -91,7 +96,13 @@ class GainsDisplay(Display):
                 y = k + 0.2 * (j - (len(intervals) - 1) / 2)
                 margins = [[part.mean - part.low], [part.high - part.mean]]
                 label = None if part.label in seen else f"over the {part.label}"
-                drawn = {"marker": "o", "ls": "none", "ms": 4, "color": LIGHT[part.colour], "label": label} | style
+                drawn: dict[str, Any] = {
+                    "marker": "o",
+                    "ls": "none",
+                    "ms": 4,
+                    "color": LIGHT[part.colour],
+                    "label": label,
+                } | style
                 ax.errorbar(part.mean, y, xerr=margins, **drawn)
                 seen.add(part.label)
         ax.axvline(0, color=LIGHT["ink"], lw=0.8)

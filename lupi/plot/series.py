@@ -30,7 +30,8 @@ class Interval:
     @classmethod
     def of(cls, label, paired, colour):
         """From a `Paired` of the summary."""
-        return cls(label, *(100 * paired[key] for key in ("mean", "low", "high")), colour)
+        mean, low, high = (100 * paired[key] for key in ("mean", "low", "high"))
+        return cls(label, mean, low, high, colour)
 
     def __str__(self):
         return f"{self.label} {self.mean:+.2f} ({self.low:+.2f} to {self.high:+.2f})"

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
 
 from lupi.plot.display import LIGHT, Display
+from lupi.validation.types import VectorLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 NO_LABEL = "no label"
 
@@ -50,7 +56,7 @@ class SurrogateDisplay(Display):
         self.label = label
 
     @classmethod
-    def from_estimator(cls, estimator, y, *, ax=None, **style):
+    def from_estimator(cls, estimator: Any, y: VectorLike, *, ax: Axes | None = None, **style: Any) -> Self:
         """Draw the surrogate of a fitted model.
 
         Parameters
@@ -86,7 +92,7 @@ class SurrogateDisplay(Display):
         kept = [name for name in (*names.values(), NO_LABEL) if (labels[~np.isnan(values)] == name).any()]
         return cls(values, labels, kept, label=label).plot(ax, **style)
 
-    def plot(self, ax=None, **style):
+    def plot(self, ax: Axes | None = None, **style: Any) -> Self:
         """Draw.
 
         Parameters

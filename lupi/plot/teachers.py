@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
 from lupi.plot.display import LIGHT, Display
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Bars(Display):
@@ -49,7 +54,7 @@ class TeacherWeightsDisplay(Bars):
         self.weights = weights
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None, **style):
+    def from_estimator(cls, estimator: Any, *, ax: Axes | None = None, **style: Any) -> Self:
         """Draw the weights of a fitted surrogate model.
 
         Parameters
@@ -67,7 +72,7 @@ class TeacherWeightsDisplay(Bars):
         """
         return cls(explained(estimator, "teachers")).plot(ax, **style)
 
-    def plot(self, ax=None, **style):
+    def plot(self, ax: Axes | None = None, **style: Any) -> Self:
         """Draw.
 
         Parameters
@@ -116,7 +121,7 @@ class ColumnEvidenceDisplay(Bars):
         self.evidence = evidence
 
     @classmethod
-    def from_estimator(cls, estimator, *, max_columns=20, ax=None, **style):
+    def from_estimator(cls, estimator: Any, *, max_columns: int = 20, ax: Axes | None = None, **style: Any) -> Self:
         """Draw the evidence of a fitted surrogate model.
 
         Parameters
@@ -138,7 +143,7 @@ class ColumnEvidenceDisplay(Bars):
         shown = sorted(found.items(), key=lambda item: -item[1])[:max_columns]
         return cls(dict(shown)).plot(ax, **style)
 
-    def plot(self, ax=None, **style):
+    def plot(self, ax: Axes | None = None, **style: Any) -> Self:
         """Draw.
 
         Parameters

@@ -76,16 +76,35 @@ def load_task(name, root=None):
         X, y, Z = load_digits_lowres(resolution=DIGIT_TASKS[name], return_X_y_privileged=True)
         return X, y, Z
 
-    def folder(kind):
-        return None if root is None else Path(root) / kind
-
     if name == "awa":
-        pictures = load_awa(folder("awa_surf"), classes=("rat", "seal"))
+        pictures = load_awa(_folder(root, "awa_surf"), classes=("rat", "seal"))
         return pictures.data, pictures.target, pictures.privileged
-    table = load_research_table(name, folder("followup" if name in FOLLOWUP else name))
+    X, y, Z, _ = load_table(name, root)
+    return _numbers(X), y, _numbers(Z)
+
+
+def load_table(name, root=None):
+    """A table as it is in the file, with words and gaps; the target as two classes.
+
+    Parameters
+    ----------
+    name : str
+        As of :func:`lupi.datasets.load_research_table`.
+    root : str, optional
+        Folder that contains the folders of research data.
+
+    Returns
+    -------
+    X, y, Z, groups : data frame, ndarray of int, data frame, ndarray or None
+    """
+    table = load_research_table(name, _folder(root, "followup" if name in FOLLOWUP else name))
     y = {"student_performance": lambda grade: grade >= GOOD_GRADE, "bank_marketing": lambda word: word == "yes"}
     target = y.get(name, lambda value: value == 1)(table.target).astype(int)
-    return _numbers(table.data.drop(columns=LEFT_OUT.get(name, []))), target, _numbers(table.privileged)
+    return table.data.drop(columns=LEFT_OUT.get(name, [])), target, table.privileged, table.groups
+
+
+def _folder(root, kind):
+    return None if root is None else Path(root) / kind
 
 
 def _numbers(frame):

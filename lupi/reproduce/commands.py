@@ -6,11 +6,21 @@ from pathlib import Path
 
 from lupi.engine.store import write_atomically
 from lupi.engine.units import progress
-from lupi.reproduce import celik, feyereisl, mnist_plus, sharmanska, sharmanska_substitutes, sun, surrogate, xu
+from lupi.reproduce import (
+    celik,
+    feyereisl,
+    mnist_plus,
+    sharmanska,
+    sharmanska_substitutes,
+    sun,
+    surrogate,
+    verdicts,
+    xu,
+)
 
 ENTRIES = {
     entry.name: entry
-    for module in (mnist_plus, sharmanska, sharmanska_substitutes, xu, sun, feyereisl, celik, surrogate)
+    for module in (mnist_plus, sharmanska, sharmanska_substitutes, xu, sun, feyereisl, celik, surrogate, verdicts)
     for entry in module.ENTRIES
 }
 

@@ -1,7 +1,6 @@
 """How it is solved: one file a solver, one registry, one ``Solution``."""
 
-from lupi.solvers.deadline import deadline, out_of_time
 from lupi.solvers.registry import SOLVERS, solve, solve_near
 from lupi.solvers.solution import Solution, relative_gap
 
-__all__ = ["SOLVERS", "Solution", "deadline", "out_of_time", "relative_gap", "solve", "solve_near"]
+__all__ = ["SOLVERS", "Solution", "relative_gap", "solve", "solve_near"]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.auto import solve_auto, solve_interior_point, solve_kernel_near
 from lupi.solvers.kernel.decomposition import solve_decomposition
 from lupi.solvers.kernel.linear_auto import solve_linear, solve_linear_near
@@ -19,7 +18,7 @@ from lupi.solvers.kernel.reference import solve_reference
 from lupi.solvers.kernel.smo import solve_smo
 from lupi.solvers.ranking.bundle import solve_ranking_bundle
 from lupi.solvers.ranking.newton import solve_ranking_newton
-from lupi.solvers.solution import Solution
+from lupi.solvers.solution import Solution, out_of_time
 from lupi.solvers.structural.cutting_plane import solve_n_slack, solve_one_slack
 from lupi.solvers.structural.frank_wolfe import solve_frank_wolfe
 

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from lupi.engine.model_parts import model_part
-from lupi.solvers.deadline import SLICE
+from lupi.solvers.solution import SLICE
 from lupi.tasks.checks import check_positive_int, check_rows
 
 

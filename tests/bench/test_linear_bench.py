@@ -15,6 +15,12 @@ def test_quick_cases_certify_their_fits(case):
         assert row.gap <= 1e-2
 
 
+def test_components_say_what_they_miss():
+    (row,) = linear.components_million(True)
+    assert row.gap <= 1e-3
+    assert "share of the trace missed: 0." in row.note
+
+
 @pytest.mark.parametrize("case", [shapes.linear_shapes, shapes.rbf_shapes])
 def test_shapes_name_the_best_solver_or_say_that_none_was_quicker(case):
     rows = case(True)

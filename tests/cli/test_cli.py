@@ -254,6 +254,11 @@ def test_metrics_and_kernels_of_the_options_are_those_there_are():
     assert KERNEL_NAMES.split(", ") == list(KERNELS_TRIED)
 
 
+def _bare(text):
+    """Without capitals, colons and quotes, in which versions of typer differ."""
+    return text.lower().translate(str.maketrans("", "", ":'"))
+
+
 @pytest.mark.parametrize(
     ("words_typed", "said"),
     [
@@ -275,7 +280,7 @@ def test_metrics_and_kernels_of_the_options_are_those_there_are():
 )
 def test_wrong_words_are_answered_in_one_line_with_exit_code_2(words_typed, said):
     result = CliRunner().invoke(app, words_typed, prog_name="lupi")
-    assert result.stderr.lower().startswith(f"lupi: {said}".lower())  # versions of typer differ in capitals
+    assert _bare(result.stderr).startswith(_bare(f"lupi: {said}"))
     assert result.stderr.count("\n") == 1
     assert result.exit_code == 2
     assert result.stdout == ""

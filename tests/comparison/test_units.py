@@ -237,10 +237,10 @@ def test_estimators_that_know_words_see_them(tmp_path):
             return super().fit(X, y)
 
     chosen = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["town"]))
-    own = [
-        ("trees", Sees(max_iter=20, min_samples_leaf=2), {}),
-        ("by name", make_pipeline(chosen, LogisticRegression()), {}),
-    ]
+    by_name = make_pipeline(chosen, LogisticRegression())
+    search = GridSearchCV(by_name, {"logisticregression__C": [0.1, 1.0]}, cv=2)
+    trees = Sees(max_iter=20, min_samples_leaf=2)
+    own = [("trees", trees, {}), ("by name", by_name, {}), ("search", search, {})]
     methods = choose_methods([], [*own, "boosting", "forest"], "auc", 2)
     setup = Setup(Protocol(train_sizes=(40,)), Data.of(frame, y, np.zeros((60, 1))), methods)
     for name in methods:

@@ -138,7 +138,7 @@ def test_the_exact_test_confirms_or_does_not():
     sure = judged(0.02, permutation=EXACT | {"p": 0.01})
     assert sure["answer"] == "yes"
     assert "; exact test p = 0.01): the columns help." in sure["text"]
-    assert "permuted 99 times, SVM+ (fixed parameters) does 1.0 points worse on average" in sure["notes"][0]
+    assert "permuted 99 times, SVM+ (fixed parameters) does worse by 1.0 points on average" in sure["notes"][0]
     doubtful = judged(0.02, permutation=EXACT | {"p": 0.3})
     assert (doubtful["answer"], doubtful["method"]) == ("unclear", "svm")
     assert "the exact test does not confirm that it is the columns (p = 0.3)" in doubtful["text"]
@@ -227,8 +227,8 @@ def test_the_exact_test_is_told_in_plain_words():
         found = {"title": "SVM+", "n": 19, "score": 0.8, "permuted": [permuted] * 19, "p": 0.05}
         return judged(0.02, permutation=found)["notes"][0]
 
-    assert "does 1.0 points worse on average than with the real ones" in told(0.79)
-    assert "does 1.0 points better on average than with the real ones" in told(0.81)
+    assert "does worse by 1.0 points on average than with the real ones" in told(0.79)
+    assert "does better by 1.0 points on average than with the real ones" in told(0.81)
     assert "does as well as with the real ones" in told(0.8001)
 
 

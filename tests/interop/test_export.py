@@ -77,6 +77,7 @@ def wrapped_models():
     yield make_pipeline(MaxAbsScaler(), "passthrough", SurrogateClassifier(random_state=0)), TWO
     yield GridSearchCV(SVM2Plus(), {"C": [0.1, 1.0]}, cv=2), TWO
     yield RankTransferCV([0.1, 1.0], [1.0], cv=2), TWO
+    yield SVMPlus(n_components=20, random_state=0), THREE
 
 
 MODELS = [*kernel_models(), *surrogate_models(), *wrapped_models()]

@@ -1,9 +1,12 @@
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from lupi.kernels import Kernel, KernelRows
 from lupi.problems import (
+    KernelQP,
     Space,
     deformation_features,
     deformation_matrix,
@@ -209,16 +212,36 @@ def test_interior_point_in_every_newton_system(kernels, system, missing, labelle
     np.testing.assert_allclose(values(solution), solution.certificate.dual, rtol=1e-6)
 
 
+def two_views(seed, n, epsilon, tie, kernels=("rbf", "rbf"), missing=0.2):
+    rng, X, Z, y = data(seed, n)
+    available = rng.random(n) > missing
+    C = rng.uniform(0.5, 2.0, size=n)
+    spaces = space(kernels[0], X), space(kernels[1], Z, available=available)
+    return svm_2k_dual(*spaces, y, C, 2 * C, tie * C, epsilon, available)
+
+
 @pytest.mark.parametrize("kernels", [("linear", "linear"), ("linear", "rbf"), ("rbf", "rbf")])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_interior_point_solves_svm_2k(epsilon, kernels):
-    rng, X, Z, y = data(4, 40)
-    available = rng.random(40) > 0.2
-    C = rng.uniform(0.5, 2.0, size=40)
-    spaces = space(kernels[0], X), space(kernels[1], Z, available=available)
-    problem = svm_2k_dual(*spaces, y, C, 2 * C, 0.5 * C, epsilon, available)
-    solution = solve_auto(problem, tol=1e-7)
+@pytest.mark.parametrize("solver", ["smo", "interior_point", "auto", "decomposition of small sets"])
+def test_every_solver_solves_svm_2k(solver, epsilon, kernels):
+    problem = two_views(4, 40, epsilon, 0.5, kernels)
+    if solver == "decomposition of small sets":
+        solution = solve_decomposition(problem, tol=1e-6, working_set=16)
+    else:
+        solution = SOLVERS["kernel"][solver](problem, tol=1e-6)
     assert solution.converged
+    assert solution.certificate.dual == pytest.approx(solve_reference(problem).certificate.dual, rel=1e-6)
+    assert solution.gap < 1e-4
+
+
+@pytest.mark.parametrize("tie", [0.0, 0.02, 3.0, 100.0])
+@pytest.mark.parametrize("missing", [0.0, 0.7])
+def test_views_move_together_where_one_has_no_room(tie, missing):
+    # With a strong tie almost every step needs both views; pairs within one kind of variable alone stall.
+    problem = two_views(7, 50, 0.05, tie, missing=missing)
+    solution = solve_smo(problem, tol=1e-7)
+    assert solution.converged
+    assert solution.violation < 1e-6
     assert solution.certificate.dual == pytest.approx(solve_reference(problem).certificate.dual, rel=1e-6)
 
 
@@ -408,6 +431,7 @@ def test_polish_keeps_what_it_cannot_improve():
 def test_pairwise_solvers_say_which_problems_they_solve(solver):
     _, X, Z, y = data(0, 20)
     one = np.ones(20)
-    problem = svm_2k_dual(space("rbf", X), space("rbf", Z), y, one, one, one, 0.0, one > 0)
+    known = svm_2k_dual(space("rbf", X), space("rbf", Z), y, one, one, one, 0.0, one > 0)
+    problem = KernelQP(**{field.name: getattr(known, field.name) for field in fields(KernelQP)})
     with pytest.raises(ValueError, match=r"needs a one-space or two-space dual; got KernelQP"):
         solver(problem)

@@ -16,7 +16,6 @@ from lupi.comparison.verdict import heading, p_value, percent, signed, worth_sen
 from lupi.engine.store import strict_json
 from lupi.plot import series
 from lupi.plot.colours import COLOURS
-from lupi.plot.series import find_row, savings
 
 SIGNS = {"yes": "✓", "no": "✗", "unclear": "?"}
 # Heading, and what it means.
@@ -69,7 +68,7 @@ def render(summary):
         marks={outcome: mark for outcome, (mark, _) in MARKS.items()},
         columns=PAGE_COLUMNS,
         heading=heading,
-        worth=[worth_sentence(part) for part in savings(summary["worth"], summary["verdict"]["sizes"])],
+        worth=[worth_sentence(part) for part in series.savings(summary["worth"], summary["verdict"]["sizes"])],
         figures=_figures(summary),
         style="\n".join([_colours(), STYLE, parts["css"]]),
         script=parts["js"],
@@ -93,11 +92,11 @@ def _figures(summary):
     metric, size = summary["protocol"]["metric_title"], summary["sizes"][-1]
     below = "lead over these in points, 95% interval"
     drawn = {}
-    row = find_row(size, summary["verdict"]["candidate"])
+    row = series.find_row(size, summary["verdict"]["candidate"])
     if row:
         title = f"{row['title']} against the best plain method and its controls, points of {metric}"
         drawn["answer"] = svg.intervals({"": series.gain_intervals(row, size)}, below=below, title=title, name="answer")
-        drawn["splits"] = svg.split_bars(row, find_row(size, size["best_plain"]), metric)
+        drawn["splits"] = svg.split_bars(row, series.find_row(size, size["best_plain"]), metric)
         title = f"Every method against the best plain method and its controls, points of {metric}"
         drawn["gains"] = svg.intervals(series.gain_groups(size), below=below, title=title, name="gains")
     if len(summary["sizes"]) > 1:
@@ -161,9 +160,9 @@ def card(summary):
     """
     verdict, size = summary["verdict"], summary["sizes"][-1]
     colour = COLOURS["light"][_BADGES[verdict["answer"]]]
-    candidate = find_row(size, verdict["candidate"])
+    candidate = series.find_row(size, verdict["candidate"])
     wanted = [verdict["candidate"], candidate and candidate["plain"], size["best_plain"], verdict["method"]]
-    rows = [row for row in (find_row(size, name) for name in dict.fromkeys(wanted)) if row]
+    rows = [row for row in (series.find_row(size, name) for name in dict.fromkeys(wanted)) if row]
     heads = "".join(f'<th style="{_CELL}">{name}</th>' for name in _COLUMNS)
     return (
         f'<div style="border-left: 5px solid {colour}; padding: .3em 1em; max-width: 60em">'

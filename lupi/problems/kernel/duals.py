@@ -43,6 +43,16 @@ class TwoSpaceDual(KernelQP):
     layout: ClassVar[str | None] = "two_space"
 
 
+@dataclass(frozen=True)
+class TwoViewsDual(KernelQP):
+    """Variables that move one of two expansions, or both against each other (SVM-2K).
+
+    Those of the first space come first, then those of the second, then those of both; none has a ridge.
+    """
+
+    layout: ClassVar[str | None] = "two_views"
+
+
 def svm_dual(decision: Space, y: np.ndarray, C: np.ndarray) -> OneSpaceDual:
     r"""Dual of the C-SVM: :math:`\max 1'a - \tfrac12 (y \circ a)'K(y \circ a)`, 0 <= a <= C, y'a = 0."""
     n = len(y)
@@ -99,7 +109,7 @@ def svm_2k_dual(
     D: np.ndarray,
     epsilon: float,
     available: np.ndarray,
-) -> KernelQP:
+) -> TwoViewsDual:
     r"""Dual of SVM-2K: two SVMs whose outputs agree up to epsilon, or pay D.
 
     Variables (a_A, a_B, b_plus, b_minus) with :math:`g_A = y \circ a_A - b_+ + b_-` and
@@ -111,7 +121,7 @@ def svm_2k_dual(
     m = len(known)
     tied = known[D[known] > 0]
     one = np.ones(len(tied))
-    return KernelQP(
+    return TwoViewsDual(
         spaces=(decision, privileged),
         example=np.concatenate([np.arange(n), known, tied, tied]),
         coef=np.vstack(

@@ -228,8 +228,8 @@ class KernelQP:
         """How much the optimality conditions are violated with these biases.
 
         Twice the largest slope of the dual value along a variable (libsvm's ``m(a) - M(a)`` with the best bias), or the
-        distance that the variable has left to go, relative to its interval and to the largest variable, where that is less:
-        points inside of an interior point's box meet the conditions when they are as good as on its boundary.
+        distance that the variable has left to go, relative to the largest variable, where that is less: an interior point,
+        which never reaches a bound, meets the conditions when it is as good as there.
         """
         slope = margins - self.ridge * x - self.coef.T @ biases
         return 2.0 * largest_move(x, slope, self.lower, self.upper)
@@ -282,7 +282,10 @@ class KernelQP:
 
 
 def largest_move(x: np.ndarray, slope: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
-    """Largest of all variables' slopes towards a bound, each counted only as far as there is room before that bound.
+    """Largest of all variables' slopes, each counted only as far as there is room before the bound it leads to.
+
+    Room is measured in units of the largest variable: what a move can still change of the objective, slope times room, is
+    then small beside the objective itself.
 
     Parameters
     ----------
@@ -297,15 +300,9 @@ def largest_move(x: np.ndarray, slope: np.ndarray, lower: np.ndarray, upper: np.
     >>> largest_move(np.array([1.0, 1e-9]), np.array([0.1, -5.0]), np.zeros(2), np.array([2.0, 2.0]))
     0.1
     """
-    if len(x) == 0:
-        return 0.0
-    size = float(np.max(np.abs(x))) or np.inf
-    with np.errstate(divide="ignore", invalid="ignore"):
-        room = np.where(slope > 0, upper - x, x - lower) / np.minimum(upper - lower, size)
-    # Nothing moves in an interval without length, and everything in one without end.
-    return float(
-        np.max(np.minimum(np.abs(slope), np.where(np.isnan(room), np.where(upper > lower, np.inf, 0.0), room)))
-    )
+    largest = max(float(np.max(np.abs(x), initial=0.0)), 1e-300)
+    room = np.where(slope > 0, upper - x, x - lower) / largest
+    return float(np.max(np.minimum(np.abs(slope), room), initial=0.0))
 
 
 def central_biases(kinds: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, float]:

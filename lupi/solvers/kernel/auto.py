@@ -8,11 +8,10 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from lupi.problems import KernelQP
-from lupi.solvers.deadline import out_of_time, steps_left
 from lupi.solvers.kernel.decomposition import solve_decomposition
 from lupi.solvers.kernel.interior_point import follow_central_path
 from lupi.solvers.kernel.smo import solve_smo, step_limit
-from lupi.solvers.solution import Solution
+from lupi.solvers.solution import Solution, out_of_time, steps_left
 
 # A tolerance below this is met by SMO to this one, followed by active-set steps.
 LOOSE = 1e-3
@@ -43,7 +42,7 @@ def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> S
     otherwise                                                 SMO with a budget; active-set steps when the budget
                                                               is spent, ``tol`` is below 1e-3 or they are cheap;
                                                               interior point where those fail
-    not a one- or two-space dual (SVM-2K)                     interior point
+    a dual that no SMO knows                                  interior point
     ========================================================  ==================================================
     """
     if problem.layout and problem.on_demand:

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from lupi.problems import KernelQP
-from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.smo import ALMOST, SINGLE_PRECISION, state_of, step_limit
-from lupi.solvers.solution import Solution
+from lupi.solvers.solution import Solution, out_of_time
 
 # Examples of a sub-problem: an eighth of all within these limits; their matrices, in single precision, take 16 to 64 MB each.
 SMALLEST_SET, LARGEST_SET = 2048, 4096

@@ -6,9 +6,8 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from lupi.problems import KernelQP
-from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.newton_systems import newton_system
-from lupi.solvers.solution import Solution
+from lupi.solvers.solution import Solution, out_of_time
 
 MAX_STEPS = 100
 # An iterate that is worse than the best one by this factor has lost its digits, and will not find them again.

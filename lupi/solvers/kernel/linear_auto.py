@@ -6,13 +6,12 @@ from dataclasses import replace
 
 from lupi.problems import LinearPrimal
 from lupi.problems.kernel.feature_products import stored_entries
-from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.auto import finish, smo_budget
 from lupi.solvers.kernel.linear_newton import solve_newton
 from lupi.solvers.kernel.linear_rows import FEW_EXAMPLES, solve_rows
 from lupi.solvers.kernel.linear_systems import wide
 from lupi.solvers.kernel.smo_to_gap import solve_smo_to_gap
-from lupi.solvers.solution import Solution
+from lupi.solvers.solution import Solution, out_of_time
 
 # The last digits cost little where the examples are few: the gap is then this share of the tolerance.
 DIGITS = 1e-3

@@ -8,9 +8,8 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from lupi.problems import LinearPrimal
-from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.linear_systems import FactorizedSystem
-from lupi.solvers.solution import Solution
+from lupi.solvers.solution import Solution, out_of_time
 
 MAX_STEPS = 100
 # An iterate may come this close to its bounds in one step, as a share of the distance.

@@ -14,9 +14,8 @@ from scipy.linalg import LinAlgError
 
 from lupi.problems import LinearPrimal
 from lupi.problems.kernel.row_losses import best_intercept, respond, slope_along
-from lupi.solvers.deadline import out_of_time
 from lupi.solvers.kernel.linear_systems import System, linear_system
-from lupi.solvers.solution import Solution
+from lupi.solvers.solution import Solution, out_of_time
 
 MAX_STEPS = 200
 # The line search ends where the slope has fallen to this share.

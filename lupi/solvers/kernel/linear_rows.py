@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from lupi.problems import LinearPrimal
-from lupi.solvers.deadline import out_of_time, steps_left
 from lupi.solvers.kernel.linear_interior import solve_weights
 from lupi.solvers.kernel.linear_newton import solve_newton
 from lupi.solvers.kernel.linear_systems import wide
-from lupi.solvers.solution import Solution
+from lupi.solvers.solution import Solution, out_of_time, steps_left
 
 # A sample is solved first where there are more examples than this, and more than this many for each weight.
 FEW_EXAMPLES = 4000

@@ -1,4 +1,4 @@
-"""Drivers of the two SMO kernels: from a problem object to a certified solution."""
+"""Drivers of the SMO kernels: from a problem object to a certified solution."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from lupi.problems import KernelQP
-from lupi.solvers.deadline import out_of_time, run_in_slices
 from lupi.solvers.kernel.smo_one_space import BLOCKED, smo_one_space
 from lupi.solvers.kernel.smo_two_space import smo_two_space
-from lupi.solvers.solution import Solution
+from lupi.solvers.kernel.smo_two_views import smo_two_views
+from lupi.solvers.solution import Solution, out_of_time, run_in_slices
 
 # Kernel values in single precision change the conditions by less than a tenth of such a tolerance.
 SINGLE_PRECISION = 1e-4
@@ -58,7 +58,7 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> So
 
 def step_limit(problem: KernelQP, max_iter: int = -1) -> int:
     """Largest number of pair steps; where none was asked for, one that a machine can reach: nothing loops forever."""
-    return max(1_000_000, 2000 * problem.n_examples) if max_iter < 0 else max_iter
+    return max(300_000, 2000 * problem.n_examples) if max_iter < 0 else max_iter
 
 
 def state_of(problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None, *, solver: str) -> Any:
@@ -201,10 +201,78 @@ class TwoSpaceState:
         return np.concatenate([self.a, self.d[problem.example[problem.n_examples :]]])
 
 
+@dataclass
+class TwoViewsState:
+    """Arrays of SVM-2K's kernel: whose variable, where each kind ends, the point and the fields of both views."""
+
+    example: np.ndarray
+    ends: np.ndarray
+    sign: np.ndarray
+    p: np.ndarray
+    x: np.ndarray
+    upper: np.ndarray
+    fields: list[np.ndarray]
+
+    @classmethod
+    def of(cls, problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None) -> TwoViewsState:
+        """State at the point x, whose fields may be known."""
+        first, second = problem.coef
+        ends = np.cumsum([0, np.sum(second == 0), np.sum(first == 0), np.sum((first != 0) & (second != 0))])
+        sign = np.where(second == 0, first, second)
+        fields = problem.fields(x) if fields is None else [field.copy() for field in fields]
+        upper = np.minimum(problem.upper, BLOCKED)
+        return cls(problem.example, ends, sign, problem.p, x.copy(), upper, fields)
+
+    def _variables_of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The variables of some examples, and which of these examples each belongs to."""
+        place = np.full(len(self.fields[0]), -1)
+        place[index] = np.arange(len(index))
+        chosen = np.flatnonzero(place[self.example] >= 0)
+        return chosen, place[self.example[chosen]]
+
+    def part(self, index: np.ndarray) -> TwoViewsState:
+        """Copy of some examples' entries."""
+        chosen, example = self._variables_of(index)
+        sign, p, x, upper = (value[chosen] for value in (self.sign, self.p, self.x, self.upper))
+        ends = np.searchsorted(chosen, self.ends)
+        return TwoViewsState(example, ends, sign, p, x, upper, [field[index] for field in self.fields])
+
+    def put(self, index: np.ndarray, part: TwoViewsState) -> None:
+        """Take over the point of some examples."""
+        self.x[self._variables_of(index)[0]] = part.x
+
+    @staticmethod
+    def matrices(problem: KernelQP, single: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Both kernel matrices."""
+        first, second = (space.weighted(single) for space in problem.spaces)
+        return first, second
+
+    @staticmethod
+    def blocks(problem: KernelQP, blocks: list[np.ndarray], index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same for some examples' blocks of them."""
+        first, second = (_weighted(space.weight, block) for space, block in zip(problem.spaces, blocks))
+        return first, second
+
+    def run(self, first: np.ndarray, second: np.ndarray, tol: float, limit: int) -> tuple[int, float]:
+        """Iterate on these matrices; returns the number of steps and the violation."""
+
+        def steps(part: int) -> tuple[int, float]:
+            return smo_two_views(
+                first, second, self.example, self.ends, self.sign, self.p, self.x, self.upper,
+                self.fields[0], self.fields[1], tol, part,
+            )  # fmt: skip
+
+        return run_in_slices(steps, limit, work=2 * STEP_OPERATIONS * len(self.x))
+
+    def variables(self, problem: KernelQP) -> np.ndarray:
+        """The point in the problem's order."""
+        return self.x
+
+
 def _weighted(weight: float, block: np.ndarray) -> np.ndarray:
     """The block times a weight that usually is 1."""
     return block if weight == 1.0 else weight * block
 
 
 # By the layout of the problems that they solve.
-STATES: dict[str, Any] = {"one_space": OneSpaceState, "two_space": TwoSpaceState}
+STATES: dict[str, Any] = {"one_space": OneSpaceState, "two_space": TwoSpaceState, "two_views": TwoViewsState}

@@ -6,8 +6,7 @@ import numpy as np
 from numba import njit
 
 from lupi.problems.ranking.pairwise import Array, RankingProblem
-from lupi.solvers.deadline import out_of_time, run_in_slices
-from lupi.solvers.solution import Solution, relative_gap
+from lupi.solvers.solution import Solution, out_of_time, relative_gap, run_in_slices
 
 # So many planes in a row that left the gap where it was, but for this share: rounding has taken over.
 _PATIENCE, _PROGRESS = 30, 1e-6

@@ -9,8 +9,7 @@ from scipy import linalg
 
 from lupi.problems.ranking.dominance import ranking_hessian_product
 from lupi.problems.ranking.pairwise import Array, RankingPoint, RankingProblem
-from lupi.solvers.deadline import SLICE, out_of_time
-from lupi.solvers.solution import Solution, relative_gap
+from lupi.solvers.solution import SLICE, Solution, out_of_time, relative_gap
 
 # Up to so many features the Hessian may be written down when conjugate gradients stall.
 DENSE_LIMIT = 500

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from lupi.problems.structural.margin_rescaling import StructuralProblem
-from lupi.solvers.deadline import out_of_time
-from lupi.solvers.solution import Solution
+from lupi.solvers.solution import Solution, out_of_time
 from lupi.solvers.structural.planes import PlaneStore
 from lupi.solvers.structural.progress import Progress
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from lupi.solvers.deadline import SLICE, out_of_time
+from lupi.solvers.solution import SLICE, out_of_time
 from lupi.solvers.structural.face_step import face_step
 from lupi.solvers.structural.sparse_planes import add_times, compress, plane_dot
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lupi.problems.structural.margin_rescaling import StructuralProblem
-from lupi.solvers.deadline import out_of_time
-from lupi.solvers.solution import Solution, relative_gap
+from lupi.solvers.solution import Solution, out_of_time, relative_gap
 
 
 class Progress:

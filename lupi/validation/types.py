@@ -1,0 +1,19 @@
+"""Names of types in the public interface.
+
+What users may pass is more than types can say (arrays, lists, sparse matrices, frames of several libraries), and scikit-learn and
+:mod:`lupi.validation` check it when it arrives. So these are names for readers; what comes back has real types.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from numpy.random import RandomState as Generator
+
+# Shape (n_samples, n_features): array-like, sparse matrix or data frame.
+MatrixLike: TypeAlias = Any
+# Shape (n_samples,): array-like.
+VectorLike: TypeAlias = Any
+# Like a matrix, or a list or dict of these: several privileged spaces.
+PrivilegedLike: TypeAlias = Any
+KernelName: TypeAlias = str | Callable[..., Any]
+RandomState: TypeAlias = int | Generator | None

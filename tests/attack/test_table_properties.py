@@ -1,0 +1,71 @@
+"""Properties of tables and of what leaves the process, for whatever hypothesis comes up with; the same examples in every run."""
+
+import csv
+import io
+import pickle
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from attack.tables import GAPS
+
+pytest.importorskip("hypothesis")
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor
+
+from lupi.comparison.read import read_table
+from lupi.engine.privileged_rows import WithoutPrivilegedRows, keep_privileged, restores_rows
+
+repeatable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=32)
+# Letters that start a word which is neither a number, a date nor a gap.
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=8).map(lambda text: f"w{text}w")
+
+
+@repeatable
+@given(st.lists(st.tuples(NUMBERS, WORDS), min_size=1, max_size=6), st.sampled_from(",;\t"))
+def test_a_table_comes_back_as_it_was_written(rows, separator):
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator, lineterminator="\n").writerows([("number", "word"), *rows])
+    with TemporaryDirectory() as folder:
+        path = f"{folder}/t.csv"
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(text.getvalue())
+        found = read_table(path)
+    assert list(found.columns) == ["number", "word"]
+    np.testing.assert_allclose(found["number"].to_numpy(float), [row[0] for row in rows], rtol=1e-14)
+    assert [word for _, word in rows] == ["" if value in GAPS else value for value in found["word"]]
+
+
+class Holder(WithoutPrivilegedRows):
+    _privileged_rows_in = ("rows",)
+
+    def __init__(self, rows, rest):
+        self.rows, self.rest = rows, rest
+
+
+@repeatable
+@given(arrays.arrays(np.float64, (4, 2), elements=st.floats(1e3, 1e6)), st.integers(0, 5))
+def test_what_is_listed_stays_unless_it_is_asked_for(rows, protocol):
+    model = Holder(rows, "rest")
+    left = pickle.loads(pickle.dumps([model], protocol=protocol))[0]
+    assert vars(left) == {"rest": "rest"}
+    with keep_privileged():
+        whole = pickle.loads(pickle.dumps([model], protocol=protocol))[0]
+    np.testing.assert_array_equal(whole.rows, rows)
+
+
+@repeatable
+@given(st.integers(0, 10**6), st.integers(8, 20), st.integers(1, 20), st.integers(1, 3))
+def test_rows_are_restored_by_neighbours_and_not_by_lines(seed, n, p, q):
+    rng = np.random.default_rng(seed)
+    X, Z = rng.normal(size=(n, p)), rng.normal(size=(n, q))
+
+    def restored(kind):
+        return restores_rows(kind.fit(X, Z), [type(kind)().fit(X[:-2], Z[:-2])], Z)
+
+    assert restored(KNeighborsRegressor())
+    assert not restored(Ridge())
