@@ -89,7 +89,7 @@ def test_the_way_of_a_comparison(tmp_path, monkeypatch):
     options = [word for name, value in (named | numbers).items() for word in (f"--{name}", str(value))]
     way = walk(lambda: CliRunner().invoke(app, ["compare", "table.csv", *options], catch_exceptions=False))
     assert (tmp_path / "lupi-report" / "report.html").exists()  # the whole way
-    assert len(way.files) <= 37, sorted(way.files)
+    assert len(way.files) <= 35, sorted(way.files)
     assert way.files[0] == "cli/shared.py"
     handed = {("engine/units.py", f"comparison/{name}.py") for name in ("units", "comparison")}
     assert set(way.upward) <= handed | {("persistence.py", "comparison/model.py")}

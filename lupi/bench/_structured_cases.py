@@ -136,7 +136,7 @@ def plus_training(n=280, C=100.0):
     out = {}
     for scale in (1.0, 0.1):
         task, star = BoxLocalization(300, scale=scale), BoxLocalization(320, scale=scale)
-        StructuralSVMPlus(task, star, C=1.0, tol=0.5, random_state=0).fit(X[:8], Y[:8], privileged=Z[:8])
+        StructuralSVMPlus(task, star, C=1.0, tol=0.05, random_state=0).fit(X[:8], Y[:8], privileged=Z[:8])
         for tol in (1e-2, 1e-3):
             plus = StructuralSVMPlus(task, star, C=C, tol=tol, random_state=0)
             plain = StructuralSVM(task, C=C, tol=tol, random_state=0)

@@ -17,13 +17,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.model_parts import model_part
+from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators._meta import Delegation, delegated_tags, has_method
 from lupi.validation import column_names
 from lupi.validation.types import MatrixLike, VectorLike
 
 
 @model_part
-class PrivilegedColumns(Delegation, MetaEstimatorMixin, BaseEstimator):
+class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
     """Fit on one table that contains the privileged columns; predict with or without them.
 
     At `fit` the privileged columns are split off and passed to the estimator as `privileged=`. At prediction they are

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -28,6 +29,8 @@ TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
 
 def check_examples(X, Y, task):
     """Sequences of the same positive length that the task accepts; tables and columns become arrays."""
+    if sparse.issparse(X):
+        raise ValueError("X is a sparse matrix, and structured tasks take dense inputs; pass X.toarray().")
     for value, name in ((X, "X"), (Y, "Y")):
         if value is None or not hasattr(value, "__len__") or not hasattr(value, "__getitem__"):
             raise ValueError(f"{name} must be a sequence with one entry for each example, got {type(value).__name__}.")

@@ -5,10 +5,13 @@ import warnings
 import numpy as np
 import pytest
 from extreme_fits import run
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from lupi import OneClassSVMPlus, RankTransfer, SurrogateClassifier, SVM2Plus, SVMPlus
+from lupi import OneClassSVMPlus, RankTransfer, StructuralSVM, SurrogateClassifier, SVM2Plus, SVMPlus
 from lupi.datasets import make_privileged
+from lupi.kernels import Kernel
+from lupi.tasks import Multiclass
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +46,22 @@ def test_surrogate_learning_names_large_features(data):
     X, y, Z = data
     with pytest.raises(ValueError, match="`X` has values as large as"):
         SurrogateClassifier().fit(1e160 * X, y, privileged=Z)
+
+
+def test_sparse_inputs_of_a_structured_task_are_refused(data):
+    X, y, _ = data
+    with pytest.raises(ValueError, match=r"X is a sparse matrix.*X.toarray\(\)"):
+        StructuralSVM(Multiclass(2, X.shape[1])).fit(sparse.csr_matrix(X), y)
+
+
+@pytest.mark.parametrize("kernel", ["chi2", "laplacian"])
+def test_kernels_take_read_only_arrays_and_long_indices(data, kernel):
+    X = np.abs(data[0])
+    X.setflags(write=False)
+    rows = sparse.csr_matrix(X)
+    rows.indices, rows.indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
+    np.testing.assert_allclose(Kernel(kernel)(X), Kernel(kernel)(X.copy()))
+    np.testing.assert_allclose(Kernel(kernel)(rows, rows[:5]), Kernel(kernel)(X.copy(), X[:5].copy()))
 
 
 @pytest.mark.parametrize("C", [1e4, 1e8])

@@ -56,7 +56,7 @@ def fitted(estimator, data):
     return clone(estimator).fit(X, y, **extra)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
 def test_no_time_is_a_warning_with_the_gap(estimator, data, monkeypatch):
     short = clone(estimator).set_params(max_time=NO_TIME)
     with monkeypatch.context() as patched:

@@ -11,6 +11,7 @@ from marks import marked_numbers, marks_in, standardized
 from numpy.testing import assert_allclose
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.impute import KNNImputer
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.model_selection import GridSearchCV
@@ -24,7 +25,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import lupi
 from lupi.comparison.model import TabularModel
-from lupi.engine.privileged_rows import restores_rows
+from lupi.engine.model_parts import MODEL_PARTS
+from lupi.engine.privileged_rows import WithoutPrivilegedRows, restores_rows
 from lupi.tasks import Multiclass
 
 N = 36
@@ -41,6 +43,8 @@ MODELS = {
     "svm+ linear": lupi.SVMPlus(kernel="linear", privileged_kernel="linear"),
     "svm2+": lupi.SVM2Plus(privileged_kernel="poly"),
     "svm2+ linear": lupi.SVM2Plus(kernel="linear", privileged_kernel="linear"),
+    "svm+ landmarks": lupi.SVMPlus(n_components=8, random_state=0),
+    "svm2+ landmarks": lupi.SVM2Plus(n_components=8, random_state=0),
     "svm-2k": lupi.SVM2K(),
     "rank": lupi.RankTransfer(),
     "rank rbf": lupi.RankTransfer(kernel="rbf", privileged_kernel="rbf"),
@@ -67,6 +71,9 @@ MODELS = {
     "surrogate of numbers": lupi.SurrogateRegressor("ridge"),
     "table": TabularModel(lupi.SVM2Plus()),
     "columns": lupi.PrivilegedColumns(lupi.SVMPlus(), columns=[3, 4]),
+    "columns, transformed": lupi.PrivilegedColumns(
+        lupi.SVMPlus(), columns=[3, 4], privileged_transformer=KNNImputer()
+    ),
     "columns of a pipeline": lupi.PrivilegedColumns(make_pipeline(StandardScaler(), lupi.SVM2Plus()), columns=[3, 4]),
     "columns of a search": GridSearchCV(
         lupi.PrivilegedColumns(lupi.SVM2Plus(), columns=[3, 4]), {"estimator__C": [0.1, 1.0]}, cv=2
@@ -110,6 +117,12 @@ def test_every_estimator_with_privileged_features_is_searched():
     kinds = [getattr(lupi, name) for name in lupi.__all__ if inspect.isclass(getattr(lupi, name))]
     takes = {kind for kind in kinds if "privileged" in inspect.signature(kind.fit).parameters}
     assert takes <= {type(model) for model in MODELS.values()}
+
+
+def test_a_list_of_what_stays_is_heeded():
+    parts = [kind for kind in MODEL_PARTS.values() if getattr(kind, "_privileged_rows_in", ())]
+    assert parts
+    assert all(issubclass(kind, WithoutPrivilegedRows) for kind in parts)
 
 
 def test_the_search_finds_what_is_there(tmp_path):

@@ -24,7 +24,7 @@ MOST_CORRECTIONS = 20
 STEP_OPERATIONS = 2
 
 
-def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, start: np.ndarray | None = None) -> Solution:
     """Sequential minimal optimization on the full kernel matrices.
 
     Parameters
@@ -35,12 +35,14 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> So
         Stop when the largest KKT violation is below it.
     max_iter : int
         Largest number of pair steps; -1 for none.
+    start : ndarray, optional
+        A feasible point to go on from.
     """
     limit = step_limit(problem, max_iter)
     # Rows of large matrices come from memory: half the bytes take half the time, of the many steps that two spaces need.
     single = tol >= SINGLE_PRECISION and problem.n_examples >= LARGE and problem.layout == "two_space"
     inexact = single or any(space.inexact for space in problem.spaces)
-    state = state_of(problem, problem.start(), solver="smo")
+    state = state_of(problem, problem.start() if start is None else start, solver="smo")
     matrices = state.matrices(problem, single)
     n_iter, violation = state.run(*matrices, ALMOST * tol if inexact else tol, limit)
     found = Solution.certify(problem, state.variables(problem), n_iter, violation < tol, "smo")
