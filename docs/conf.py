@@ -1,5 +1,7 @@
 """The site: ``python -m sphinx -W --keep-going -b html docs docs/_build/html``. Nothing is fetched while it is built."""
 
+import re
+
 from sphinx_gallery.sorting import FileNameSortKey
 
 import lupi
@@ -32,18 +34,21 @@ numpydoc_show_class_members = False  # the template of a class lists them
 class GalleryOrder(FileNameSortKey):
     """Of the thumbnails: first whether it helps, then how; an example that is not listed stops the build."""
 
-    names = (
-        *(
-            "yes_young_men",
-            "no_digits",
-            "unlabelled_rows",
-            "noisy_labels",
-            "which_column",
-            "surrogate_and_label",
-            "compare",
-        ),
-        *("slack_and_margin", "rank_transfer", "boxes", "chain", "big_data"),
-    )
+    names = [
+        "yes_young_men",
+        "no_digits",
+        "unlabelled_rows",
+        "noisy_labels",
+        "which_column",
+        "surrogate_and_label",
+        "compare",
+        "slack_and_margin",
+        "c_lam_kappa",
+        "rank_transfer",
+        "boxes",
+        "chain",
+        "big_data",
+    ]
 
     def __call__(self, filename):
         """Place of an example."""
@@ -87,7 +92,8 @@ def skip_inherited_from_scikit_learn(app, what, name, member, skip, options):
 def link_to_pages(app, docname, source):
     """The pages link to files where the repository has them; on the site these files are pages."""
     del app, docname
-    source[0] = source[0].replace("](../SECURITY.md", "](security.md")
+    text = source[0].replace("](../SECURITY.md", "](security.md")
+    source[0] = re.sub(r"\]\(\.\./examples/gallery/(plot_\w+)\.py\)", r"](gallery/\1.rst)", text)
 
 
 def setup(app):

@@ -37,6 +37,21 @@ def test_ranking():
     assert set(names["search"].best_params_) == {"C", "C_privileged"}
 
 
+def test_pipelines():
+    names = run_code_of("pipelines.md")
+    assert names["search"].best_score_ > 0.9
+    assert set(names["model"].explain()["columns"]) == {
+        f"{space}/{column}" for space, table in names["spaces"].items() for column in table
+    }
+
+
+def test_own_parts():
+    names = run_code_of("own_parts.md")
+    assert "distilled" in str(names["result"])
+    kernel = names["cauchy"](names["X"], names["X"])
+    assert abs(kernel.diagonal() - 1).max() < 1e-12
+
+
 @pytest.mark.parametrize("page", ["about", "architecture", "glossary", "guides", "index", "measured", "papers_errors"])
 def test_other_pages_have_no_code_that_nobody_runs(page):
     assert "```python" not in (DOCS / f"{page}.md").read_text()
