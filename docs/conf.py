@@ -23,7 +23,7 @@ exclude_patterns = ["_build", "_templates"]
 templates_path = ["_templates"]
 suppress_warnings = ["config.cache"]  # functions in the gallery's settings cannot be pickled
 
-myst_enable_extensions = ["dollarmath", "deflist"]
+myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 
 autosummary_generate = True

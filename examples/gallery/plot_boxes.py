@@ -20,12 +20,12 @@ X, Y, Z = make_planted_boxes(
 )
 train, test = slice(40), slice(40, None)
 order = np.random.default_rng(0).permutation(40)
-plain = StructuralSVM(BoxLocalization(N_WORDS), C=10, tol=0.01).fit(X[train], Y[train])
+plain = StructuralSVM(BoxLocalization(N_WORDS), C=10, tol=0.01, random_state=0).fit(X[train], Y[train])
 
 
 def fit_plus(privileged):
     tasks = BoxLocalization(N_WORDS), BoxLocalization(N_WORDS + N_PRIVILEGED)
-    return StructuralSVMPlus(*tasks, C=10, tol=0.01).fit(X[train], Y[train], privileged=privileged)
+    return StructuralSVMPlus(*tasks, C=10, tol=0.01, random_state=0).fit(X[train], Y[train], privileged=privileged)
 
 
 plus, shuffled = fit_plus(Z[train]), fit_plus([Z[i] for i in order])
@@ -45,16 +45,16 @@ for name, values in overlaps.items():
         f"{name:16}mean overlap on 100 test pictures {values.mean():.1f}%, over SSVM {gain.mean():+.1f} +- {error:.1f}"
     )
 
-figure, axes = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
 size = np.abs(plus.coef_).max()
 for ax, picture, true in zip(axes, X[test], Y[test]):
     weights = plus.coef_[picture.words]
     ax.scatter(picture.cols + 0.5, picture.rows + 0.5, c=weights, cmap="coolwarm", s=14, vmin=-size, vmax=size)
     found = {"true": (true, "black"), "SSVM": (plain.predict([picture])[0], "tab:orange")}
     found["SSVM+"] = (plus.predict([picture])[0], "tab:green")
-    for label, (box, colour) in found.items():
+    for (label, (box, colour)), style in zip(found.items(), ("-", "-", "--")):
         corner, height, width = (box.left, box.top), box.bottom - box.top, box.right - box.left
-        ax.add_patch(Rectangle(corner, width, height, fill=False, lw=2, color=colour, label=label))
+        ax.add_patch(Rectangle(corner, width, height, fill=False, lw=2, ls=style, color=colour, label=label))
     ax.set(xlim=(0, 24), ylim=(18, 0), xticks=[], yticks=[], aspect="equal")
 axes[1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, frameon=False)
 axes[0].set_title("points by the weight of their word", loc="left")
