@@ -103,7 +103,7 @@ def _model():
 def _cluster(n_workers, memory):
     from distributed import Client, LocalCluster
 
-    options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50, "memory_limit": memory}
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50, "memory_limit": memory}
     with LocalCluster(n_workers=n_workers, **options) as local, Client(local) as client:
         yield client
 

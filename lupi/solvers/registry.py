@@ -66,12 +66,13 @@ def solve(problem: Any, solver: str, *, tol: float, max_iter: int, **options: An
     try:
         # What cannot be computed shows in the result.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return _judged(problem, SOLVERS[problem.family][solver](problem, tol=tol, max_iter=max_iter, **options))
+            found = SOLVERS[problem.family][solver](problem, tol=tol, max_iter=max_iter, **options)
+            return _judged(problem, found, tol)
     except (LinAlgError, ArithmeticError) as error:
         raise ValueError(BEYOND) from error
 
 
-def _judged(problem: Any, solution: Solution) -> Solution:
+def _judged(problem: Any, solution: Solution, tol: float) -> Solution:
     """The solution as an estimator may report it: converged only where its gap says something, and with its lack of time."""
     # Only a constraint without slack, when it is missed, costs infinitely much.
     unlimited = problem.family in ("kernel", "linear") and any(side.any() for side in problem.hard)
@@ -79,7 +80,8 @@ def _judged(problem: Any, solution: Solution) -> Solution:
         raise ValueError(BEYOND)
     if problem.family == "kernel" and np.isneginf(solution.lower_bound):
         solution = replace(solution, lower_bound=problem.value(problem.start()))
-    if solution.converged and not solution.vague:
+    # Where `tol` is the gap itself, whoever asks for a large one gets it.
+    if solution.converged and (solution.gap <= tol or not solution.vague):
         return solution
     return replace(solution, converged=False, in_time=not out_of_time())
 

@@ -41,7 +41,7 @@ def test_one_process_two_processes_and_dask_give_the_same_bits(distributed, tmp_
     alone = results(n_jobs=1)
     assert results(n_jobs=2) == alone
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as local,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as local,
         distributed.Client(local) as client,
         cluster(local.scheduler_address),
     ):

@@ -40,7 +40,7 @@ def test_a_worker_dies_in_the_middle(monkeypatch):
 
     chunked_over_blocks = chunked_rows.over_blocks
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as local,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as local,
         distributed.Client(local) as client,
     ):
         before = set(client.run(os.getpid).values())

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from lupi import JKSE, SVM2K, JKSEPlus, OneClassSVMPlus, SVM2Plus, SVMPlus
+from lupi import JKSE, SVM2K, JKSEPlus, OneClassSVMPlus, SVM2Plus, SVMPlus, keep_privileged
 from lupi.datasets import make_privileged
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.kernels import Kernel
@@ -17,7 +17,14 @@ from lupi.tasks import BoxLocalization, Multiclass
 DATA = make_privileged(n_samples=60, random_state=0)
 X, Y, Z = DATA.data, DATA.target, DATA.privileged
 MISSING = np.where((np.arange(60) % 5 == 0)[:, None], np.nan, Z)
-COPIERS = [clone, copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
+
+
+def through_a_pickle(model):
+    with keep_privileged():
+        return pickle.loads(pickle.dumps(model))
+
+
+COPIERS = [clone, copy.copy, copy.deepcopy, through_a_pickle]
 
 
 @pytest.mark.parametrize("make", [SVMPlus, SVM2Plus])
