@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ UNBOUNDED = 1e10
 # SVM+ is compared with a solver of tolerance 1e-7. At 1e-3, LIBSVM's and ours by default, the dual value is right to 1e-6, but
 # with kappa = inf the certified gap is still wide: slacks that a violation of 1e-3 asks for are dear.
 SVM_PLUS_TOL = 1e-6
-GENERIC = "CVXOPT"
+GENERIC = "CVXOPT" if find_spec("cvxopt") else "PIQP"
 
 
 class Shape(NamedTuple):
