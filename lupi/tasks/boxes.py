@@ -68,7 +68,7 @@ class BoxLocalization:
     >>> task.loss(Box(0, 0, 6, 6), Box(0, 0, 6, 3))
     0.5
     >>> BoxLocalization(n_words=2, geometry=True, geometry_scale=4.0).joint_feature(image, Box(0, 3, 6, 9))
-    array([ 1.  ,  0.  , -1.  ,  0.  , -1.  ,  0.  ,  0.25,  0.  ,  0.25,
+    array([ 2.  ,  0.  , -1.  ,  0.  , -1.  ,  0.  ,  0.25,  0.  ,  0.25,
             0.  ,  0.  ])
     """
 
