@@ -72,6 +72,7 @@ def as_in_the_paper(X, y, privileged, **options):
         kernel="linear",
         standardize=False,
         hard_examples=False,
+        leaks=False,
         **options,
     )
 
