@@ -161,10 +161,10 @@ def test_what_coordinate_descent_leaves_newton_finishes(monkeypatch):
 
 def test_coordinate_descent_says_what_it_needs(monkeypatch):
     X, y, _, _ = data()
-    with pytest.raises(ValueError, match="needs loss='hinge'.*Use solver='newton'"):
+    with pytest.raises(ValueError, match=r"needs loss='hinge'.*Use solver='newton'"):
         solve_ranking_coordinate(RankingProblem(X, plain_pairs(y), 1.0, "squared_hinge"))
     monkeypatch.setattr("lupi.solvers.ranking.coordinate.MOST_PAIRS", 10)
-    with pytest.raises(ValueError, match="at most 10 of 2000 examples.*Use solver='newton'"):
+    with pytest.raises(ValueError, match=r"at most 10 of 2000 examples.*Use solver='newton'"):
         solve_ranking_coordinate(RankingProblem(X, plain_pairs(y), 1.0, "hinge"))
 
 
