@@ -94,8 +94,9 @@ def test_compiled_planes_are_those_of_the_tasks_own_search(geometry):
         [TaskOracle(task, X, Y) for _ in range(2)],
         [JointOracle(task, star, X, Z, everyone, Y, lam=0.3, rho=1.7) for _ in range(2)],
     ]
+    pairs.append([oracle.searched_by("alternating") for oracle in pairs[1]])
     rng = np.random.default_rng(0)
-    for (fast, slow), nothing in zip(pairs, (None, (None, None))):
+    for (fast, slow), nothing in zip(pairs, (None, (None, None), (None, None))):
         slow.packed = nothing
         for size in (0.02, 0.3, 1.0):
             w = size * rng.normal(size=fast.n_features)
