@@ -98,6 +98,22 @@ def plane(space, i, w, psi):
 
 
 @njit(cache=True, nogil=True)
+def first_branch(space, star, i, v, root, rho):
+    """Whether the joint maximum of image i has a larger loss in the decision space than in the other one."""
+    d = space.features.shape[1]
+    _, la, sa = _search(space, i, v[:d], np.array([1.0, 0.0]))
+    _, lb, sb = _search(star, i, v[d:] / root, np.array([1.0 / rho - 1.0, 1.0 / rho]))
+    k = _best_pair(la, sa, lb, sb, rho)
+    return la[k] > lb[k]
+
+
+@njit(cache=True, nogil=True)
+def _best_pair(la, sa, lb, sb, rho):
+    """The better one of the two pairs of candidates that can be the joint maximum."""
+    return int(_value(la[1], sa[1], lb[1], sb[1], rho) > _value(la[0], sa[0], lb[0], sb[0], rho))
+
+
+@njit(cache=True, nogil=True)
 def _value(loss, score, loss_star, score_star, rho):
     """What joint inference maximizes: eq. 7 and the two scores."""
     return loss_star / rho + max(loss - loss_star, 0.0) + score + score_star
@@ -132,7 +148,7 @@ def joint_plane(space, star, i, v, root, rho, alternating, psi):
     if alternating:
         a, b = _alternated(np.dot(space.features[i], v[:d]), la, sa, lb, sb, rho)
     else:
-        a = b = int(_value(la[1], sa[1], lb[1], sb[1], rho) > _value(la[0], sa[0], lb[0], sb[0], rho))
+        a = b = _best_pair(la, sa, lb, sb, rho)
     loss = lb[b] / rho + max(la[a] - lb[b], 0.0)
     _difference(space, i, ya[a], psi[:d])
     _difference(star, i, yb[b], psi[d:])

@@ -103,6 +103,8 @@ def test_compiled_planes_are_those_of_the_tasks_own_search(geometry):
             psi, loss = fast.planes(w)
             np.testing.assert_allclose(psi, slow.planes(w)[0], atol=1e-12)
             np.testing.assert_allclose(loss, slow.planes(w)[1], atol=1e-12)
+            if nothing:
+                assert fast.first_branch_share(w) == slow.first_branch_share(w)
             for i in range(10):
                 one = fast.plane(i, w)
                 np.testing.assert_array_equal(one[0], psi[i])
