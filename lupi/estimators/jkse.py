@@ -36,7 +36,7 @@ class JKSE(BaseEstimator):
 
         \min_a \; \tfrac{1}{2 \nu l} \sum_{ij} a_i a_j K((x_i, y_i), (x_j, y_j)), \quad 0 \le a_i \le 1,\;
         \sum_i a_i = \nu l; \qquad
-        \hat y(x) = \arg\max_y \sum_i a_i K((x_i, y_i), (x, y))
+        \hat y(x) = \operatorname{arg}\max_y \sum_i a_i K((x_i, y_i), (x, y))
 
     The kernel compares joint features; where boxes lie (``geometry=True`` of their task) is compared by a Gaussian that multiplies
     it. Prediction searches all boxes of a :class:`~lupi.tasks.BoxLocalization` exactly, by branch and bound, and lists the outputs
