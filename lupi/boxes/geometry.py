@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class Box(NamedTuple):
         return common / (self.area + other.area - common)
 
 
-def check_box(box, name: str) -> Box:
+def check_box(box: Any, name: str) -> Box:
     """A Box from any four numbers with positive height and width."""
     try:
         box = Box(*(float(v) for v in box))

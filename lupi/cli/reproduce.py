@@ -21,7 +21,7 @@ def reproduce(
     tasks: Annotated[int | None, typer.Option(help="Only the first so many pairs or training sizes.")] = None,
     jobs: Jobs = -1,
     scheduler: Scheduler = None,
-):
+) -> None:
     """Run a table or figure of the papers again and print ours beside the printed numbers."""
     from lupi.engine.workers import cluster
     from lupi.reproduce import commands

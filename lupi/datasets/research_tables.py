@@ -90,15 +90,8 @@ def load_research_table(name, root=None, *, verify=True):
     from sklearn.utils import Bunch
 
     if name in FOLLOWUP:
-        folder, file, digest, target, privileged, dropped, group = (
-            "followup",
-            f"{name}.csv",
-            FOLLOWUP[name],
-            "y",
-            None,
-            [],
-            None,
-        )
+        folder, file, digest, target = "followup", f"{name}.csv", FOLLOWUP[name], "y"
+        privileged, dropped, group = None, list[str](), None
     elif name in TABLES:
         folder, (file, digest, target, privileged, dropped, group) = name, TABLES[name]
     else:

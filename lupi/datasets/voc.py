@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -56,7 +57,7 @@ def _parsed(path):
 def _image_shape(path, root, lines):
     """Height and width that the file gives for its image; None where there are none, or zeros."""
     size = root.find("size")
-    parts = [None if size is None else size.find(name) for name in ("height", "width")]
+    parts: list[Any] = [None if size is None else size.find(name) for name in ("height", "width")]
     if None in parts:
         return None
     shape = []

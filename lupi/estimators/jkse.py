@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,6 +23,7 @@ from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
 from lupi.validation import check_privileged
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike
 
 GAMMA = [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")]
@@ -90,7 +91,7 @@ class JKSE(BaseEstimator):
     # Models of files that were written before the parameter was there.
     max_time: float | None = None
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         "task": [TASK_METHODS],
         "nu": [Real],
         "kernel": [StrOptions(JOINT_KERNELS)],
@@ -125,7 +126,7 @@ class JKSE(BaseEstimator):
         self.max_iter = max_iter
         self.max_time = max_time
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, Y: Any) -> Self:
         """Find the support of the pairs (X, Y).
 
@@ -273,7 +274,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
     __metadata_request__fit = {"privileged": True}
     _privileged_rows_in = ("_privileged_data",)
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **JKSE._parameter_constraints,
         "lam": POSITIVE,
         "privileged_task": [TASK_METHODS, None],
@@ -317,7 +318,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         self.privileged_gamma = privileged_gamma
         self.privileged_normalize = privileged_normalize
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
         """Find the support of the pairs (X, Y).
 

@@ -57,7 +57,7 @@ class Classroom:
     random_state, n_jobs : as in scikit-learn
     """
 
-    spaces: list
+    spaces: list[Any]
     A: object
     known: np.ndarray
     unknown: np.ndarray
@@ -83,7 +83,7 @@ class TeacherCandidate:
     """What one teacher sees: every privileged space and X, each times a scale (0: not at all), in a kernel."""
 
     name: str
-    space_scales: tuple
+    space_scales: tuple[Any, ...]
     x_scale: float
     kernel: str = "linear"
 
@@ -108,11 +108,11 @@ class Lesson:
         Calibrated scores, what the student learns; None if the scores do not follow the targets.
     """
 
-    candidates: list
+    candidates: list[Any]
     weights: np.ndarray
     known: np.ndarray
     unknown: np.ndarray
-    noise: tuple | None = None
+    noise: tuple[Any, ...] | None = None
     x_alpha: float | None = None
     column_evidence: np.ndarray | None = None
     surrogate: np.ndarray | None = None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -18,6 +19,7 @@ from lupi.engine.units import progress, run_units
 from lupi.images.descriptors import DETECTORS, detector_version
 from lupi.images.extraction import SampleStore, described, key_of, sampled, word_image, words_in
 from lupi.images.images import ImageReadError, source_digest, source_name
+from lupi.validation.decorators import fit_context
 
 
 @model_part
@@ -134,7 +136,9 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
 
         With a store, ``key(k, digest)`` names the result.
         """
-        keys, work, outcomes = [], {}, {}
+        keys: list[Any] = []
+        work: dict[Any, Any] = {}
+        outcomes: dict[Any, Any] = {}
         for k, source in enumerate(sources):
             try:
                 digest = None if store is None else source_digest(source)
@@ -165,7 +169,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
             warnings.warn(f"{message}\nThey are skipped.", UserWarning, stacklevel=4)
         return [None if isinstance(outcome, ImageReadError) else outcome for outcome in found]
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, images, y=None):
         """Make the vocabulary.
 

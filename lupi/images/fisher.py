@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.decomposition import PCA
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -11,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from lupi.engine.model_parts import model_part
 from lupi.images.bag_of_words import BagOfVisualWords
 from lupi.images.extraction import cached_points
+from lupi.validation.decorators import fit_context
 
 
 def _fisher_row(source, how, projection, mixture):
@@ -97,7 +97,7 @@ class FisherVectors(BagOfVisualWords):
         if name not in ("batch_size", "max_epochs")
     } | {"n_components": BagOfVisualWords._parameter_constraints["n_words"]}
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, images, y=None):
         """Fit projection and mixture.
 

@@ -9,7 +9,7 @@ from lupi.comparison.summary import mean_and_error
 from lupi.images.images import source_name
 
 
-def overlap_of(true, predicted) -> float:
+def overlap_of(true: Box | None, predicted: Box | None) -> float:
     """Intersection over union; 1 for two absent boxes, 0 if only one is absent."""
     if true is None or predicted is None:
         return float(true is None and predicted is None)

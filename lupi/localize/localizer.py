@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,13 +15,14 @@ from lupi.boxes.geometry import Box, check_box
 from lupi.engine.model_parts import model_part
 from lupi.images.bag_of_words import BagOfVisualWords
 from lupi.images.descriptors import DETECTORS
-from lupi.images.images import Inpainted, source_name
+from lupi.images.images import ImageLike, Inpainted, source_name
 from lupi.images.privileged_words import attribute_words, join_words
 from lupi.localize.evaluation import at_size, evaluate_boxes, mean_relative_box
 from lupi.localize.learners import FEATURE_PARAMETERS, LEARNERS, make_model
 from lupi.tasks import BoxLocalization
 from lupi.tasks.joint import INFERENCE
 from lupi.validation import check_privileged, check_privileged_sequence
+from lupi.validation.decorators import fit_context
 
 ABOVE_ZERO = [Interval(Real, 0, None, closed="neither")]
 COUNT = [Interval(Integral, 1, None, closed="left")]
@@ -29,9 +31,9 @@ COUNT = [Interval(Integral, 1, None, closed="left")]
 class TrainingWords(NamedTuple):
     """What the learners see: word images, boxes, privileged word images (or None) and the sizes of both vocabularies."""
 
-    X: list
-    Y: list
-    Z: list | None
+    X: list[Any]
+    Y: list[Any]
+    Z: list[Any] | None
     n_words: int
     n_privileged_words: int
 
@@ -191,7 +193,7 @@ class Localizer(BaseEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, images, boxes, privileged=None):
         """Make the vocabulary and learn.
 
@@ -211,7 +213,13 @@ class Localizer(BaseEstimator):
         """
         return self.fit_words(self.training_words(images, boxes, privileged))
 
-    def training_words(self, images, boxes, privileged=None, vocabulary_images=None) -> TrainingWords:
+    def training_words(
+        self,
+        images: Sequence[ImageLike],
+        boxes: Sequence[Any],
+        privileged: Any = None,
+        vocabulary_images: Sequence[ImageLike] | None = None,
+    ) -> TrainingWords:
         """Fit the vocabulary and turn the training data into words; the part of ``fit`` that no parameter search repeats.
 
         The vocabulary is made from ``vocabulary_images``, which need no boxes; None: from the training images.
@@ -252,7 +260,7 @@ class Localizer(BaseEstimator):
         Z = [join_words(pieces, sizes) for pieces in zip(*parts)]
         return TrainingWords(X, Y, Z, self.n_words, sum(sizes))
 
-    def fit_words(self, words: TrainingWords):
+    def fit_words(self, words: TrainingWords) -> Self:
         """Learn from words that ``training_words`` has made."""
         self.model_ = self._model(words)
         self.mean_box_ = mean_relative_box(words.Y, [x.shape for x in words.X])

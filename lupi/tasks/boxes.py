@@ -158,7 +158,8 @@ class BoxLocalization:
             x.words,
             weights,
             w[-N_PLACEMENT:] * self.geometry_scale if self.geometry else np.zeros(N_PLACEMENT),
-            *x.shape,
+            x.shape[0],
+            x.shape[1],
             self.grid_step,
             np.array(y_true, dtype=float) if present else np.zeros(4),
             c if present else np.zeros(len(c)),
@@ -172,7 +173,7 @@ class BoxLocalization:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        found = []
+        found: list[tuple[Box | None, float, float]] = []
         for k in range(len(c)):
             # A missing true box means "no object" where a loss matters: every box then costs 1.
             absent = c[k] if present else -c[k]
@@ -223,7 +224,7 @@ class BoxLocalization:
         support, places = np.split(np.asarray(support, dtype=float), [self.n_words], axis=1)
         support = np.ascontiguousarray(support / scale)
         rows, cols = grid_edges(x.shape[0], self.grid_step), grid_edges(x.shape[1], self.grid_step)
-        images = integral_histograms(x.rows, x.cols, x.words, *x.shape, self.grid_step, self.n_words)
+        images = integral_histograms(x.rows, x.cols, x.words, x.shape[0], x.shape[1], self.grid_step, self.n_words)
         kind = HISTOGRAM_KERNELS[kernel]
         factor = scale if kind == INTERSECTION else 1.0
         found, value, upper, _ = kernel_branch_and_bound(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -86,7 +89,7 @@ class Chain:
 class ChainOracle:
     """Frank-Wolfe passes over concatenated sequences, one dense vector of the dual for each sequence."""
 
-    def __init__(self, task: Chain, X, Y):
+    def __init__(self, task: Chain, X: Sequence[Any], Y: Sequence[Any]) -> None:
         self.task = task
         self.n_samples, self.n_features = len(X), task.n_features
         lengths = np.array([len(x) for x in X])
@@ -99,15 +102,15 @@ class ChainOracle:
         """Block vectors and their linear parts."""
         return np.zeros((self.n_samples, self.n_features)), np.zeros(self.n_samples)
 
-    def blocks(self, state) -> tuple[np.ndarray, np.ndarray]:
+    def blocks(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
         """Block vectors and their linear parts, for a solver that takes over."""
         return state
 
-    def linear_part(self, state) -> float:
+    def linear_part(self, state: Any) -> float:
         """Sum of dual weight times loss."""
         return float(state[1].sum())
 
-    def sweep(self, state, w, order, cap, gaps) -> None:
+    def sweep(self, state: Any, w: np.ndarray, order: np.ndarray, cap: float, gaps: np.ndarray) -> None:
         """One Frank-Wolfe step with exact line search for each sequence of `order`."""
         _sweep(self.X, self.Y, self.start_of, self.unit, self.task.n_states, state[0], state[1], w, order, cap, gaps)
 
