@@ -72,7 +72,7 @@ class WordImage:
 
     __slots__ = ("cols", "n_words_used", "rows", "shape", "words")
 
-    def __init__(self, rows, cols, words, shape):
+    def __init__(self, rows: Any, cols: Any, words: Any, shape: tuple[int, int]) -> None:
         self.rows, self.cols, self.words = (np.array(a, dtype=np.int64) for a in (rows, cols, words))
         self.shape = (int(shape[0]), int(shape[1]))
         if not self.rows.shape == self.cols.shape == self.words.shape or self.rows.ndim != 1:

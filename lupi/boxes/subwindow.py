@@ -112,15 +112,15 @@ def check_weights(weights: Any, image: WordImage, name: str = "weights") -> np.n
 
 
 def best_box(
-    word_image,
-    weights,
+    word_image: WordImage,
+    weights: Any,
     *,
-    grid_step=1,
-    true_box=None,
-    loss_weight=0.0,
-    method="auto",
-    max_nodes=5_000_000,
-):
+    grid_step: int = 1,
+    true_box: Any = None,
+    loss_weight: float = 0.0,
+    method: str = "auto",
+    max_nodes: int = 5_000_000,
+) -> FoundBox:
     r"""The non-empty box that maximizes the summed weights of its points, plus a multiple of the overlap loss.
 
     .. math::

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from os import PathLike
 from pathlib import Path
 from typing import Any
+
+from sklearn.utils import Bunch
 
 from lupi.datasets._localization import (
     LARGEST_EDGE,
@@ -22,7 +25,13 @@ _PARTS = ("images", "annotations", "categories")
 _TABLES = {"image_id": "images", "category_id": "categories"}
 
 
-def load_coco(path, images=None, label=None, *, follow_links=False):
+def load_coco(
+    path: str | PathLike[str],
+    images: str | PathLike[str] | None = None,
+    label: Any = None,
+    *,
+    follow_links: bool = False,
+) -> Bunch:
     """Read a COCO file of instances: boxes, and masks as polygons or run lengths.
 
     Parameters

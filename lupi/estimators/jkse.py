@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -192,7 +193,7 @@ class JKSE(BaseEstimator):
         outputs = list(self.task.outputs(x))
         return outputs[int(np.argmax(self.score_pairs([x] * len(outputs), outputs)))]
 
-    def score_pairs(self, X, Y):
+    def score_pairs(self, X: Sequence[Any], Y: Sequence[Any]) -> np.ndarray:
         """The kernel expansion of pairs: how deep in the support they lie.
 
         Parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from itertools import pairwise
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,9 @@ def _frame(draw, left, top, right, bottom, colour, width, dashed):
             draw.line(ends, fill=colour, width=width)
 
 
-def save_overlay(path, image, predicted=None, true=None, max_size=None):
+def save_overlay(
+    path: str | PathLike[str], image: Any, predicted: Any = None, true: Any = None, max_size: Any = None
+) -> None:
     """Write a picture with boxes; see :func:`overlay`."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     overlay(image, predicted, true, max_size).save(path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -78,17 +80,17 @@ class BoxLocalization:
 
     def __init__(
         self,
-        n_words,
+        n_words: int,
         *,
-        grid_step=1,
-        allow_absent=False,
-        offset=None,
-        scale=1.0,
-        geometry=False,
-        geometry_scale=20.0,
-        method="auto",
-        max_nodes=5_000_000,
-    ):
+        grid_step: int = 1,
+        allow_absent: bool = False,
+        offset: Any = None,
+        scale: float = 1.0,
+        geometry: bool = False,
+        geometry_scale: float = 20.0,
+        method: str = "auto",
+        max_nodes: int = 5_000_000,
+    ) -> None:
         self.n_words = check_positive_int(n_words, "n_words")
         self.grid_step = check_positive_int(grid_step, "grid_step")
         self.allow_absent = bool(allow_absent)
@@ -111,7 +113,7 @@ class BoxLocalization:
         """How many of the last features are the geometry of the box."""
         return N_PLACEMENT if self.geometry else 0
 
-    def packed(self, X, Y, features):
+    def packed(self, X: Sequence[Any], Y: Sequence[Any], features: Any) -> Any:
         """What compiled oracles read (:mod:`lupi.tasks.box_planes`); None where a search needs more than boxes and scores.
 
         That is: absence, a capped search, a subclass with methods of its own, images that are missing.
@@ -121,7 +123,7 @@ class BoxLocalization:
             return None
         return packed_boxes(self, X, Y, features)
 
-    def joint_feature(self, x, y):
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Scaled word counts of the box, then the offset and the geometry; zero for no object."""
         out = np.zeros(self.n_features)
         if y is None:
@@ -135,17 +137,19 @@ class BoxLocalization:
             out[-N_PLACEMENT:] = self.geometry_scale * placement(*map(float, y), *x.shape)
         return out
 
-    def loss(self, y_true, y):
+    def loss(self, y_true: Any, y: Any) -> float:
         """1 - IoU of two boxes; 0 for two absences; 1 otherwise (eq. 10)."""
         if y_true is None or y is None:
             return float((y_true is None) != (y is None))
         return 1.0 - Box(*y_true).iou(y)
 
-    def argmax(self, w, x, y_true=None, loss_weight=0.0):
+    def argmax(self, w: np.ndarray, x: Any, y_true: Any = None, loss_weight: float = 0.0) -> Box | None:
         """Best box, or None when absence is allowed and better."""
         return self.argmax_scored(w, x, y_true, (loss_weight,))[0][0]
 
-    def argmax_scored(self, w, x, y_true, loss_weights):
+    def argmax_scored(
+        self, w: np.ndarray, x: Any, y_true: Any, loss_weights: Sequence[Any]
+    ) -> list[tuple[Box | None, float, float]]:
         """One (output, loss, score) for each loss weight, on the same integral images."""
         w = np.asarray(w, dtype=float)
         weights = check_weights(w[: self.n_words] * self.scale, x, "w")
@@ -185,7 +189,9 @@ class BoxLocalization:
             found.append((box, loss, values[k] + base - (c[k] * loss if present else 0.0)))
         return found
 
-    def argmax_kernel(self, x, support, coef, kernel, gamma, normalize):
+    def argmax_kernel(
+        self, x: Any, support: np.ndarray, coef: np.ndarray, kernel: str, gamma: float, normalize: bool
+    ) -> Box:
         """The box whose histogram has the largest kernel expansion, by branch and bound over all boxes of the grid.
 
         Parameters
@@ -248,7 +254,7 @@ class BoxLocalization:
             )
         return Box(int(rows[found[0]]), int(cols[found[1]]), int(rows[found[2]]), int(cols[found[3]]))
 
-    def check(self, X, Y):
+    def check(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Raise for inputs that are no word images, words outside the vocabulary, or impossible boxes."""
         for i, (x, y) in enumerate(zip(X, Y)):
             if not isinstance(x, WordImage):
