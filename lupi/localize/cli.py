@@ -84,7 +84,7 @@ def fit(
     layout: _Layout = _Format.auto,
     skip_errors: _Skip = False,
     follow_links: _Links = False,
-):
+) -> None:
     """Train a localizer. Run again after an interruption, it goes on where it was."""
     if privileged not in ("masks", "attributes", "both", "none"):
         raise typer.BadParameter("must be masks, attributes, both or none", param_hint="--privileged")
@@ -137,7 +137,7 @@ def predict(
     jobs: _Jobs = -1,
     cache: _Cache = _CACHE,
     skip_errors: _Skip = False,
-):
+) -> None:
     """Find the box of each image."""
     if output is not None and output.suffix.lower() not in (".json", ".csv"):
         raise typer.BadParameter("must end in .json or .csv", param_hint="--output")
@@ -166,7 +166,7 @@ def evaluate(
     layout: _Layout = _Format.auto,
     skip_errors: _Skip = False,
     follow_links: _Links = False,
-):
+) -> None:
     """Mean overlap and detection rate (overlap > 0.5), overall and for each class, beside one constant box for all."""
     from lupi.localize.commands import evaluate_command, guarded
 
