@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -20,6 +20,7 @@ from lupi.estimators.surrogate_students import AveragedStudent, Standardizer, st
 from lupi.estimators.surrogate_teachers import Classroom, fitted_lesson, make_candidates, ridge_lesson
 from lupi.estimators.surrogate_wrapped import SoftLabelStudent, WrappedStudent
 from lupi.problems.surrogate import blend
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Final slope, relative to the spread of the target, below which the output is only an order.
@@ -41,7 +42,7 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
     # Made from the privileged features of single rows.
     _privileged_rows_in = ("surrogate_",)
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         "estimator": [HasMethods(["fit", "predict"]), StrOptions({"ridge"}), None],
         "teacher": [HasMethods(["fit", "predict"]), None],
         "scales": ["array-like"],
@@ -85,7 +86,7 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.allow_nan = not self._own_student and get_tags(self.estimator).input_tags.allow_nan
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
         X: MatrixLike,

@@ -1,5 +1,7 @@
 """What a fitted surrogate model says about itself: numbers first, text from them."""
 
+from typing import Any
+
 import numpy as np
 
 from lupi.estimators.surrogate_input import area_under_curve
@@ -13,7 +15,7 @@ SMALL_WEIGHT, SHOWN_COLUMNS = 0.005, 10
 NOTHING_TAUGHT = 0.9
 
 
-class Explanation(dict):
+class Explanation(dict[str, Any]):
     """A dict that prints as text.
 
     Keys: ``teachers`` (name -> weight), ``teacher_quality`` (left-out measures of the averaged teacher), ``slope``,

@@ -62,7 +62,7 @@ class Classroom:
     random_state, n_jobs : as in scikit-learn
     """
 
-    spaces: list
+    spaces: list[Any]
     A: object
     known: np.ndarray
     unknown: np.ndarray
@@ -96,7 +96,7 @@ class TeacherCandidate:
     """
 
     name: str
-    space_scales: tuple
+    space_scales: tuple[Any, ...]
     x_scale: float
     kernel: str = "linear"
 
@@ -121,11 +121,11 @@ class Lesson:
         Calibrated scores, what the student learns; None if the scores do not follow the targets.
     """
 
-    candidates: list
+    candidates: list[Any]
     weights: np.ndarray
     known: np.ndarray
     unknown: np.ndarray
-    noise: tuple | None = None
+    noise: tuple[Any, ...] | None = None
     x_alpha: float | None = None
     column_evidence: np.ndarray | None = None
     surrogate: np.ndarray | None = None

@@ -49,6 +49,6 @@ def likelihood_weights(losses: np.ndarray, n: float) -> np.ndarray:
     return _normalized(-n * losses)
 
 
-def _normalized(log_weights):
+def _normalized(log_weights: np.ndarray) -> np.ndarray:
     weights = np.exp(log_weights - log_weights.max())
     return weights / weights.sum()
