@@ -19,6 +19,10 @@ def reproduce(
     ),
     splits: Annotated[int | None, typer.Option(help="Random draws; the paper's number if not given.")] = None,
     tasks: Annotated[int | None, typer.Option(help="Only the first so many pairs or training sizes.")] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="Features to use in place of the data: arrays X, privileged and y."),
+    ] = None,
     jobs: Jobs = -1,
     scheduler: Scheduler = None,
 ) -> None:
@@ -30,4 +34,4 @@ def reproduce(
         commands.list_entries()
         return
     with cluster(scheduler):
-        commands.run_reproduce(name, data=data, out=out, splits=splits, tasks=tasks, jobs=jobs)
+        commands.run_reproduce(name, data=data, out=out, splits=splits, tasks=tasks, jobs=jobs, features=features)

@@ -56,7 +56,8 @@ class JKSE(BaseEstimator):
         Coefficient of chi2 and rbf; "scale" is one over the mean chi2 distance of the training pairs.
     normalize : bool, default=False
         Divide each joint feature by its sum. Raw counts tell a box's extent but need about two points a bin. The intersection
-        kernel grows with the box and needs ``normalize=True`` to tell boxes apart.
+        kernel grows with the box and needs ``normalize=True`` to tell boxes apart. A box without points has no shares: it is
+        never chosen then.
     solver, tol, max_iter, max_time
         As in :class:`OneClassSVMPlus`.
 

@@ -143,7 +143,7 @@ class BaseRanker(BaseEstimator):
         return FeatureSpace.of(kernel, X, n_components=self.n_components, random_state=self.random_state)
 
     def _solve(self, space, pairs, start=None):
-        """Solve for this C, from the weights of a neighbour's solution if there is one."""
+        """Solve for this C, from a neighbour's solution if there is one."""
         problem = RankingProblem(space.features(), pairs, float(self.C), self.loss)
         return solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, start=start)
 
@@ -283,12 +283,13 @@ class RankSVM(BaseRanker):
         Constant of "poly" and "sigmoid".
     n_components : int, default=None
         Use Nystroem with so many components. None: only above 2000 examples, with 500.
-    solver : {"newton", "bundle"}, default="newton"
-        Truncated Newton (the hinge through a sharpening smooth loss), or cutting planes (hinge only).
+    solver : {"auto", "newton", "coordinate", "bundle"}, default="auto"
+        Truncated Newton (the hinge through a sharpening smooth loss); for the hinge alone coordinate descent over written
+        pairs, or cutting planes. "auto": coordinate descent for the hinge with few pairs of wide data, otherwise Newton.
     tol : float, default=1e-5
         Relative gap at which the solver stops.
     max_iter : int, default=500
-        Newton steps or cutting planes at most.
+        Newton steps, passes over the pairs or cutting planes at most.
     max_time : float or None, default=None
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     random_state : int, RandomState instance or None, default=None
@@ -354,7 +355,7 @@ class RankSVM(BaseRanker):
         degree: float = 3,
         coef0: float = 0.0,
         n_components: int | None = None,
-        solver: str = "newton",
+        solver: str = "auto",
         tol: float = 1e-5,
         max_iter: int = 500,
         max_time: float | None = None,
@@ -437,6 +438,6 @@ class RankSVM(BaseRanker):
                     continue
                 for k in sorted(members, key=lambda k: models[k].C):
                     solution = models[k]._solve(space, pairs, start)
-                    start = solution.point
+                    start = solution
                     models[k]._store(data, space, pairs, solution)
             return models

@@ -85,12 +85,12 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         Teacher's kernel.
     n_components : int, default=None
         Use Nystroem with so many components. None: only above 2000 examples, with 500.
-    solver : {"newton", "bundle"}, default="newton"
+    solver : {"auto", "newton", "coordinate", "bundle"}, default="auto"
         See :class:`RankSVM`.
     tol : float, default=1e-5
         Relative gap at which the solvers stop.
     max_iter : int, default=500
-        Newton steps or cutting planes at most.
+        Newton steps, passes over the pairs or cutting planes at most.
     max_time : float or None, default=None
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     random_state : int, RandomState instance or None, default=None
@@ -168,7 +168,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         privileged_degree: float = 3,
         privileged_coef0: float = 0.0,
         n_components: int | None = None,
-        solver: str = "newton",
+        solver: str = "auto",
         tol: float = 1e-5,
         max_iter: int = 500,
         max_time: float | None = None,
@@ -283,7 +283,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
                     for k in students:
                         models[k].teacher_, models[k].margins_ = teacher, margins
                         solution = models[k]._solve(space, pairs, start)
-                        start = solution.point
+                        start = solution
                         models[k]._store(data, space, pairs, solution)
             return models
 

@@ -124,7 +124,7 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
         privileged_degree: float = 3,
         privileged_coef0: float = 0.0,
         n_components: int | None = None,
-        solver: str = "newton",
+        solver: str = "auto",
         tol: float = 1e-5,
         max_iter: int = 500,
         max_time: float | None = None,

@@ -123,7 +123,7 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         self._plain = self._fit_student(data, A, scaler, data.labelled, targets, labels=data.y[data.labelled])
         self._student, self._plain_share = self._plain, 1.0
         self._facts: dict[str, Any] = {}
-        for name in ("teacher_weights_", "teacher_slope_", "surrogate_"):
+        for name in ("teacher_weights_", "product_weight_", "teacher_slope_", "surrogate_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         lesson = self._teach(data, A) if data.can_teach else None
         if lesson is not None and lesson.surrogate is not None:
@@ -157,8 +157,9 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         lesson = (
             ridge_lesson(room, candidates) if self.teacher is None else fitted_lesson(room, candidates, self.teacher)
         )
-        per_kernel = lesson.weights[:-1].reshape(len(kernels), -1).sum(axis=0)
-        self.teacher_weights_ = np.append(per_kernel, lesson.weights[-1])
+        weights = lesson.weights[: len(candidates) - 1].reshape(len(kernels), -1).sum(axis=0)
+        self.teacher_weights_ = np.append(weights, lesson.weights[-1])
+        self.product_weight_ = float(lesson.weights[len(candidates) - 1 : -1].sum())
         calibration = self._calibrate(lesson.known, y, weight)
         self.teacher_slope_ = calibration.slope
         n_classes = len(self.classes_) if self._is_classification else None

@@ -87,7 +87,7 @@ def teacher_facts(lesson, slope, data, targets, y, weight, n_classes):
     """The part of the explanation that is known once the teachers are."""
     columns = lesson.column_evidence
     return {
-        "teachers": {c.name if c.kernel == "linear" else f"{c.name} ({c.kernel})": float(w)
+        "teachers": {f"{c.name} (rbf)" if c.kernel == "rbf" else c.name: float(w)
                      for c, w in zip(lesson.candidates, lesson.weights)},
         "teacher_quality": {name: float(value) for name, value in teacher_quality(lesson.known, y, weight, n_classes).items()},
         "slope": slope,

@@ -64,6 +64,7 @@ def fit(
     lam: Annotated[float, typer.Option(help="Weight of the privileged norm (ssvm+, jkse+).")] = 1.0,
     rho: Annotated[float, typer.Option(help="Inverse price of the privileged loss (ssvm+).")] = 2.0,
     nu: Annotated[float, typer.Option(help="Share of outliers (jkse, jkse+).")] = 0.5,
+    normalize: Annotated[bool, typer.Option("--normalize", help="Shares of words, not counts (jkse, jkse+).")] = False,
     inference: Annotated[_Inference, typer.Option(help="Joint search (ssvm+).")] = _Inference.exact,
     geometry: Annotated[
         bool, typer.Option("--geometry", help="Also learn where boxes lie and how large they are.")
@@ -109,6 +110,7 @@ def fit(
             "lam": lam,
             "rho": rho,
             "nu": nu,
+            "normalize": normalize,
             "inference": inference.value,
             "geometry": geometry,
             "geometry_scale": geometry_scale,

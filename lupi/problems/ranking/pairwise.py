@@ -7,7 +7,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lupi.problems.ranking.dominance import BASE, build_nodes, node_keys, partner_sums, scatter_add, sort_keys
+from lupi.problems.ranking.dominance import (
+    BASE,
+    add_laplacian,
+    build_nodes,
+    node_keys,
+    partner_sums,
+    scatter_add,
+    sort_keys,
+    write_pairs,
+)
 
 Array = NDArray[np.float64]
 
@@ -72,6 +81,17 @@ class PairSet:
         """Levels of merging in the largest node that is not complete."""
         largest = int(np.diff(self.node_ptr)[~self.complete].max(initial=1))
         return max(0, int(np.ceil(np.log2(largest / BASE))))
+
+    @cached_property
+    def written_elements(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Winning and losing element of every pair: for few pairs only."""
+        return write_pairs(self.element, self.winner, self.node_ptr, self.n_pairs)
+
+    @cached_property
+    def written_down(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
+        """Winner, loser and margin of every pair: for few pairs only."""
+        above, below = self.written_elements
+        return self.element[above], self.element[below], self.offset[above] - self.offset[below]
 
     def keys(self, scores: Array) -> Array:
         """``offset - scores`` of each element, centred in each node, on a grid that makes sums exact."""
@@ -322,6 +342,14 @@ class RankingPoint:
         for factor, active, _ in self.parts:
             flow += 2 * factor * active.laplacian(u)
         return v + problem.pull(flow)
+
+    def hessian(self) -> Array:
+        """The Hessian itself, from written pairs: for few pairs and dense features only."""
+        pairs, X = self.problem.pairs, self.problem.X
+        laplacian = np.zeros((pairs.n_examples, pairs.n_examples))
+        for factor, active, _ in self.parts:
+            add_laplacian(laplacian, 2 * factor, active.key, *pairs.written_elements, pairs.element)
+        return np.eye(X.shape[1]) + X.T @ (laplacian @ X)
 
     def graphs(self) -> tuple[Any, ...]:
         """The Hessian's graphs as arrays, for compiled loops: of each its weight, tree, keys and degrees."""

@@ -96,6 +96,10 @@ class RidgePath:
             np.asarray(self._table.T @ dual) - np.outer(self.mean, dual.sum(axis=0))
         )
 
+    def from_eigenbasis(self, coordinates: np.ndarray) -> np.ndarray:
+        """Coefficients of the columns, of shape (p, k), that are these in the eigenbasis."""
+        return self._coefficients(coordinates)
+
     def _basis_rows(self, columns: Any) -> np.ndarray:
         if self._turn is None:
             return self._basis[columns]
@@ -185,6 +189,39 @@ class RidgePath:
         for members in groups_of_equal_size(groups):
             predictions[members] = targets[members] - self._group_residuals(members, targets, residual, alpha, shared)
         return predictions
+
+    def left_out_at(
+        self, at: np.ndarray, targets: np.ndarray, alpha: float, groups: np.ndarray | None = None
+    ) -> np.ndarray:
+        r"""Value at another point for each row, by the regression without that row, or without the row's group.
+
+        With left-out residuals :math:`r_j` and :math:`M = A^\top W A + \alpha I` (of centred columns), leaving rows G out
+        changes the value at a point by :math:`- \sum_{j \in G} w_j (1/W + (at_i - \bar a)^\top M^{-1} (a_j - \bar a)) r_j`.
+
+        Parameters
+        ----------
+        at : ndarray of shape (n, p)
+            A point for each row, in the columns of the table.
+        targets : ndarray of shape (n, k)
+        alpha : float
+        groups : ndarray of int, shape (n,), optional
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+        """
+        coef, intercept = self.solve(targets, alpha)
+        values = at @ coef + intercept
+        residual = targets - self.left_out(targets, alpha, groups)
+        inverse = 1.0 / (self.eigenvalues + alpha)
+        points = ((at - self.mean) @ self.from_eigenbasis(np.eye(len(inverse)))) * inverse
+        if groups is None:
+            cross = 1.0 / self.total + (points * self.rows).sum(axis=1)
+            return values - (np.minimum(self.weight, 1.0) * cross)[:, None] * residual
+        for members in groups_of_equal_size(groups):
+            cross = 1.0 / self.total + points[members] @ self.rows[members].transpose(0, 2, 1)
+            values[members] -= cross @ (self.weight[members][:, :, None] * residual[members])
+        return values
 
     def _group_residuals(
         self, members: np.ndarray, targets: np.ndarray, residual: np.ndarray, alpha: float, shared: float
