@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -176,7 +176,7 @@ def solve_ranking_coordinate(
             f"solver='coordinate' writes pairs down: at most {MOST_PAIRS} of {MOST_EXAMPLES} examples; got {pairs.n_pairs} of "
             f"{pairs.n_examples}. Use solver='newton'."
         )
-    before = start.certificate if isinstance(start, Solution) else None
+    before: Any = start.certificate if isinstance(start, Solution) else None
     known = isinstance(before, PairDual) and before.X is problem.X
     gram = before.gram if known else _gram(problem.X)
     alpha = np.minimum(before.alpha, C) if known and before.pairs is pairs else np.zeros(pairs.n_pairs)
