@@ -106,7 +106,7 @@ class TrainingData(LandmarkFeatures):
     remarks: list[Warning] = field(default_factory=list)
     labels: np.ndarray | None = None
     classes: Any = None
-    columns: dict = field(default_factory=dict)
+    columns: dict[str, Any] = field(default_factory=dict)
     rough: bool = False
 
     @classmethod
@@ -199,7 +199,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
     # Models of files that were written before the parameter was there.
     max_time: float | None = None
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **KERNEL_CONSTRAINTS,
         **PRIVILEGED_KERNEL_CONSTRAINTS,
         "solver": [StrOptions(set(SOLVERS["kernel"]))],
@@ -314,7 +314,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
 class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
     """Kernel classifiers, one against the rest: a subclass has a ``fit``, and says which problems its data pose."""
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **KernelMachine._parameter_constraints,
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "cache_size": POSITIVE,

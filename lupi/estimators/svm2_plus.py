@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
@@ -17,6 +16,7 @@ from lupi.kernels import FeatureSpace, Space
 from lupi.problems import deformation_space, linear_problems, svm2_plus_dual
 from lupi.solvers import SOLVERS, solve
 from lupi.solvers.solution import deadline
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Q is worth this many megabytes before it is replaced by an approximation.
@@ -109,7 +109,7 @@ class SVM2Plus(KernelClassifier):
     (3,)
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **KernelClassifier._parameter_constraints,
         "C": POSITIVE,
         "lam": POSITIVE,
@@ -166,7 +166,7 @@ class SVM2Plus(KernelClassifier):
         self.cache_size = cache_size
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: MatrixLike,

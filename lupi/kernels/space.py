@@ -245,6 +245,8 @@ def resolve_gamma(gamma, X, weight=None) -> float:
         # Deviations first: the difference of two squares would cancel for features far from 0.
         variance = float((((X - mean) ** 2).T @ weight).sum()) / total
         constant = variance <= 1e-30 * mean * mean
+    # A variance of values around 1e-155 has no digits left, and its inverse is no number.
+    constant = constant or X.shape[1] * variance < np.finfo(float).tiny
     return 1.0 if constant else float(1.0 / (X.shape[1] * variance))
 
 

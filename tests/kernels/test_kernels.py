@@ -115,6 +115,11 @@ def test_gamma_is_that_of_scikit_learn(gamma, convert):
     np.testing.assert_allclose(resolve_gamma(gamma, convert(A)), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix])
+def test_gamma_of_features_without_digits_is_a_number(convert):
+    assert resolve_gamma("scale", convert(1e-160 * A)) == 1.0
+
+
 def test_gamma_number_stays():
     assert resolve_gamma(0.25, A) == 0.25
 

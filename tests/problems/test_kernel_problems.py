@@ -298,6 +298,15 @@ def test_deformation_through_features_is_the_same_matrix(lam, available):
     np.testing.assert_allclose(U @ U.T, deformation_matrix(Z @ Z.T, C, lam, available), atol=1e-8)
 
 
+def test_deformation_where_lam_is_lost_beside_the_prices():
+    column = np.random.default_rng(0).normal(size=(20, 1))
+    Z, C = np.hstack([column, column, 3 * column]), np.full(20, 1e12)
+    U = deformation_features(Z, C, 1e-12, np.ones(20, dtype=bool))
+    # Without lam: the projection on what the features span.
+    span, _ = np.linalg.qr(np.hstack([column, np.ones((20, 1))]))
+    np.testing.assert_allclose(1e12 * U @ U.T, span @ span.T, atol=1e-10)
+
+
 @pytest.mark.parametrize("share", [1.0, 0.7])
 @pytest.mark.parametrize("lam", [0.5, 3.0])
 def test_a_factorization_in_single_precision_gives_products_in_double_precision(share, lam, monkeypatch):

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, lapack, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, lapack, solve_triangular, svd
 
 from lupi.kernels import LARGE_MATRIX, Space, require_matrix, scale_and_mirror
 from lupi.problems.kernel.deformation import RefinedDeformation, low_rank_deformation
@@ -118,7 +118,13 @@ def deformation_features(features: np.ndarray, C: np.ndarray, lam: float, availa
     Z = np.hstack([features, np.ones((len(features), 1))]) * available[:, None]
     M = (Z * C[:, None]).T @ Z
     M[np.diag_indices(len(M))] += lam
-    L, _ = cho_factor(M, lower=True)
+    try:
+        L, _ = cho_factor(M, lower=True)
+    except LinAlgError:
+        # A lam that is lost beside C, in directions that the features do not have; another root of the rest gives the same Q.
+        _, sizes, directions = svd(Z * np.sqrt(C)[:, None], full_matrices=False)
+        there = sizes > len(Z) * np.finfo(float).eps * sizes.max(initial=0.0)
+        return np.ascontiguousarray(Z @ directions[there].T / np.sqrt(lam + sizes[there] ** 2))
     return np.ascontiguousarray(solve_triangular(L, Z.T, lower=True).T)
 
 
