@@ -15,6 +15,7 @@ from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve
 
 from lupi.kernels import require_matrix
 from lupi.problems import KernelQP
+from lupi.solvers.kernel.two_sides_system import TwoSidesSystem
 
 # An intercept is a feature without a norm; this much of one keeps the matrix positive definite.
 BIAS_NORM = 1e-11
@@ -22,11 +23,13 @@ BIAS_NORM = 1e-11
 Step = tuple[np.ndarray, dict[int, np.ndarray], np.ndarray]
 
 
-def newton_system(problem: KernelQP) -> FeatureSystem | MixedSystem | DenseSystem:
+def newton_system(problem: KernelQP) -> FeatureSystem | TwoSidesSystem | MixedSystem | DenseSystem:
     """The cheapest system for a problem's spaces."""
     few = [space.few_features for space in problem.spaces]
     if all(few):
         return FeatureSystem(problem)
+    if problem.layout == "two_sides":
+        return TwoSidesSystem(problem)
     if any(few) and len(few) == 2:
         return MixedSystem(problem)
     return DenseSystem(problem)

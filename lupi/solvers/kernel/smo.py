@@ -9,6 +9,7 @@ import numpy as np
 
 from lupi.problems import KernelQP
 from lupi.solvers.kernel.smo_one_space import BLOCKED, smo_one_space
+from lupi.solvers.kernel.smo_two_sides import TwoSidesState
 from lupi.solvers.kernel.smo_two_space import smo_two_space
 from lupi.solvers.kernel.smo_two_views import smo_two_views
 from lupi.solvers.solution import Solution, out_of_time, run_in_slices
@@ -40,7 +41,7 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, start
     """
     limit = step_limit(problem, max_iter)
     # Rows of large matrices come from memory: half the bytes take half the time, of the many steps that two spaces need.
-    single = tol >= SINGLE_PRECISION and problem.n_examples >= LARGE and problem.layout == "two_space"
+    single = tol >= SINGLE_PRECISION and problem.n_examples >= LARGE and problem.layout in ("two_space", "two_sides")
     inexact = single or any(space.inexact for space in problem.spaces)
     state = state_of(problem, problem.start() if start is None else start, solver="smo")
     matrices = state.matrices(problem, single)
@@ -277,4 +278,9 @@ def _weighted(weight: float, block: np.ndarray) -> np.ndarray:
 
 
 # By the layout of the problems that they solve.
-STATES: dict[str, Any] = {"one_space": OneSpaceState, "two_space": TwoSpaceState, "two_views": TwoViewsState}
+STATES: dict[str, Any] = {
+    "one_space": OneSpaceState,
+    "two_space": TwoSpaceState,
+    "two_sides": TwoSidesState,
+    "two_views": TwoViewsState,
+}
