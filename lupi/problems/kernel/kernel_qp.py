@@ -45,10 +45,10 @@ class Certificate:
 
 
 class Expansion(NamedTuple):
-    """A function of one space: coefficients over the training examples, the intercept, and weights if they are known."""
+    """Function(s) of one space: coefficients over the training examples, the intercept, and weights if they are known."""
 
     coefficients: np.ndarray
-    intercept: float
+    intercept: float | np.ndarray
     weights: np.ndarray | None = None
 
 
