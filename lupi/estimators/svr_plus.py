@@ -233,14 +233,9 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
 
     def _remarks(self, problems, solutions):
         """What a user should know about a solution that is no ordinary one, as warnings."""
-        for problem, solution in zip(problems, solutions):
+        for solution in solutions:
             if not solution.converged:
                 yield unfinished(self, solution, "increase max_iter, scale the features and the target, or lower C")
-            elif np.isinf(self.kappa) and problem.collapsed(solution):
-                yield UserWarning(
-                    f"{type(self).__name__}: the solution collapsed to w = 0, the same prediction for every example. With "
-                    "kappa=inf the privileged features must explain every slack: use a finite kappa (3 is the default)."
-                )
 
     def _store(self, data, problems, solutions):
         """Fitted attributes from the solution."""

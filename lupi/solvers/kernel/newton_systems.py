@@ -20,6 +20,9 @@ from lupi.solvers.kernel.two_sides_system import TwoSidesSystem
 # An intercept is a feature without a norm; this much of one keeps the matrix positive definite.
 BIAS_NORM = 1e-11
 
+# Up to so many variables one factorization is quicker than several smaller ones.
+FEW_VARIABLES = 400
+
 Step = tuple[np.ndarray, dict[int, np.ndarray], np.ndarray]
 
 
@@ -28,7 +31,7 @@ def newton_system(problem: KernelQP) -> FeatureSystem | TwoSidesSystem | MixedSy
     few = [space.few_features for space in problem.spaces]
     if all(few):
         return FeatureSystem(problem)
-    if problem.layout == "two_sides":
+    if problem.layout == "two_sides" and problem.n_variables > FEW_VARIABLES:
         return TwoSidesSystem(problem)
     if any(few) and len(few) == 2:
         return MixedSystem(problem)

@@ -141,6 +141,14 @@ def _rows_of_d(problem: KernelQP) -> np.ndarray:
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
+def _rows_of(kind, n):
+    """Where the rows of a kind begin and end."""
+    if kind == BOTH:
+        return 0, 2 * n
+    return (0, n) if kind in (ALONE_1, SHIFT_1) else (n, 2 * n)
+
+
+@njit(cache=True, fastmath=True, nogil=True, inline="always")
 def _best_cycle(high, low, curvature):
     """The cycle that promises most (-1 for none), its orientation, the gain, and the largest violation of a cycle."""
     violation = 0.0
@@ -213,12 +221,11 @@ def _partner(kind, i, top, rates, fall, K, S, weight, k_diagonal, s_diagonal, ga
     """The row with which row i of a kind gains most."""
     n = K.shape[0]
     e = i % n
-    begin, end = (n, 2 * n) if kind == ALONE_2 or kind == SHIFT_2 else (0, n)
+    begin, end = _rows_of(kind, n)
     if kind == BOTH:
         gains_one(top, k_diagonal[e], rates[n:], fall[n:], k_diagonal, 1.0, K[e], gains[n:])
         gains_one(top, k_diagonal[e], rates[:n], fall[:n], k_diagonal, 1.0, K[e], gains[:n])
-        end = 2 * n
-    elif kind == SHIFT_1 or kind == SHIFT_2:
+    elif kind >= SHIFT_1:
         gains_one(top, s_diagonal[e], rates[begin:end], fall[begin:end], s_diagonal, weight, S[e], gains[begin:end])
     else:
         own, diagonal = k_diagonal[e] + s_diagonal[e], k_diagonal + s_diagonal
@@ -275,7 +282,7 @@ def smo_two_sides(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
         for k in range(5):
             if k != BOTH and not corrected:
                 continue
-            begin, end = (n, 2 * n) if k == ALONE_2 or k == SHIFT_2 else (0, 2 * n if k == BOTH else n)
+            begin, end = _rows_of(k, n)
             rates = P if k == BOTH else (alone if k <= ALONE_2 else N)
             high[k] = highest(rates[begin:end], rise[NAMES[k], begin:end], high_lanes[k])
             low[k] = lowest(rates[begin:end], fall[NAMES[k], begin:end], low_lanes[k])
@@ -297,7 +304,7 @@ def smo_two_sides(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
                 w = orientation * CYCLES[cycle, k]
                 if w == 0.0:
                     continue
-                begin, end = (n, 2 * n) if k == ALONE_2 or k == SHIFT_2 else (0, 2 * n if k == BOTH else n)
+                begin, end = _rows_of(k, n)
                 rates = P if k == BOTH else (alone if k <= ALONE_2 else N)
                 if w > 0:
                     t = begin + position(rates[begin:end], rise[NAMES[k], begin:end], high_lanes[k], high[k])
@@ -306,13 +313,13 @@ def smo_two_sides(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
                 rate += w * rates[t]
                 room = min(room, room_for(t, NAMES[k], w, y, s, a, d, upper_a, lower_d, upper_d))
                 member[moved] = t
-                delta_beta[moved] = 0.0 if k == SHIFT_1 or k == SHIFT_2 else w
+                delta_beta[moved] = w if k <= ALONE_2 or k == BOTH else 0.0
                 delta_eta[moved] = w * sy[t] if k <= ALONE_2 else (0.0 if k == BOTH else w)
                 moved += 1
             _scale_cycle(K, S, weight, rate, room, moved, member, delta_beta, delta_eta)
         else:
             moved = 2
-            begin, end = (n, 2 * n) if kind == ALONE_2 or kind == SHIFT_2 else (0, 2 * n if kind == BOTH else n)
+            begin, end = _rows_of(kind, n)
             rates = P if kind == BOTH else (alone if kind <= ALONE_2 else N)
             top, name = high[kind], NAMES[kind]
             i = begin + position(rates[begin:end], rise[name, begin:end], high_lanes[kind], top)

@@ -52,12 +52,14 @@ TRIPLES = np.array(
 
 @njit(cache=True, fastmath=True, nogil=True)
 def add_rows(target, step, row, step2, row2):
+    """Target += step * row + step2 * row2."""
     for t in range(target.shape[0]):
         target[t] += step * row[t] + step2 * row2[t]
 
 
 @njit(cache=True, fastmath=True, nogil=True)
 def rates_alone(P, N, sy, out):
+    """Rates of the moves of a alone."""
     for t in range(P.shape[0]):
         out[t] = P[t] + sy[t] * N[t]
 

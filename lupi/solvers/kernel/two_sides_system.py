@@ -39,12 +39,12 @@ class TwoSidesSystem:
         """Prepare for solving with this diagonal."""
         n, m, known = self.problem.n_examples, len(self.known), self.known
         self.D = D
-        self.alpha = 1.0 / D[:n], 1.0 / D[n : 2 * n]
+        alphas = 1.0 / D[:n], 1.0 / D[n : 2 * n]
         # Rows without privileged features have no d: their whole alpha is in B.
         B = np.zeros((n, n))
-        B[np.diag_indices(n)] = self.alpha[0] + self.alpha[1]
+        B[np.diag_indices(n)] = alphas[0] + alphas[1]
         self.sides = []
-        for alpha, D_a, D_d in zip(self.alpha, (D[:n], D[n : 2 * n]), (D[2 * n : 2 * n + m], D[2 * n + m :])):
+        for alpha, D_a, D_d in zip(alphas, (D[:n], D[n : 2 * n]), (D[2 * n : 2 * n + m], D[2 * n + m :])):
             if not m:
                 break
             inverse_E = D_a[known] * D_d / (D_a[known] + D_d)
@@ -68,20 +68,40 @@ class TwoSidesSystem:
         self.schur = self.E @ self.solved
 
     def _inverse_times(self, r: np.ndarray) -> np.ndarray:
-        """The inverse of the Hessian over the variables times some columns."""
-        problem, n, known = self.problem, self.problem.n_examples, self.known
-        scaled = r / self.D[:, None]
-        # Expansions that the scaled right-hand side has in every space: rho_m = G_m D^-1 r.
-        rho = [np.zeros((n, r.shape[1])) for _ in problem.spaces]
-        for total, c in zip(rho, problem.coef):
-            np.add.at(total, problem.example, c[:, None] * scaled)
+        """The inverse of the Hessian over the variables times some columns, refined once: it has lost digits on the way."""
+        step = self._eliminated(r)
+        return step + self._eliminated(r - self._hessian_times(step))
+
+    def _hessian_times(self, x: np.ndarray) -> np.ndarray:
+        """(D + sum of G' K G) x."""
+        out = self.D[:, None] * x
+        for m, (c, total) in enumerate(zip(self.problem.coef, self._expansions(x))):
+            field = np.zeros_like(total)
+            if m == 0:
+                field = self.K @ total
+            else:
+                field[self.known] = self.K_star @ total[self.known]
+            out += c[:, None] * field[self.problem.example]
+        return out
+
+    def _expansions(self, x: np.ndarray) -> list[np.ndarray]:
+        """G_m x of every space."""
+        out = [np.zeros((self.problem.n_examples, x.shape[1])) for _ in self.problem.spaces]
+        for total, c in zip(out, self.problem.coef):
+            np.add.at(total, self.problem.example, c[:, None] * x)
+        return out
+
+    def _eliminated(self, r: np.ndarray) -> np.ndarray:
+        """The same by elimination alone."""
+        problem, known = self.problem, self.known
+        rho = self._expansions(r / self.D[:, None])
         c0 = rho[0].copy()
         for sign, own, (inverse, inverse_E, share) in zip((1.0, -1.0), rho[1:], self.sides):
             part = own[known]
             c0[known] -= sign * share[:, None] * (part - inverse @ (inverse_E[:, None] * part))
         y = cho_solve(self.factor, solve_triangular(self.L, c0, lower=True, check_finite=False), check_finite=False)
         fields = [self.K @ (self.L @ y)]
-        for sign, own, alpha, (inverse, inverse_E, share) in zip((1.0, -1.0), rho[1:], self.alpha, self.sides):
+        for sign, own, (inverse, inverse_E, share) in zip((1.0, -1.0), rho[1:], self.sides):
             part = inverse_E[:, None] * own[known] - sign * share[:, None] * fields[0][known]
             field = np.zeros_like(own)
             # E^-1 (... - eta) with eta = (K* + E^-1)^-1 part.
