@@ -199,6 +199,7 @@ def compare(
     permutations: int = 99,
     columns: bool = True,
     hard_examples: bool = True,
+    leaks: bool = True,
     seed: int = 0,
     n_jobs: int = 1,
     store: str | PathLike[str] | None = None,
@@ -264,6 +265,9 @@ def compare(
     hard_examples : bool, default=True
         Whether to fit SVM2+ or SVM+, where compared, once more on all rows, to name those that its correcting function
         calls hard.
+    leaks : bool, default=True
+        Whether to look for columns that say too much: several seconds with thousands of columns. False for pictures and texts,
+        whose columns mean nothing one by one.
     seed : int, default=0
         Everything random follows from it; results do not depend on ``n_jobs``.
     n_jobs : int, default=1
@@ -336,9 +340,10 @@ def compare(
         split_rows(protocol, split, data)  # an impossible split is better noticed at once
     blocks = (X, y, privileged, groups, test_only, *(validation or ()))
     digest = digest_of(*(block if block is None or is_frame(block) else np.asarray(block) for block in blocks))
-    leaks, notes = examine(
-        X, data.y, privileged, target or "y", grouped=groups is not None or test_only is not None, others=dropped
-    )
+    suspects, notes = [], []
+    if leaks:
+        grouped = groups is not None or test_only is not None
+        suspects, notes = examine(X, data.y, privileged, target or "y", grouped=grouped, others=dropped)
     if len(data.unlabelled):
         notes.insert(
             0,
@@ -354,9 +359,9 @@ def compare(
     summary = {
         "format": FORMAT,
         "source": source or ("data frame" if is_frame(whole) else "arrays"),
-        "verdict": verdict(sizes, protocol, permutation=tested, skipped=skipped, leaks=leaks, worth=translated),
+        "verdict": verdict(sizes, protocol, permutation=tested, skipped=skipped, leaks=suspects, worth=translated),
         "notes": notes,
-        "leaks": leaks,
+        "leaks": suspects,
         "sizes": sizes,
         "permutation": tested,
         "permutation_skipped": skipped,

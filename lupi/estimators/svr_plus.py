@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
@@ -21,6 +21,7 @@ from lupi.problems import svr_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
 from lupi.validation import check_sample_weight, is_chunked
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
 
 
@@ -170,7 +171,7 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
         self.max_time = max_time
         self.cache_size = cache_size
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: MatrixLike,

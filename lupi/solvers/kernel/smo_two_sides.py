@@ -34,7 +34,7 @@ from lupi.solvers.solution import run_in_slices
 
 ALONE_1, ALONE_2, SHIFT_1, SHIFT_2, BOTH = 0, 1, 2, 3, 4
 # What the boxes call them.
-NAMES = np.array([PLUS, MINUS, SHIFT, SHIFT, JOINT])
+BOXED_AS = np.array([PLUS, MINUS, SHIFT, SHIFT, JOINT])
 # The combinations of different kinds whose columns in the table above cancel: sum_k weight * column = 0.
 CYCLES = np.array(
     [
@@ -284,8 +284,8 @@ def smo_two_sides(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
                 continue
             begin, end = _rows_of(k, n)
             rates = P if k == BOTH else (alone if k <= ALONE_2 else N)
-            high[k] = highest(rates[begin:end], rise[NAMES[k], begin:end], high_lanes[k])
-            low[k] = lowest(rates[begin:end], fall[NAMES[k], begin:end], low_lanes[k])
+            high[k] = highest(rates[begin:end], rise[BOXED_AS[k], begin:end], high_lanes[k])
+            low[k] = lowest(rates[begin:end], fall[BOXED_AS[k], begin:end], low_lanes[k])
             excess = high[k] - low[k]
             # BOTH is the sum of ALONE and SHIFT: it saves steps, but proves nothing by itself unless rows are missing.
             if k != BOTH or has_missing:
@@ -307,11 +307,11 @@ def smo_two_sides(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
                 begin, end = _rows_of(k, n)
                 rates = P if k == BOTH else (alone if k <= ALONE_2 else N)
                 if w > 0:
-                    t = begin + position(rates[begin:end], rise[NAMES[k], begin:end], high_lanes[k], high[k])
+                    t = begin + position(rates[begin:end], rise[BOXED_AS[k], begin:end], high_lanes[k], high[k])
                 else:
-                    t = begin + position(rates[begin:end], fall[NAMES[k], begin:end], low_lanes[k], low[k])
+                    t = begin + position(rates[begin:end], fall[BOXED_AS[k], begin:end], low_lanes[k], low[k])
                 rate += w * rates[t]
-                room = min(room, room_for(t, NAMES[k], w, y, s, a, d, upper_a, lower_d, upper_d))
+                room = min(room, room_for(t, BOXED_AS[k], w, y, s, a, d, upper_a, lower_d, upper_d))
                 member[moved] = t
                 delta_beta[moved] = w if k <= ALONE_2 or k == BOTH else 0.0
                 delta_eta[moved] = w * sy[t] if k <= ALONE_2 else (0.0 if k == BOTH else w)
@@ -321,7 +321,7 @@ def smo_two_sides(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
             moved = 2
             begin, end = _rows_of(kind, n)
             rates = P if kind == BOTH else (alone if kind <= ALONE_2 else N)
-            top, name = high[kind], NAMES[kind]
+            top, name = high[kind], BOXED_AS[kind]
             i = begin + position(rates[begin:end], rise[name, begin:end], high_lanes[kind], top)
             j = _partner(kind, i, top, rates, fall[name], K, S, weight, k_diagonal, s_diagonal, gains, lanes, no_mask)
             e, f = i % n, j % n
