@@ -25,7 +25,7 @@ def reproduce(
     ] = None,
     jobs: Jobs = -1,
     scheduler: Scheduler = None,
-):
+) -> None:
     """Run a table or figure of the papers again and print ours beside the printed numbers."""
     from lupi.engine.workers import cluster
     from lupi.reproduce import commands

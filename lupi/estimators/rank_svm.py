@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, _fit_context, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -22,6 +22,7 @@ from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
 from lupi.solvers import SOLVERS, solve
 from lupi.solvers.solution import deadline
 from lupi.validation import check_group, check_magnitude, check_partial_targets, is_chunked, warn_of_minus_one
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, RandomState, VectorLike
 
 RANKER_CONSTRAINTS = {
@@ -342,7 +343,7 @@ class RankSVM(BaseRanker):
 
     __metadata_request__fit: ClassVar = {"group": True}
 
-    _parameter_constraints: ClassVar[dict] = RANKER_CONSTRAINTS
+    _parameter_constraints: ClassVar[dict[str, Any]] = RANKER_CONSTRAINTS
 
     def __init__(
         self,
@@ -373,7 +374,7 @@ class RankSVM(BaseRanker):
         self.max_time = max_time
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, group: VectorLike | None = None) -> Self:
         """Learn to rank.
 

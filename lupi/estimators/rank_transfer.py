@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
@@ -25,6 +24,7 @@ from lupi.kernels import PRIVILEGED_KERNEL_CONSTRAINTS
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
 from lupi.solvers.solution import deadline
 from lupi.validation import check_privileged, is_chunked
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Examples on which a teacher is judged, at most; and the share of pairs below which hardly any are left.
@@ -139,7 +139,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
     # A kernel teacher keeps its training rows, and its scores describe them.
     _privileged_rows_in: ClassVar = ("teacher_", "margins_")
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **RANKER_CONSTRAINTS,
         **PRIVILEGED_KERNEL_CONSTRAINTS,
         "C_privileged": RANKER_CONSTRAINTS["C"],
@@ -196,7 +196,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         self.random_state = random_state
         self.unlabelled = unlabelled
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None, group: VectorLike | None = None
     ) -> Self:

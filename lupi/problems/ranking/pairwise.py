@@ -127,7 +127,9 @@ class ActivePairs:
         return self.degree * value - self.partner_sums(value)
 
 
-def _pair_nodes(y, t, tau, wins, loses, group, within):
+def _pair_nodes(
+    y: np.ndarray, t: np.ndarray, tau: float, wins: np.ndarray, loses: np.ndarray, group: np.ndarray, within: bool
+) -> Any:
     order = np.lexsort((t, y, group))
     new_group = np.concatenate(([True], np.diff(group[order]) != 0))
     new_grade = new_group | np.concatenate(([True], np.diff(y[order]) != 0))
@@ -137,19 +139,19 @@ def _pair_nodes(y, t, tau, wins, loses, group, within):
     return build_nodes(order, t, tau, wins, loses, grade_ptr, group_ptr, within)
 
 
-def _grades(y, group):
+def _grades(y: np.ndarray, group: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     grade = np.unique(y, return_inverse=True)[1].reshape(-1)
     group = np.zeros(len(y), np.int64) if group is None else np.unique(group, return_inverse=True)[1].reshape(-1)
     return grade, group
 
 
-def _plain_block(grade, group, wins, loses):
+def _plain_block(grade: np.ndarray, group: np.ndarray, wins: np.ndarray, loses: np.ndarray) -> tuple[np.ndarray, ...]:
     # Equal t and tau < 0 admit every pair that the grades admit.
     element, winner, node_ptr = _pair_nodes(grade, np.zeros(len(grade)), -1.0, wins, loses, group, False)
     return element, winner, winner.astype(float), node_ptr
 
 
-def _concatenate(blocks, n):
+def _concatenate(blocks: list[tuple[np.ndarray, ...]], n: int) -> PairSet:
     element, winner, offset, node_ptr = zip(*blocks)
     ends = np.cumsum([len(e) for e in element])
     ptr = [node_ptr[0]] + [p[1:] + end for p, end in zip(node_ptr[1:], ends)]
@@ -214,7 +216,7 @@ def transfer_pairs(
     scored = ~np.isnan(teacher)
     t = np.where(scored, teacher, 0.0)
 
-    def scored_block(grade, members, within):
+    def scored_block(grade: np.ndarray, members: np.ndarray, within: bool) -> tuple[np.ndarray, ...]:
         element, winner, node_ptr = _pair_nodes(grade, t, tau, members, members, group, within)
         return element, winner, t[element], node_ptr
 
