@@ -117,12 +117,17 @@ class JointOracle:
         self.root, self.rho, self.infer, self.n_jobs = float(np.sqrt(lam)), float(rho), exact_inference, n_jobs
         self.n_samples, self.n_decision = len(X), int(task.n_features)
         self.n_features = self.n_decision + int(privileged_task.n_features)
-        self.packed = (self.true.packed(), self.true_star.packed())
+        packed = (self.true.packed(), self.true_star.packed())
+        self.boxes = None
+        if None not in packed:
+            loops = (box_planes.fill_joint_planes, box_planes.joint_plane_steps)
+            spaces = (*packed, self.root, self.rho)
+            self.boxes = box_planes.CompiledPlanes(*loops, spaces, self.n_samples, self.n_features)
 
     @property
     def compiled(self) -> bool:
         """Whether the planes come from compiled searches: boxes in both spaces, none missing, exact inference."""
-        return self.infer is exact_inference and None not in self.packed
+        return self.infer is exact_inference and self.boxes is not None
 
     def searched_by(self, inference: str) -> JointOracle:
         """The same oracle with another joint search, one of ``INFERENCE``."""
@@ -138,15 +143,18 @@ class JointOracle:
         """Most violated planes of all examples."""
         if not self.compiled or effective_n_jobs(self.n_jobs) > 1:
             return planes_by_plane(self, v)
-        psi, loss = np.empty((self.n_samples, self.n_features)), np.empty(self.n_samples)
-        box_planes.all_joint_planes(*self.packed, v, self.root, self.rho, psi, loss)
-        return psi, loss
+        return self.boxes.planes(v)
+
+    def plane_steps(self, store, rows: np.ndarray, gaps: np.ndarray) -> None:
+        """Find, store and use the planes of some examples, one after the other; where ``compiled``."""
+        self.boxes.take_into(store, rows, gaps)
 
     def plane(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float]:
         """Most violated plane of example i, or the zero plane if nothing violates."""
         if self.compiled:
             psi = np.empty(self.n_features)
-            return psi, box_planes.joint_plane(*self.packed, i, v, self.root, self.rho, psi)
+            space, star, root, rho = self.boxes.spaces
+            return psi, box_planes.joint_plane(space, star, i, v, root, rho, psi)
         w, w_star = self.split(v)
         psi = np.zeros(self.n_features)
         if self.available[i]:

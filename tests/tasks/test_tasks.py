@@ -108,8 +108,8 @@ def test_compiled_planes_are_those_of_the_tasks_own_search(geometry):
                 assert one[1] == loss[i]
     # What needs the task itself is not packed: absence, a capped search, a subclass.
     for plain in (BoxLocalization(6, allow_absent=True), BoxLocalization(6, method="branch_and_bound")):
-        assert TaskOracle(plain, X, Y).packed is None
-    assert TaskOracle(type("Mine", (BoxLocalization,), {})(6), X, Y).packed is None
+        assert TaskOracle(plain, X, Y).boxes is None
+    assert TaskOracle(type("Mine", (BoxLocalization,), {})(6), X, Y).boxes is None
 
 
 def test_box_loss_is_equation_10():
