@@ -26,6 +26,10 @@ _CHECK_EVERY = 5
 _SWITCH = 60
 # Passes from example to example with which a store begins.
 _FIRST_PASSES = 2
+# With fewer examples than this one of them moves the weights so much that all passes go from example to example.
+_FEW = 30
+# The most that a certificate's weights are drawn towards the best ones: to the middle.
+_MOST_PULL = 0.5
 # Sweeps over the stored planes after each pass: at most so many, until their own gap is this share of the gap of all planes.
 # The second pair is for inference in Python, beside which more sweeps cost little.
 _SWEEPS = {True: (30, 0.3), False: (50, 0.1)}
@@ -85,8 +89,9 @@ def solve_frank_wolfe(
         due = n_iter >= next_check or n_iter == max_iter or not engine.one_by_one
         if promising or due or out_of_time():
             checked, next_check = n_iter, n_iter + _CHECK_EVERY
-            psi, loss = progress.planes(engine.w)
-            done = progress.update(engine.w, psi, loss, engine.dual, n_iter)
+            w = engine.query(progress)
+            psi, loss = progress.planes(w)
+            done = progress.update(w, psi, loss, engine.dual, n_iter)
             if done:
                 break
             engine.learn(psi, loss, gaps)
@@ -124,6 +129,10 @@ class CompiledEngine:
         p = np.maximum(gaps, 0.0) + 0.1 * np.maximum(gaps, 0.0).mean()
         return rng.choice(n, size=n, p=p / p.sum())
 
+    def query(self, progress: Progress) -> np.ndarray:
+        """Where the next certificate is asked for."""
+        return self.w
+
     def run_pass(self, order: np.ndarray, gaps: np.ndarray) -> None:
         """One step for each example of `order`."""
         for part in self.slices.cut(order):
@@ -144,6 +153,7 @@ class CachedEngine:
         self.compiled: bool = getattr(self.oracle, "compiled", False)
         self.slices = Slices()
         self.passes = 0
+        self.pull, self.seen = 0.0, (np.inf, 0.0)
         if blocks is not None and linear is not None:
             self.store.start_from(blocks, linear)
 
@@ -160,11 +170,25 @@ class CachedEngine:
     @property
     def one_by_one(self) -> bool:
         """Whether the next pass goes from example to example; otherwise its planes are those of a certificate."""
-        return self.passes < _FIRST_PASSES
+        return self.passes < _FIRST_PASSES or self.store.n < _FEW
 
     def order(self, gaps: np.ndarray, n_iter: int, rng: np.random.RandomState) -> np.ndarray:
         """All examples once."""
         return rng.permutation(len(gaps))
+
+    def query(self, progress: Progress) -> np.ndarray:
+        """Where the next certificate is asked for: the weights, drawn towards the best ones so far after a step that failed.
+
+        The dual's weights overshoot where the stored planes say little; a proximal bundle method holds them back in the same way.
+        Without a gain of the dual there is no pull: the same planes would be found again.
+        """
+        primal, dual = self.seen
+        self.seen = progress.primal, self.dual
+        if self.dual - dual < 0.01 * (progress.primal - self.dual):
+            self.pull = 0.0
+        else:
+            self.pull = min(_MOST_PULL, self.pull + 0.25) if progress.primal >= primal else 0.7 * self.pull
+        return self.w + self.pull * (progress.w - self.w) if self.pull > 0.0 else self.w
 
     def run_pass(self, order: np.ndarray, gaps: np.ndarray) -> None:
         """One oracle call and an exact block step for each example of `order`, then sweeps over the stored planes."""
