@@ -7,6 +7,7 @@ import pytest
 from structured_reference import all_sequences
 
 from lupi.datasets.planted_boxes import make_planted_boxes
+from lupi.solvers.structural.planes import EXACT, PlaneStore
 from lupi.tasks import BoxLocalization, Chain, Multiclass, Task
 from lupi.tasks.joint import JointOracle
 from lupi.tasks.oracle import TaskOracle
@@ -95,8 +96,9 @@ def test_compiled_planes_are_those_of_the_tasks_own_search(geometry):
         [JointOracle(task, star, X, Z, everyone, Y, lam=0.3, rho=1.7) for _ in range(2)],
     ]
     rng = np.random.default_rng(0)
-    for (fast, slow), nothing in zip(pairs, (None, (None, None))):
-        slow.packed = nothing
+    for fast, slow in pairs:
+        slow.boxes = None
+        assert fast.compiled and not slow.compiled
         for size in (0.02, 0.3, 1.0):
             w = size * rng.normal(size=fast.n_features)
             psi, loss = fast.planes(w)
@@ -106,6 +108,16 @@ def test_compiled_planes_are_those_of_the_tasks_own_search(geometry):
                 one = fast.plane(i, w)
                 np.testing.assert_array_equal(one[0], psi[i])
                 assert one[1] == loss[i]
+        # Steps from image to image, each at the weights that the one before left; later ones need wider slots.
+        stores = [PlaneStore(10, fast.n_features, 5.0) for _ in range(2)]
+        for _ in range(6):
+            gaps, order = np.full((2, 10), np.inf), rng.permutation(10)
+            fast.plane_steps(stores[0], order, gaps[0])
+            for i in order:
+                gaps[1, i] = stores[1].add(i, *slow.plane(i, stores[1].w))
+                stores[1].ascend(i, EXACT)
+            np.testing.assert_allclose(*gaps, atol=1e-9)
+            np.testing.assert_allclose(stores[0].w, stores[1].w, atol=1e-9)
     # What needs the task itself is not packed: absence, a capped search, a subclass.
     for plain in (BoxLocalization(6, allow_absent=True), BoxLocalization(6, method="branch_and_bound")):
         assert TaskOracle(plain, X, Y).boxes is None

@@ -26,8 +26,6 @@ _CHECK_EVERY = 5
 _SWITCH = 60
 # Passes from example to example with which a store begins.
 _FIRST_PASSES = 2
-# With fewer examples than this one of them moves the weights so much that all passes go from example to example.
-_FEW = 30
 # The most that a certificate's weights are drawn towards the best ones: to the middle.
 _MOST_PULL = 0.5
 # Sweeps over the stored planes after each pass: at most so many, until their own gap is this share of the gap of all planes.
@@ -170,7 +168,7 @@ class CachedEngine:
     @property
     def one_by_one(self) -> bool:
         """Whether the next pass goes from example to example; otherwise its planes are those of a certificate."""
-        return self.passes < _FIRST_PASSES or self.store.n < _FEW
+        return self.passes < _FIRST_PASSES
 
     def order(self, gaps: np.ndarray, n_iter: int, rng: np.random.RandomState) -> np.ndarray:
         """All examples once."""

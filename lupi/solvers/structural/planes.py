@@ -190,7 +190,7 @@ def take_plane(planes, losses, gram, alpha, idle, count, w, cap, i, psi, loss, a
 
 @njit(cache=True, nogil=True)
 def take_planes(store, order, psi, loss, gaps, ascend):
-    """`take_plane` for every example of `order` whose plane is a row of psi. Returns how many were stored before one found no room."""
+    """`take_plane` for every example of `order`, row by row of psi. Returns how many came before one that found no room."""
     planes, losses, gram, alpha, idle, count, w, cap = store
     for q in range(order.shape[0]):
         i = order[q]
