@@ -345,10 +345,17 @@ def _read_text(path):
     separator = "\t" if ".tsv" in path.suffixes else max(",;\t", key=header.count)
     _check_fields(text, separator)
     # Without index_col=False pandas would take a surplus first column for the index, and move all names by one.
-    table = pd.read_csv(io.StringIO(text), sep=separator, index_col=False)
+    options = {"sep": separator, "index_col": False}
+    if _version(pd) < (3, 1):  # a third of all numbers was wrong in the last digit; later versions read what is written
+        options["float_precision"] = "round_trip"
+    table = pd.read_csv(io.StringIO(text), **options)
     if separator != "," and any(_all_match(table[name], r"[+-]?\d*(,\d+)?") for name in table.columns):
-        table = pd.read_csv(io.StringIO(text), sep=separator, decimal=",", index_col=False)
+        table = pd.read_csv(io.StringIO(text), decimal=",", **options)
     return table
+
+
+def _version(package):
+    return tuple(int(part) for part in package.__version__.split(".")[:2])
 
 
 def _check_fields(text, separator):

@@ -46,7 +46,7 @@ def joint_kernel(name, gamma, features, argument, n_geometry=0):
         if words.min() >= 0:
             distance = -additive_chi2_kernel(words)
             mean = distance.sum() / max(len(distance) * (len(distance) - 1), 1)
-            value = 1.0 / mean if mean > 0 else 1.0
+            value = 1.0 / mean if mean >= np.finfo(float).tiny else 1.0
     elif name in ("chi2", "rbf"):
         value = resolve_gamma(gamma, words)
     if n_geometry:

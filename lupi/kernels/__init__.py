@@ -3,6 +3,7 @@
 from lupi.kernels.blocks import KernelBlocks
 from lupi.kernels.features import FeatureSpace
 from lupi.kernels.memory import available_memory, require_memory
+from lupi.kernels.pivoted import pivoted_cholesky
 from lupi.kernels.products import scale_and_mirror
 from lupi.kernels.rows import KernelRows
 from lupi.kernels.space import (
@@ -31,6 +32,7 @@ __all__ = [
     "check_definite",
     "fits",
     "make_space",
+    "pivoted_cholesky",
     "require_matrix",
     "require_memory",
     "resolve_gamma",

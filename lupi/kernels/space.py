@@ -47,6 +47,8 @@ BAND = 128
 # Kernels without a matrix product, and the operations of one call that computes them: Ctrl-C has to wait for its end.
 SLOW_KERNELS = ("chi2", "laplacian")
 SLOW_OPERATIONS = 3e8
+# From so many examples on, the time that a matrix in double precision takes is worth saving.
+LARGE_MATRIX = 1500
 # Bytes of a matrix for which nobody is asked.
 ALWAYS_FREE = 2**24
 
@@ -243,6 +245,8 @@ def resolve_gamma(gamma, X, weight=None) -> float:
         # Deviations first: the difference of two squares would cancel for features far from 0.
         variance = float((((X - mean) ** 2).T @ weight).sum()) / total
         constant = variance <= 1e-30 * mean * mean
+    # A variance of values around 1e-155 has no digits left, and its inverse is no number.
+    constant = constant or X.shape[1] * variance < np.finfo(float).tiny
     return 1.0 if constant else float(1.0 / (X.shape[1] * variance))
 
 
@@ -296,6 +300,8 @@ class Space:
         Whether the space's function has an intercept, i.e. whether its coefficients sum to a constant.
     inexact : bool
         Whether ``matrix`` is only near the kernel of ``product``: solvers then look at the latter again.
+    single : ndarray of shape (n, n), optional
+        The matrix in single precision, held beside a ``source`` that computes in double precision what is asked of it.
     """
 
     matrix: np.ndarray | None = None
@@ -304,6 +310,7 @@ class Space:
     weight: float = 1.0
     bias: bool = True
     inexact: bool = False
+    single: np.ndarray | None = None
 
     @property
     def n_examples(self) -> int:
@@ -321,7 +328,7 @@ class Space:
     @property
     def on_demand(self) -> bool:
         """Whether the full matrix is out of reach."""
-        return self.source is not None
+        return self.source is not None and self.single is None
 
     @cached_property
     def dense(self) -> np.ndarray:
@@ -332,12 +339,12 @@ class Space:
         if self.factor is not None:
             return self.factor @ self.factor.T
         assert self.source is not None
-        return self.source.rows(np.arange(self.n_examples))
+        return self.source.dense()
 
     @cached_property
     def rounded(self) -> np.ndarray:
         """The kernel matrix in single precision, for steps that are checked in double precision."""
-        return rounded(self.dense)
+        return rounded(self.dense) if self.single is None else self.single
 
     def weighted(self, single: bool = False) -> np.ndarray:
         """The kernel matrix with ``weight`` in it."""
@@ -360,6 +367,12 @@ class Space:
         if self.source is not None:
             return self.weight * self.source.product(coefficients)
         return self.weight * sparse_product(self.dense, coefficients)
+
+    def rough_product(self, coefficients: np.ndarray) -> np.ndarray:
+        """The same to about five digits, where that takes less time."""
+        if self.single is None:
+            return self.product(coefficients)
+        return self.weight * (self.single @ coefficients.astype(np.float32)).astype(np.float64)
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         """Full rows, before ``weight``."""
@@ -391,11 +404,14 @@ class Space:
         return np.sqrt(self.weight) * self.factor
 
 
-def make_space(kernel: Kernel, data, cache_size: float, *, available: np.ndarray | None = None) -> Space:
+def make_space(
+    kernel: Kernel, data, cache_size: float, *, available: np.ndarray | None = None, rough: bool = False
+) -> Space:
     """Space of the training data.
 
     Features where the kernel is linear and they are fewer than the examples, the full matrix where it fits into
-    ``cache_size`` megabytes, otherwise rows on demand.
+    ``cache_size`` megabytes, otherwise rows on demand. With ``rough`` a large matrix is held in single precision where the
+    kernel can be computed in it.
     """
     n = data.shape[0]
     if kernel.name == "linear" and not sparse.issparse(data) and data.shape[1] < 0.7 * n:
@@ -406,6 +422,12 @@ def make_space(kernel: Kernel, data, cache_size: float, *, available: np.ndarray
             index = np.random.default_rng(0).choice(index, min(len(index), PROBE), replace=False)
             check_definite(kernel, kernel(data[index]))
         return Space(source=KernelRows(kernel, data, available))
+    if rough and n >= LARGE_MATRIX:
+        source = KernelRows(kernel, data, available)
+        blocks = source.blocks(single=True)
+        if blocks.in_single_precision:
+            require_matrix(n, f"the kernel matrix of `{kernel.argument}`")
+            return Space(source=source, single=blocks.among(np.arange(n)))
     # A kernel function never sees the placeholder rows of examples that are not available.
     part = available is not None and not available.all() and kernel.name != "precomputed"
     if kernel.name != "precomputed":

@@ -9,15 +9,27 @@ from attack.mutations import pick
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 import lupi
 from lupi.comparison.model import TabularModel
+from lupi.estimators.paths import fit_path
 from lupi.tasks import Multiclass
+from lupi.validation import is_chunked
+
+try:
+    import dask
+    import dask.array as da
+except ImportError:  # an extra
+    dask = da = None
 
 # Above this, the value found may be far from the optimum, and the user has to be told.
 LARGEST_SILENT_GAP = 0.1
 PRICES = (1e-12, 1e-6, 1e-3, 0.1, 1.0, 1.0, 1.0, 10.0, 1e3, 1e6, 1e12)
-SIZES = (1.0, 1.0, 1.0, 1.0, 1e-3, 1e3, 1e-8, 1e8, 1e-30, 1e30, 1e-160, 1e160, 1e300)
+SIZES = (*[1.0] * 12, 1e-3, 1e3, 1e-8, 1e8, 1e-30, 1e30, 1e-160, 1e160, 1e300)
+# Of the classes -1, 0, 1, ...: no class, but the mark of a row without a label.
+NO_LABEL = -7
 
 
 def kernel(rng, prefix=""):
@@ -108,9 +120,31 @@ def wrapper(rng):
 
 def surrogate(rng):
     kind = pick(rng, (lupi.SurrogateClassifier, lupi.SurrogateRegressor))
+    student = pick(rng, (*["ridge"] * 12, Ridge(), Ridge(), DecisionTreeRegressor(max_depth=2, random_state=0), None))
+    teacher = pick(rng, (None, None, None, Ridge(1e-9), DecisionTreeRegressor(max_depth=2, random_state=0)))
     return kind(
-        pick(rng, ("ridge", "ridge", "ridge", Ridge())), scales=pick(rng, ((0, 0.1, 0.3, 1), (1,))), random_state=0
+        student, teacher=teacher, scales=pick(rng, ((0, 0.1, 0.3, 1), (1,), (0,))), average_plain=rng.random() < 0.8,
+        unlabelled=pick(rng, (None, NO_LABEL)), random_state=0,
+    )  # fmt: skip
+
+
+def landmarks(rng):
+    """Kernels in place of which a few features stand."""
+    kind = pick(rng, (lupi.SVMPlus, lupi.SVM2Plus))
+    return kind(pick(rng, PRICES), pick(rng, PRICES), n_components=pick(rng, (1, 4, 100)), random_state=0, **kernels(rng))
+
+
+def linear(rng):
+    """What is trained on rows in chunks."""
+    lines = {"kernel": "linear", "privileged_kernel": "linear", "tol": pick(rng, (1e-3, 1e-6))}
+    models = (
+        lupi.SVMPlus(pick(rng, PRICES), pick(rng, PRICES), correction=pick(rng, ("slack", "labelled")), **lines),
+        lupi.SVM2Plus(pick(rng, PRICES), pick(rng, PRICES), correction=pick(rng, ("slack", "labelled")), **lines),
+        lupi.RankSVM(pick(rng, PRICES)),
+        lupi.RankTransfer(pick(rng, PRICES), pick(rng, PRICES)),
+        lupi.SurrogateClassifier("ridge"),
     )
+    return pick(rng, models)
 
 
 def values(rng, n, p, size):
@@ -155,6 +189,20 @@ def contained(rng, block):
 
 
 def labels(rng, model, n):
+    """A target that suits the model; where rows without a label may be, some are."""
+    y = all_labels(rng, model, n)
+    if hasattr(model, "unlabelled") and rng.random() < 0.2:
+        missing = rng.random(n) < pick(rng, (0.3, 0.8, 1.0))
+        if model.unlabelled is not None and y.dtype.kind in "if":
+            y = np.where(missing, NO_LABEL, y)
+        elif model.unlabelled is None and y.dtype.kind == "f":
+            y = np.where(missing, np.nan, y)
+        elif model.unlabelled is None:
+            y = np.where(missing, None, y.astype(object))
+    return y
+
+
+def all_labels(rng, model, n):
     if not isinstance(model, TabularModel) and getattr(model, "_estimator_type", None) == "regressor":
         return rng.normal(size=n) * pick(rng, SIZES)
     k = pick(rng, (2, 2, 2, 3, 5, 1)) if not hasattr(model, "task") else 2
@@ -180,12 +228,53 @@ def make_with(build):
         extra = {"privileged": None if rng.random() < 0.1 else contained(rng, Z)}
         if isinstance(model, lupi.RankSVM | lupi.StructuralSVM | lupi.JKSE) and not hasattr(model, "lam"):
             extra = {}
-        if hasattr(model, "correction") and rng.random() < 0.2:
+        if (hasattr(model, "correction") or hasattr(model, "average_plain")) and rng.random() < 0.2:
             extra["sample_weight"] = rng.integers(0, 3, n) * pick(rng, (1.0, 1e-6, 1e6))
+        if hasattr(model, "average_plain") and rng.random() < 0.2:
+            extra["groups"] = rng.integers(0, 1 + n // 2, n)
+        if isinstance(model, lupi.RankSVM | lupi.RankTransfer) and rng.random() < 0.2:
+            extra["group"] = rng.integers(0, 3, n)
         y = labels(rng, model, n)
         return model, contained(rng, X.copy()), y, extra, X
 
     return make
+
+
+def make_columns(rng, _):
+    """One table, of which some columns are privileged."""
+    model, _, y, extra, X = make_with(pick(rng, (svm_plus(lupi.SVMPlus), svm_plus(lupi.SVM2Plus), surrogate)) if rng else surrogate)(
+        rng, _
+    )
+    rng = np.random.default_rng(0) if rng is None else rng
+    q = int(rng.integers(1, 4))
+    where = pick(rng, (range(X.shape[1], X.shape[1] + q), [-1], [0], range(X.shape[1] + q), [99]))
+    table = np.hstack([X, values(rng, len(X), q, pick(rng, SIZES))])
+    model = lupi.PrivilegedColumns(model, list(where), pick(rng, (None, None, StandardScaler())))
+    return model, contained(rng, table.copy()), y, {}, table
+
+
+def make_path(rng, _):
+    """A model, and the candidates that are fitted one near the other."""
+    kinds = (svm_plus(lupi.SVMPlus), svm_plus(lupi.SVM2Plus), svm_2k, ranker)
+    model, X, y, extra, plain = make_with(kinds[0] if rng is None else pick(rng, kinds))(rng, _)
+    rng = np.random.default_rng(0) if rng is None else rng
+    names = [name for name in ("C", "lam", "D", "C_privileged") if hasattr(model, name)]
+    grid = [{name: pick(rng, PRICES) for name in names} for _ in range(int(rng.integers(1, 5)))]
+    return model, X, y, {**extra, "candidates": grid}, plain
+
+
+def make_chunks(rng, _):
+    """The same rows in chunks of Dask arrays."""
+    model, _, y, extra, X = make_with(linear)(rng, _)
+    rng = np.random.default_rng(0) if rng is None else rng
+    size = max(1, len(X) // int(rng.integers(1, 5)))
+
+    def chunks(block):
+        block = block.toarray() if sparse.issparse(block) else np.asarray(block)
+        return da.from_array(block, chunks=(size, *block.shape[1:]))
+
+    extra = {name: None if value is None else chunks(value) for name, value in extra.items()}
+    return model, chunks(X.copy()), chunks(np.asarray(y)), extra, X
 
 
 def attack(case, _):
@@ -195,25 +284,48 @@ def attack(case, _):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
-            model.fit(X, **target, **extra)
+            fitted = fit(model, X, **target, **extra)
         except np.linalg.LinAlgError as error:  # a ValueError, but one of linear algebra inside
             raise AssertionError(f"LinAlgError: {error}") from error
+        X = plain if is_chunked(X) else X
         ways = ("predict", "decision_function", "predict_proba")
-        answers = [np.asarray(getattr(model, way)(X)) for way in ways if hasattr(model, way)]
+        answers = [np.asarray(getattr(m, way)(X)) for m in fitted for way in ways if hasattr(m, way)]
     for found in answers:
         assert len(found) == len(plain)
         assert found.dtype.kind not in "fc" or np.isfinite(found).all(), "an answer that is no number"
-    gap = getattr(model, "dual_gap_", 0.0)
-    assert np.isfinite(gap), "a gap that is no number"
+    # Infinite is a gap of which nothing is known.
+    gap = max(getattr(m, "dual_gap_", 0.0) for m in fitted)
+    assert gap >= 0, "a gap that is no number"
     warned = any(issubclass(warning.category, ConvergenceWarning) for warning in told)
     assert warned or gap <= LARGEST_SILENT_GAP, f"a gap of {gap:.3g} without a warning"
 
 
+def fit(model, X, candidates=None, **rest):
+    """The fitted model, in a list; or those of a path, of which at least one was possible."""
+    if candidates is None:
+        return [model.fit(X, **rest)]
+    found = fit_path(model, candidates, X, **rest)
+    fitted = [one for one in found if not isinstance(one, ValueError)]
+    if not fitted:
+        raise found[0]
+    return fitted
+
+
+def one_thread(folder):
+    """Chunks are computed here and now: threads would only cost time."""
+    dask.config.set(scheduler="synchronous")
+
+
 KINDS = {
     "svm+": svm_plus(lupi.SVMPlus), "svm2+": svm_plus(lupi.SVM2Plus), "svm-2k": svm_2k, "one class": one_class, "ranking": ranker,
-    "structured": structured, "wrappers": wrapper, "surrogate": surrogate,
+    "structured": structured, "wrappers": wrapper, "surrogate": surrogate, "landmarks": landmarks,
 }  # fmt: skip
+MAKERS = {name: make_with(build) for name, build in KINDS.items()} | {"columns": make_columns, "paths": make_path}
+if da is not None:
+    MAKERS["chunks"] = make_chunks
 TARGETS = [
-    Target(name, lambda folder: None, make_with(build), attack, (ValueError, TypeError), lambda case: 100_000)
-    for name, build in KINDS.items()
+    Target(
+        name, one_thread if name == "chunks" else (lambda folder: None), make, attack, (ValueError, TypeError), lambda case: 100_000
+    )
+    for name, make in MAKERS.items()
 ]

@@ -105,7 +105,7 @@ def check_cells(values, texts, decimal):
             assert value == int(plain), (value, text)
         elif isinstance(value, int | float):
             number = float(plain.replace(decimal, ".") if decimal == "," else plain)
-            assert number == value or math.isclose(number, value, rel_tol=1e-14), (value, text)
+            assert number == value, (value, text)
         else:
             assert value == text or value.strip() == plain, (value, text)
 

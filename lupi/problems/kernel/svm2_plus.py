@@ -1,137 +1,15 @@
-r"""The dual of SVM2+, and the matrix Q through which privileged features enter it.
-
-.. math:: Q = P - \lambda P (\tilde K + \lambda P)^{-1} P, \qquad P = \mathrm{diag}(1/C_i),\; \tilde K = K^* + 1,
-
-which is :math:`\frac1C \tilde K (\frac{\lambda}{C} I + \tilde K)^{-1}` for equal weights: Xu et al. (2016), eq. (5), in a form
-whose eigenvalues stay in [0, 1/C). Rows of examples without privileged features are 0.
-"""
+r"""The dual of SVM2+ (Xu et al. 2016)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, lapack, solve_triangular
 
-from lupi.kernels import Space, require_matrix, scale_and_mirror
+from lupi.kernels import Space
 from lupi.problems.kernel.duals import OneSpaceDual
 from lupi.problems.kernel.kernel_qp import Expansion
-
-# Smaller matrices are factorized in double precision: it takes a tenth of a second.
-LARGE_MATRIX = 1500
-# Single precision may spoil so much of Q, and is then refined to so little in a few steps.
-WORST_ERROR = 1e-2
-REFINED = 1e-12
-REFINEMENTS = 12
-
-
-def deformation_space(
-    privileged: Space, C: np.ndarray, lam: float, available: np.ndarray, *, single: bool = False
-) -> Space:
-    """Q as a space without an intercept: by features where the privileged space has them, else as a matrix.
-
-    With ``single`` a large matrix is factorized in single precision where its condition allows; products with it, and with
-    them every certificate, stay those of double precision.
-    """
-    if privileged.factor is not None:
-        return Space(factor=deformation_features(privileged.factor, C, lam, available), bias=False)
-    K_star = privileged.dense
-    if single and _single_suffices(K_star, C, lam):
-        matrix = deformation_matrix(K_star, C, lam, available, single=True)
-        return RefinedDeformation(
-            matrix=matrix, bias=False, inexact=True, K_star=K_star, price=1.0 / C, lam=lam, available=available
-        )
-    return Space(matrix=deformation_matrix(K_star, C, lam, available), bias=False)
-
-
-def _single_suffices(K_star: np.ndarray, C: np.ndarray, lam: float) -> bool:
-    """Whether the matrix is large, and its condition number times the last digit small."""
-    n = len(C)
-    condition = (float(np.trace(K_star)) + n) * float(C.max()) / lam + 1.0
-    return n >= LARGE_MATRIX and condition * float(np.finfo(np.float32).eps) <= WORST_ERROR
-
-
-def deformation_matrix(
-    K_star: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray, *, single: bool = False
-) -> np.ndarray:
-    """Q as a dense matrix, by one Cholesky factorization and inversion.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Q = deformation_matrix(np.eye(2), np.ones(2), 1.0, np.array([True, True]))
-    >>> np.round(Q, 3)
-    array([[0.625, 0.125],
-           [0.125, 0.625]])
-    """
-    rows = np.flatnonzero(available)
-    everything = len(rows) == len(available)
-    require_matrix(len(available), "the matrix Q of SVM2+", copies=1 if everything and not single else 2)
-    dtype = np.float32 if single else np.float64
-    A: np.ndarray = np.array(K_star if everything else K_star[np.ix_(rows, rows)], order="C", dtype=dtype)
-    A += 1.0
-    price = 1.0 / C[rows]
-    A[np.diag_indices(len(A))] += (lam * price).astype(dtype)
-    factorize, invert = (lapack.spotrf, lapack.spotri) if single else (lapack.dpotrf, lapack.dpotri)
-    # A is symmetric, so its C-ordered transpose is the Fortran-ordered matrix LAPACK can overwrite.
-    factor, info = factorize(A.T, lower=1, overwrite_a=1)
-    if info == 0:
-        inverse, info = invert(factor, lower=1, overwrite_c=1)
-    if info != 0:
-        raise ValueError(
-            "the kernel matrix of `privileged` is not positive semi-definite, or its values are too far apart for double "
-            "precision; scale the privileged features, use a positive semi-definite kernel, or bring lam nearer to 1."
-        )
-    Q = np.empty(inverse.shape) if single else inverse.T
-    scale_and_mirror(inverse.T, np.sqrt(lam) * price, Q)
-    np.negative(Q, out=Q)
-    Q[np.diag_indices(len(Q))] += price
-    if everything:
-        return Q
-    out = np.zeros((len(available), len(available)))
-    out[np.ix_(rows, rows)] = Q
-    return out
-
-
-@dataclass(frozen=True)
-class RefinedDeformation(Space):
-    r"""Q known to single precision, with products in double precision.
-
-    :math:`Q v = P v - \lambda P u` where :math:`(\tilde K + \lambda P) u = P v`: iterative refinement solves for u, the matrix
-    at hand being nearly the inverse that this takes.
-    """
-
-    K_star: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
-    price: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    available: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    lam: float = 1.0
-
-    def product(self, coefficients: np.ndarray) -> np.ndarray:
-        """Q times a vector."""
-        price, known, metric = self.price, self.available, self.lam * self.price
-        rhs = np.where(known, price * coefficients, 0.0)
-        u, residual = np.zeros_like(rhs), rhs
-        size = float(np.abs(rhs).max(initial=0.0))
-        for _ in range(REFINEMENTS):
-            # The inverse is (P - Q) / lam between factors 1 / P.
-            u += np.where(known, residual - self.dense @ (residual / price), 0.0) / metric
-            residual = rhs - np.where(known, self.K_star @ u + u.sum(), 0.0) - metric * u
-            if float(np.abs(residual).max(initial=0.0)) <= REFINED * size:
-                break
-        return self.weight * np.where(known, price * coefficients - metric * u, 0.0)
-
-
-def deformation_features(features: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray) -> np.ndarray:
-    r"""U with :math:`Q = U U'`, for privileged features (or an approximation's features) fewer than examples.
-
-    :math:`U = \tilde Z (\lambda I + \tilde Z' \mathrm{diag}(C) \tilde Z)^{-1/2}` with :math:`\tilde Z = [Z, 1]`: O(n s^2).
-    """
-    Z = np.hstack([features, np.ones((len(features), 1))]) * available[:, None]
-    M = (Z * C[:, None]).T @ Z
-    M[np.diag_indices(len(M))] += lam
-    L, _ = cho_factor(M, lower=True)
-    return np.ascontiguousarray(solve_triangular(L, Z.T, lower=True).T)
 
 
 @dataclass(frozen=True)

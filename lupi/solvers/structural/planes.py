@@ -7,6 +7,8 @@ index and value, which saves reading memory, the time of the sweeps.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -303,7 +305,7 @@ class PlaneStore:
         return int(a)
 
     @property
-    def arrays(self) -> tuple:
+    def arrays(self) -> tuple[Any, ...]:
         """What :func:`take_plane` takes, for compiled loops that find the planes themselves."""
         return (self._planes, self.losses, self.gram, self.alpha, self.idle, self.count, self.w, self.cap)
 
