@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lupi.comparison.forecast import Forecast
 from lupi.comparison.leakage import examine
 from lupi.comparison.methods import METHODS, choose_methods
 from lupi.comparison.protocol import Protocol, split_rows
@@ -27,10 +26,20 @@ from lupi.comparison.summary import (
     summarize_permutations,
     worth,
 )
-from lupi.comparison.units import Setup, Unit, column_groups, fit_final, hard_rows, plan, run_unit
+from lupi.comparison.units import (
+    Setup,
+    Unit,
+    column_groups,
+    fit_final,
+    guess_seconds,
+    hard_rows,
+    plan,
+    run_unit,
+    unit_kind,
+)
 from lupi.comparison.verdict import verdict
 from lupi.engine.store import RunStore, digest_of, strict_json, write_atomically
-from lupi.engine.units import measured, progress, run_units
+from lupi.engine.units import Forecast, measured, progress, run_units
 from lupi.engine.workers import count_workers
 from lupi.validation import is_frame
 from lupi.validation.types import VectorLike
@@ -386,7 +395,7 @@ class _Runner:
     def __init__(self, setup, store, n_jobs, report):
         self.setup, self.store, self.n_jobs, self.report = setup, store, n_jobs, report
         self.results, self.before = {}, 0
-        self.forecast = Forecast([], count_workers(n_jobs))
+        self.forecast = Forecast(unit_kind, guess_seconds, count_workers(n_jobs))
 
     def run(self, units, to_come=()):
         keys = {self.setup.key(unit): unit for unit in units}

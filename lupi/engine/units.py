@@ -227,6 +227,60 @@ class ProgressBar:
             self.bar.update(self.task, left="" if seconds is None else f"about {duration(seconds)} left")
 
 
+class Forecast:
+    """Seconds that units of work still need: units of one kind take about as long.
+
+    Parameters
+    ----------
+    kind : callable
+        From a unit to its kind.
+    guess : callable
+        From a kind of which no unit is finished, and the seconds of the finished kinds, to seconds (None: it cannot be told) and
+        whether they are as good as measured.
+    workers : int
+        How many units run at a time.
+
+    Examples
+    --------
+    >>> forecast = Forecast(lambda unit: unit[0], lambda kind, seconds: (2 * max(seconds.values()), False), workers=2)
+    >>> forecast.plan(["a1", "a2", "a3", "b1"])
+    >>> forecast.add("a1", 3.0)
+    >>> forecast.left()
+    (6.0, False)
+    >>> forecast.add("b1", 1.0)
+    >>> forecast.left()
+    (3.0, True)
+    """
+
+    def __init__(self, kind, guess, workers):
+        self.kind, self.guess, self.workers = kind, guess, workers
+        self.pending, self.seconds = Counter(), {}
+
+    def plan(self, units):
+        """These are the units that come."""
+        self.pending = Counter(map(self.kind, units))
+
+    def add(self, unit, seconds):
+        """A unit is finished."""
+        kind = self.kind(unit)
+        self.pending[kind] -= 1
+        # The least: the first unit of a kind may have compiled something, and others waited for their turn.
+        self.seconds[kind] = min(seconds, self.seconds.get(kind, seconds))
+
+    def left(self):
+        """Seconds until the end (None: not known yet), and whether none of them is a guess."""
+        pending = {kind: n for kind, n in self.pending.items() if n > 0}
+        each = {
+            kind: (self.seconds[kind], True) if kind in self.seconds else self.guess(kind, self.seconds)
+            for kind in pending
+        }
+        if any(seconds is None for seconds, _ in each.values()):
+            return None, False
+        total = sum(n * each[kind][0] for kind, n in pending.items())
+        busy = max(1, min(self.workers, sum(pending.values())))
+        return total / busy, all(sure for _, sure in each.values())
+
+
 def duration(seconds):
     """Seconds in words.
 
