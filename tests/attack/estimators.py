@@ -69,6 +69,12 @@ def svm_2k(rng):
     return lupi.SVM2K(**prices, epsilon=pick(rng, (0.0, 0.1, 1e6)), **kernels(rng), max_iter=pick(rng, (-1, -1, 5)))
 
 
+def svr_plus(rng):
+    prices = {"C": pick(rng, PRICES), "lam": pick(rng, PRICES), "kappa": pick(rng, (3.0, 3.0, 1.0, 1e6, np.inf))}
+    epsilon = pick(rng, (0.1, 0.0, 1e6))
+    return lupi.SVRPlus(**prices, epsilon=epsilon, **kernels(rng), **stop(rng, "auto", "smo", "interior_point"))
+
+
 def one_class(rng):
     return lupi.OneClassSVMPlus(pick(rng, (0.5, 0.01, 1.0, 1e-9)), pick(rng, PRICES), **kernels(rng))
 
@@ -205,7 +211,7 @@ def labels(rng, model, n):
 
 
 def all_labels(rng, model, n):
-    if not isinstance(model, TabularModel) and getattr(model, "_estimator_type", None) == "regressor":
+    if isinstance(model, lupi.SVRPlus):
         return rng.normal(size=n) * pick(rng, SIZES)
     k = pick(rng, (2, 2, 2, 3, 5, 1)) if not hasattr(model, "task") else 2
     y = rng.integers(0, k, n)
@@ -319,8 +325,8 @@ def one_thread(folder):
 
 
 KINDS = {
-    "svm+": svm_plus(lupi.SVMPlus), "svm2+": svm_plus(lupi.SVM2Plus), "svm-2k": svm_2k, "one class": one_class, "ranking": ranker,
-    "structured": structured, "wrappers": wrapper, "surrogate": surrogate, "landmarks": landmarks,
+    "svm+": svm_plus(lupi.SVMPlus), "svm2+": svm_plus(lupi.SVM2Plus), "svm-2k": svm_2k, "svr+": svr_plus, "one class": one_class,
+    "ranking": ranker, "structured": structured, "wrappers": wrapper, "surrogate": surrogate, "landmarks": landmarks,
 }  # fmt: skip
 MAKERS = {name: make_with(build) for name, build in KINDS.items()} | {"columns": make_columns, "paths": make_path}
 if da is not None:
