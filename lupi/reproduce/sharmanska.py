@@ -213,6 +213,42 @@ def table_lines(pairs, results, per_class):
     return lines
 
 
+OVERVIEW = (
+    "| loss, pairs | N | splits | Rank Transfer above SVM rank | mean gain | shuffled | SVM rank | Rank Transfer | reference | "
+    "cells that agree |",
+    "|---|---|---|---|---|---|---|---|---|---|",
+)
+
+
+def overview(found):
+    """One run as a row under ``OVERVIEW``: means over all pairs in percent; cells within two standard errors of the paper.
+
+    Parameters
+    ----------
+    found : dict
+        As it is written to `result.json`.
+
+    Returns
+    -------
+    str
+    """
+    results = found["pairs"]
+    counts = over_all_pairs(results)["ranktransfer"]
+    names = ("ranksvm", "ranktransfer", "rankreference")
+    means = [f"{100 * np.mean([result['methods'][name]['mean'] for result in results]):.2f}" for name in names]
+    agree = "not printed"
+    if results[0]["paper"] is not None:
+        cells = {name: sum(_cell(result, name).endswith("*") for result in results) for name in names[:2]}
+        agree = f"SVM rank {cells['ranksvm']}, Rank Transfer {cells['ranktransfer']}"
+    gain, shuffled = (
+        f"{100 * mean:+.2f} ± {100 * error:.2f}" for mean, error in (counts["mean_gain"], counts["mean_gain_shuffled"])
+    )
+    loss = f"{found.get('loss', 'squared_hinge').replace('_', ' ')}, {found.get('transfer_pairs', 'all')}"
+    splits = str(len(results[0]["methods"]["ranksvm"]["scores"]))
+    wins = f"{counts['wins']} of {counts['pairs']} (shuffled: {counts['wins_shuffled']})"
+    return f"| {' | '.join([loss, str(found['per_class']), splits, wins, gain, shuffled, *means, agree])} |"
+
+
 def _cell(result, name):
     row = result["methods"][name]
     if result["paper"] is None:

@@ -63,8 +63,8 @@ def _sharmanska_table2_birds(data, out, *, n_splits=10, tasks=None, n_jobs=1, on
     )
     write_result(out, "sharmanska-table2-birds", substitute=True, comparisons=summaries)
     return [
-        f"SUBSTITUTE: {len(rows)} birds of CUB-200-2011 (300 pixels), {len(names)} species of two families, each against the others of its "
-        "family; not the paper's 17 snakes, whose pictures are not at hand. Rankers with the paper's hinge.",
+        f"SUBSTITUTE: {len(rows)} birds of CUB-200-2011 (300 pixels), {len(names)} species of two families, each against the "
+        "others of its family; not the paper's 17 snakes, whose pictures are not at hand. Rankers with the paper's hinge.",
         *lines,
     ]
 

@@ -22,7 +22,7 @@ def stored(name):
 def table1(name):
     found = stored(name)
     classes = [(pair["first"], pair["second"]) for pair in found["pairs"]]
-    return sharmanska.table_lines(classes, found["pairs"], found["per_class"])
+    return [*sharmanska.table_lines(classes, found["pairs"], found["per_class"]), sharmanska.overview(found)]
 
 
 def tasks(name):
