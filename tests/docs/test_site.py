@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import pickle
 import re
 from pathlib import Path
 
@@ -15,10 +16,10 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 ROOMS = ("lupi", "lupi.datasets", "lupi.localize", "lupi.plot", "lupi.tasks", "lupi.vision")
 
 
-def run_code_of(page):
+def run_code_of(page, last=None):
     """The names that are there after the page's blocks, run one after the other as a reader would type them."""
     names = {}
-    for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL):
+    for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL)[:last]:
         exec(block, names)
     return names
 
@@ -79,6 +80,18 @@ def test_pipelines():
     assert set(names["model"].explain()["columns"]) == {
         f"{space}/{column}" for space, table in names["spaces"].items() for column in table
     }
+
+
+@pytest.mark.parametrize(("encoder", "last"), [("scikit-learn", 2), ("skrub", None)])
+def test_tables(encoder, last, capsys):
+    pytest.importorskip(encoder.replace("scikit-learn", "sklearn"))
+    names = run_code_of("tables.md", last)
+    assert re.search(rf"^## {encoder}$", (DOCS / "tables.md").read_text(), flags=re.MULTILINE)
+    scores = np.array(capsys.readouterr().out.splitlines()[-1].strip("[]").split(), dtype=float)
+    assert scores.mean() > 0.7
+    copied = pickle.loads(pickle.dumps(names["model"]))
+    new = names["patients"].drop(columns=names["later"])
+    np.testing.assert_array_equal(copied.predict(new), names["model"].predict(new))
 
 
 def test_own_parts():
