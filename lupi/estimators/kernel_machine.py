@@ -245,7 +245,8 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
         self._privileged_kernel = kernel = data.privileged_kernel
         coefficients = np.vstack([function.coefficients for function in functions])[:, data.available]
         self.privileged_dual_coef_ = coefficients
-        self.privileged_intercept_ = np.array([function.intercept for function in functions])
+        # A problem may have several functions of the space: a row of coefficients and an intercept each.
+        self.privileged_intercept_ = np.hstack([function.intercept for function in functions])
         self._privileged_rows = data.kept[data.available]
         if data.approximation is not None:
             self._store_privileged_landmarks(data, functions)
@@ -276,7 +277,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            NaN where a row is entirely NaN.
+            NaN where a row is entirely NaN. Of a regressor two columns: the slack above of the tube, and the one below.
         """
         check_is_fitted(self)
         name = type(self).__name__

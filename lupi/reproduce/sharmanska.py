@@ -157,7 +157,22 @@ def over_all_pairs(results):
     return summary
 
 
-def _table_lines(pairs, results, per_class):
+def table_lines(pairs, results, per_class):
+    """Lines of Table 1.
+
+    Parameters
+    ----------
+    pairs : list of tuple of str
+        Names of the two classes.
+    results : list of dict
+        From :func:`pair_results`.
+    per_class : int
+        Pictures of each class for training.
+
+    Returns
+    -------
+    list of str
+    """
     printed = results[0]["paper"] is not None
     methods = [name for name in PAPER_METHODS if name in results[0]["methods"]]
     n_splits = len(results[0]["methods"]["ranksvm"]["scores"])
@@ -260,7 +275,7 @@ def _table1(
         )
         # The table has N = 100; the supplement, with N = 50, is not at hand.
         results.append(pair_results(comparison, paper if per_class == 100 else None))
-    lines = _table_lines(classes, results, per_class)
+    lines = table_lines(classes, results, per_class)
     for name in over_all_pairs(results):
         picture = out / f"figure2-{PICTURES[name]}-N{per_class}.svg"
         write_atomically(picture, _bars(name, results).encode())
