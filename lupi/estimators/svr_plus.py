@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from numbers import Real
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -121,7 +121,7 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
     (2, 2)
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **KernelMachine._parameter_constraints,
         "C": POSITIVE,
         "lam": POSITIVE,
