@@ -131,7 +131,9 @@ def surrogate(rng):
 def landmarks(rng):
     """Kernels in place of which a few features stand."""
     kind = pick(rng, (lupi.SVMPlus, lupi.SVM2Plus))
-    return kind(pick(rng, PRICES), pick(rng, PRICES), n_components=pick(rng, (1, 4, 100)), random_state=0, **kernels(rng))
+    return kind(
+        pick(rng, PRICES), pick(rng, PRICES), n_components=pick(rng, (1, 4, 100)), random_state=0, **kernels(rng)
+    )
 
 
 def linear(rng):
@@ -242,9 +244,9 @@ def make_with(build):
 
 def make_columns(rng, _):
     """One table, of which some columns are privileged."""
-    model, _, y, extra, X = make_with(pick(rng, (svm_plus(lupi.SVMPlus), svm_plus(lupi.SVM2Plus), surrogate)) if rng else surrogate)(
-        rng, _
-    )
+    model, _, y, extra, X = make_with(
+        pick(rng, (svm_plus(lupi.SVMPlus), svm_plus(lupi.SVM2Plus), surrogate)) if rng else surrogate
+    )(rng, _)
     rng = np.random.default_rng(0) if rng is None else rng
     q = int(rng.integers(1, 4))
     where = pick(rng, (range(X.shape[1], X.shape[1] + q), [-1], [0], range(X.shape[1] + q), [99]))
@@ -325,7 +327,12 @@ if da is not None:
     MAKERS["chunks"] = make_chunks
 TARGETS = [
     Target(
-        name, one_thread if name == "chunks" else (lambda folder: None), make, attack, (ValueError, TypeError), lambda case: 100_000
+        name,
+        one_thread if name == "chunks" else (lambda folder: None),
+        make,
+        attack,
+        (ValueError, TypeError),
+        lambda case: 100_000,
     )
     for name, make in MAKERS.items()
 ]
