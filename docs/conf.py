@@ -1,10 +1,14 @@
 """The site: ``python -m sphinx -W --keep-going -b html docs docs/_build/html``. Nothing is fetched while it is built."""
 
 import re
+import sys
+from pathlib import Path
 
 from sphinx_gallery.sorting import FileNameSortKey
 
 import lupi
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "lupi"
 author = "The lupi developers"
@@ -15,15 +19,17 @@ extensions = [
     "myst_parser",  # before the others: every page is Markdown and readable without the site
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",  # where a reader has no network, a formula stays as the TeX that it was written in
+    "mathml",  # of `_extensions`
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_templates"]
+html_math_renderer = "mathml"
+exclude_patterns = ["_build", "_extensions", "_templates"]
 templates_path = ["_templates"]
 suppress_warnings = ["config.cache"]  # functions in the gallery's settings cannot be pickled
 
-myst_enable_extensions = ["deflist"]
+myst_enable_extensions = ["deflist", "dollarmath"]
+myst_dmath_double_inline = True
 myst_heading_anchors = 3
 
 autosummary_generate = True
@@ -94,7 +100,8 @@ def link_to_pages(app, docname, source):
     """The pages link to files where the repository has them; on the site these files are pages."""
     del app, docname
     text = source[0].replace("](../SECURITY.md", "](security.md")
-    source[0] = re.sub(r"\]\(\.\./examples/gallery/(plot_\w+)\.py\)", r"](gallery/\1.rst)", text)
+    text = re.sub(r"\]\((\.\./)?\.\./benchmarks/README\.md", r"](\1benchmarks.md", text)
+    source[0] = re.sub(r"\]\((\.\./)?\.\./examples/gallery/(plot_\w+)\.py\)", r"](\1gallery/\2.rst)", text)
 
 
 def setup(app):

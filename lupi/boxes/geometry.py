@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class Box(NamedTuple):
         return common / (self.area + other.area - common)
 
 
-def check_box(box, name: str) -> Box:
+def check_box(box: Any, name: str) -> Box:
     """A Box from any four numbers with positive height and width."""
     try:
         box = Box(*(float(v) for v in box))
@@ -72,7 +72,7 @@ class WordImage:
 
     __slots__ = ("cols", "n_words_used", "rows", "shape", "words")
 
-    def __init__(self, rows, cols, words, shape):
+    def __init__(self, rows: Any, cols: Any, words: Any, shape: tuple[int, int]) -> None:
         self.rows, self.cols, self.words = (np.array(a, dtype=np.int64) for a in (rows, cols, words))
         self.shape = (int(shape[0]), int(shape[1]))
         if not self.rows.shape == self.cols.shape == self.words.shape or self.rows.ndim != 1:

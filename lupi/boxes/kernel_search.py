@@ -139,13 +139,19 @@ def exact_value(histogram, apart, support, coef, gamma, kind):
 
 @njit(cache=True, nogil=True)
 def box_value(images, t, l, b, r, apart, support, coef, gamma, kind, normalize):
-    """Exact value of one grid box; `apart`: squared distances of its placement to the support vectors'."""
+    """Exact value of one grid box; `apart`: squared distances of its placement to the support vectors'.
+
+    With `normalize` a box without points has no histogram: minus infinity, so that it is never chosen. As a histogram of zeros it
+    would be nearer to the support vectors than most boxes with points are.
+    """
     histogram = np.empty(images.shape[2])
     total = 0.0
     for k in range(images.shape[2]):
         histogram[k] = np.float64(images[b, r, k] - images[t, r, k] - images[b, l, k] + images[t, l, k])
         total += histogram[k]
-    if normalize and total > 0.0:
+    if normalize:
+        if total == 0.0:
+            return -np.inf
         histogram /= total
     return exact_value(histogram, apart, support, coef, gamma, kind)
 
@@ -193,6 +199,8 @@ def kernel_branch_and_bound(
     best = np.array([0, 0, h, w], dtype=np.int64)
     _apart(np.array([0, 0, 0, 0, h, h, w, w]), row_edges, col_edges, places, scale, apart)
     best_value = box_value(images, 0, 0, h, w, apart, support, coef, gamma, kind, normalize)
+    if best_value == -np.inf:  # no points in the whole image
+        return best, best_value, best_value, 0
     upper = np.inf
     while size > 0:
         upper = keys[0]
@@ -217,6 +225,8 @@ def kernel_branch_and_bound(
             if not halve(current, edge, side, n):
                 continue
             high_total = _histogram(images, n[0], n[2], n[5], n[7], high)
+            if normalize and high_total == 0.0:
+                continue
             low_total = np.float32(0.0)
             if n[1] < n[4] and n[3] < n[6]:
                 low_total = _histogram(images, n[1], n[3], n[4], n[6], low)
@@ -263,7 +273,9 @@ def dense_windows(images, support, coef, gamma, kind, normalize):
             for l in range(w):
                 for r in range(l + 1, w + 1):
                     total = _histogram(images, t, l, b, r, histogram)
-                    if normalize and total > 0.0:
+                    if normalize:
+                        if total == 0.0:
+                            continue
                         for k in range(n_words):
                             histogram[k] /= total
                     value = _bound(histogram, histogram, apart, single, coef, log_coef, gamma, kind, terms)

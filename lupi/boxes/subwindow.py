@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -98,7 +98,7 @@ def search_points(rows, cols, words, weights, placement_weights, h, w, step, gt,
     return boxes, values, bounds, nodes
 
 
-def check_weights(weights, image: WordImage, name: str = "weights") -> np.ndarray:
+def check_weights(weights: Any, image: WordImage, name: str = "weights") -> np.ndarray:
     """Finite float weights, one for each word that the image uses."""
     weights = np.ascontiguousarray(weights, dtype=float)
     if weights.ndim != 1 or len(weights) < image.n_words_used:
@@ -112,15 +112,15 @@ def check_weights(weights, image: WordImage, name: str = "weights") -> np.ndarra
 
 
 def best_box(
-    word_image,
-    weights,
+    word_image: WordImage,
+    weights: Any,
     *,
-    grid_step=1,
-    true_box=None,
-    loss_weight=0.0,
-    method="auto",
-    max_nodes=5_000_000,
-):
+    grid_step: int = 1,
+    true_box: Any = None,
+    loss_weight: float = 0.0,
+    method: str = "auto",
+    max_nodes: int = 5_000_000,
+) -> FoundBox:
     r"""The non-empty box that maximizes the summed weights of its points, plus a multiple of the overlap loss.
 
     .. math::

@@ -17,7 +17,7 @@ def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="Small sizes: shows that it runs, not how fast it is.")
     ] = False,
-):
+) -> None:
     """Measure speed and exactness side by side with other tools."""
     from lupi.bench import load_cases
 

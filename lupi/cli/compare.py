@@ -73,7 +73,7 @@ def compare(
     seed: Seed = 0,
     scheduler: Scheduler = None,
     max_time: MaxTime = None,
-):
+) -> None:
     """Do these training-only columns help? Compare methods with and without them.
 
     Each method that uses the privileged columns is also run with them shuffled, and without them, and has to beat plain

@@ -43,7 +43,7 @@ def fit(
     kernel: KernelOption = None,
     seed: Seed = 0,
     scheduler: Scheduler = None,
-):
+) -> None:
     """Train one model; its parameters are chosen by cross-validation."""
     if scheduler is not None or len(tables) > 1 or tables[0].is_dir():
         _fit_chunked(tables, target, privileged, output, method or "svm2+", drop or "", metric, kernel, seed, scheduler)

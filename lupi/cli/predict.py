@@ -17,7 +17,7 @@ def predict(
     id_column: Annotated[
         str | None, typer.Option("--id", metavar="COL", help="Column of TABLE to put before each prediction.")
     ] = None,
-):
+) -> None:
     """Predict the rows of a table. Privileged columns are not needed; if they are there, they are ignored.
 
     The columns are `prediction` and, for two classes, `score` (above 0: the second class). A ranker was trained to order

@@ -19,9 +19,13 @@ def reproduce(
     ),
     splits: Annotated[int | None, typer.Option(help="Random draws; the paper's number if not given.")] = None,
     tasks: Annotated[int | None, typer.Option(help="Only the first so many pairs or training sizes.")] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="Features to use in place of the data: arrays X, privileged and y."),
+    ] = None,
     jobs: Jobs = -1,
     scheduler: Scheduler = None,
-):
+) -> None:
     """Run a table or figure of the papers again and print ours beside the printed numbers."""
     from lupi.engine.workers import cluster
     from lupi.reproduce import commands
@@ -30,4 +34,4 @@ def reproduce(
         commands.list_entries()
         return
     with cluster(scheduler):
-        commands.run_reproduce(name, data=data, out=out, splits=splits, tasks=tasks, jobs=jobs)
+        commands.run_reproduce(name, data=data, out=out, splits=splits, tasks=tasks, jobs=jobs, features=features)

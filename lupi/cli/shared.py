@@ -5,7 +5,7 @@ import shlex
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -32,7 +32,7 @@ class UsageError(ValueError):
 def one_of(names):
     """A check of an option: its value is one of the names in a text such as "a, b"."""
 
-    def check(value: str | None):
+    def check(value: str | None) -> str | None:
         if value is not None and value not in names.split(", "):
             raise typer.BadParameter(f"{value!r} is none of {names}.")
         return value
@@ -81,12 +81,12 @@ class Commands(TyperGroup):
             _say("\nlupi: stopped; what was finished is kept, the same command goes on from there.")
             raise typer.Exit(130) from None
 
-    def main(self, *args, standalone_mode=True, **extra):
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Parse the words of the command line, run the command, end the process."""
         if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
+            return super().main(*args, **{**extra, "standalone_mode": False})
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(*args, **{**extra, "standalone_mode": False})
         except typer.Abort:
             code = 1
         except Exception as problem:
@@ -122,7 +122,7 @@ def _say(text):
     typer.secho(text, fg="red", err=True)
 
 
-def print_version(wanted: bool):
+def print_version(wanted: bool) -> None:
     """What `lupi --version` does."""
     if wanted:
         typer.echo(f"lupi {__version__}")
@@ -133,7 +133,7 @@ def main_options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True)
     ] = False,
-):
+) -> None:
     """Options before the name of a command."""
 
 

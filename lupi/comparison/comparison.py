@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lupi.comparison.forecast import Forecast
 from lupi.comparison.leakage import examine
 from lupi.comparison.methods import METHODS, choose_methods
 from lupi.comparison.protocol import Protocol, split_rows
@@ -32,6 +33,7 @@ from lupi.comparison.units import Setup, Unit, column_groups, fit_final, hard_ro
 from lupi.comparison.verdict import verdict
 from lupi.engine.store import RunStore, digest_of, strict_json, write_atomically
 from lupi.engine.units import measured, progress, run_units
+from lupi.engine.workers import count_workers
 from lupi.validation import is_frame
 from lupi.validation.types import VectorLike
 
@@ -201,6 +203,7 @@ def compare(
     permutations: int = 99,
     columns: bool = True,
     hard_examples: bool = True,
+    leaks: bool = True,
     seed: int = 0,
     n_jobs: int = 1,
     store: str | PathLike[str] | None = None,
@@ -267,6 +270,9 @@ def compare(
     hard_examples : bool, default=True
         Whether to fit SVM2+ or SVM+, where compared, once more on all rows, to name those that its correcting function
         calls hard.
+    leaks : bool, default=True
+        Whether to look for columns that say too much: several seconds with thousands of columns. False for pictures and texts,
+        whose columns mean nothing one by one.
     seed : int, default=0
         Everything random follows from it; results do not depend on ``n_jobs``.
     n_jobs : int, default=1
@@ -276,7 +282,8 @@ def compare(
         of another protocol or of other data in that file are refused. For a folder that exists, a file in it, one for
         each protocol and data.
     on_progress : callable or bool, optional
-        Called as ``on_progress(done, total)``; True prints a line now and then.
+        Called as ``on_progress(done, total)``, and before that, if there is such a method, ``on_progress.expect(seconds, sure)``
+        with the time that is left. True prints how long it will take after the first fits, then a line now and then.
     max_time : float or None, default=None
         Seconds after which no new unit of work is begun: a TimeoutError says how far it came. With a ``store`` the same call goes
         on from there.
@@ -345,9 +352,10 @@ def compare(
         split_rows(protocol, split, data)  # an impossible split is better noticed at once
     blocks = (X, y, privileged, groups, test_only, *(validation or ()))
     digest = digest_of(*(block if block is None or is_frame(block) else np.asarray(block) for block in blocks))
-    leaks, notes = examine(
-        X, data.y, privileged, target or "y", grouped=groups is not None or test_only is not None, others=dropped
-    )
+    suspects, notes = [], []
+    if leaks:
+        grouped = groups is not None or test_only is not None
+        suspects, notes = examine(X, data.y, privileged, target or "y", grouped=grouped, others=dropped)
     if len(data.unlabelled):
         notes.insert(
             0,
@@ -356,16 +364,16 @@ def compare(
         )
     with _open_store(store, protocol.fingerprint(digest)) as opened, _reporting(on_progress) as report:
         runner = _Runner(setup, opened, n_jobs, report, until)
-        sizes = runner.first(list(chosen), to_come=n_splits if permutations else 0)
+        sizes = runner.first(list(chosen), permutations)
         tested, skipped = runner.exact_test(sizes[-1], permutations)
         effects = runner.columns(sizes[-1]) if columns else []
     translated = worth(sizes)
     summary = {
         "format": FORMAT,
         "source": source or ("data frame" if is_frame(whole) else "arrays"),
-        "verdict": verdict(sizes, protocol, permutation=tested, skipped=skipped, leaks=leaks, worth=translated),
+        "verdict": verdict(sizes, protocol, permutation=tested, skipped=skipped, leaks=suspects, worth=translated),
         "notes": notes,
-        "leaks": leaks,
+        "leaks": suspects,
         "sizes": sizes,
         "permutation": tested,
         "permutation_skipped": skipped,
@@ -387,14 +395,25 @@ class _Runner:
     def __init__(self, setup, store, n_jobs, report, until=None):
         self.setup, self.store, self.n_jobs, self.report, self.until = setup, store, n_jobs, report, until
         self.results, self.before = {}, 0
+        self.forecast = Forecast([], count_workers(n_jobs))
 
-    def run(self, units, to_come=0):
+    def run(self, units, to_come=()):
         keys = {self.setup.key(unit): unit for unit in units}
+        self.forecast.plan([*units, *to_come])
+
+        def tell(done, total):
+            if (expect := getattr(self.report, "expect", None)) is not None:
+                seconds, sure = self.forecast.left()
+                if seconds is not None:
+                    expect(seconds, sure)
+            self.report(self.before + done, self.before + total + len(to_come))
+
         found = run_units(
             [(key, measured, run_unit, unit, self.setup) for key, unit in keys.items()],
             self.store,
             n_jobs=self.n_jobs,
-            on_progress=lambda done, total: self.report(self.before + done, self.before + total + to_come),
+            on_progress=tell,
+            on_result=lambda key, result: self.forecast.add(keys[key], result["seconds"]),
             until=self.until,
         )
         missing = sum(result is None for result in found.values())
@@ -410,8 +429,16 @@ class _Runner:
         self.before += len(units)
         self.results |= {keys[key]: result for key, result in found.items()}
 
-    def first(self, names, to_come):
-        """The comparison itself; so many units of the exact test will follow, and count as work to do."""
+    def first(self, names, permutations):
+        """The comparison itself; the units of the exact test will follow, most likely by the stand-in."""
+        protocol = self.setup.protocol
+        rows = "all" if len(self.setup.data.unlabelled) else "labelled"
+        splits = range(
+            protocol.n_splits if permutations > 0 and any(self.setup.methods[n].privileged for n in names) else 0
+        )
+        to_come = [
+            Unit(protocol.train_sizes[-1], split, STAND_IN, f"permuted {permutations}", rows) for split in splits
+        ]
         self.run(plan(self.setup, names), to_come)
         return summarize(self.results, self.setup, names)
 

@@ -85,7 +85,8 @@ class Setup:
 def plan(setup, names):
     """All units of the methods with these names, split by split: an early look at the store is already a comparison.
 
-    A method that uses rows without a label is run with them and, for the labelled rows alone, without.
+    Real rows come before shuffled ones, so that every method has been run once, and its time is known, early. A method that uses
+    rows without a label is run with them and, for the labelled rows alone, without.
 
     Returns
     -------
@@ -95,10 +96,11 @@ def plan(setup, names):
     return [
         Unit(size, split, name, control, rows)
         for split in range(protocol.n_splits)
+        for control in ("", "shuffled")
         for size in protocol.train_sizes
         for name in names
+        if not control or setup.methods[name].privileged
         for rows in (("labelled", "all") if setup.methods[name].unlabelled and several else ("labelled",))
-        for control in (("", "shuffled") if setup.methods[name].privileged else ("",))
     ]
 
 

@@ -23,6 +23,7 @@ from lupi.datasets.research_tables import load_research_table
 from lupi.datasets.synthetic import make_privileged
 from lupi.datasets.tiny_imagenet import load_tiny_imagenet_boxes
 from lupi.datasets.voc import load_oxford_pets, load_voc
+from lupi.datasets.wiki_image_text import load_wiki_image_text
 from lupi.datasets.young_men import load_young_men
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "load_research_table",
     "load_tiny_imagenet_boxes",
     "load_voc",
+    "load_wiki_image_text",
     "load_young_men",
     "make_planted_boxes",
     "make_privileged",

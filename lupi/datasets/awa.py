@@ -1,5 +1,11 @@
 """Animals with Attributes: SURF words of the pictures, attributes as privileged features."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
 import numpy as np
 
 from lupi.datasets._bunch import privileged_bunch
@@ -19,7 +25,14 @@ reconstruction of the DAP model from the 40 training classes, not the file that 
 """
 
 
-def load_awa(root=None, *, classes=None, attributes="dap_all5", verify=True, return_X_y_privileged=False):
+def load_awa(
+    root: str | PathLike[str] | None = None,
+    *,
+    classes: Sequence[Any] | None = None,
+    attributes: str = "dap_all5",
+    verify: bool = True,
+    return_X_y_privileged: bool = False,
+) -> Any:
     """Load the ten test classes of Animals with Attributes.
 
     Parameters

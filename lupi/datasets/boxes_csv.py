@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+from os import PathLike
 from pathlib import Path
+
+from sklearn.utils import Bunch
 
 from lupi.datasets._localization import (
     DataFormatError,
@@ -19,7 +22,7 @@ BOX_COLUMNS = ("image", "top", "left", "bottom", "right")
 OPTIONAL = ("mask", "label")
 
 
-def load_boxes_csv(path, *, follow_links=False):
+def load_boxes_csv(path: str | PathLike[str], *, follow_links: bool = False) -> Bunch:
     r"""Read boxes from a CSV file; image and mask names count from the file's folder.
 
     The first line names the columns: ``image,top,left,bottom,right`` and, if there are any, ``mask`` and ``label``, in any

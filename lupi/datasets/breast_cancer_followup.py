@@ -1,5 +1,9 @@
 """Breast cancer diagnosis where part of the measurements play a later follow-up."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
@@ -19,7 +23,7 @@ was seen twice. It stands for the common case in which a record is completed aft
 """
 
 
-def load_breast_cancer_followup(*, as_frame=False, return_X_y_privileged=False):
+def load_breast_cancer_followup(*, as_frame: bool = False, return_X_y_privileged: bool = False) -> Any:
     """Load scikit-learn's breast cancer data, two thirds of the columns as privileged follow-up measurements.
 
     A construction, for trying things out: see `DESCR`.

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from os import PathLike
 from pathlib import Path
+from typing import Any
+
+from sklearn.utils import Bunch
 
 from lupi.datasets._localization import (
     LARGEST_EDGE,
@@ -21,7 +25,13 @@ _PARTS = ("images", "annotations", "categories")
 _TABLES = {"image_id": "images", "category_id": "categories"}
 
 
-def load_coco(path, images=None, label=None, *, follow_links=False):
+def load_coco(
+    path: str | PathLike[str],
+    images: str | PathLike[str] | None = None,
+    label: Any = None,
+    *,
+    follow_links: bool = False,
+) -> Bunch:
     """Read a COCO file of instances: boxes, and masks as polygons or run lengths.
 
     Parameters
@@ -54,7 +64,7 @@ def load_coco(path, images=None, label=None, *, follow_links=False):
     inside = FilesInside(folder, follow_links)
     pictures = _by_id(records["images"], lambda record: _picture(record, inside))
     names = _by_id(records["categories"], _category)
-    largest: dict = {}
+    largest: dict[str, Any] = {}
     for item in records["annotations"]:
         if item.fields.get("iscrowd"):
             continue
@@ -156,7 +166,7 @@ def _picture(record, inside):
     path = inside(name, at=(record.path, None, f"{record.place}.file_name"))
     size = [record.get(side, "a positive whole number", lambda v: _is_count(v) and v) for side in ("height", "width")]
     try:
-        check_pixels(*size, "the image")
+        check_pixels(size[0], size[1], "the image")
     except ImageReadError as error:
         raise record.wrong("height", f"a size that can be read ({error})") from None
     return str(path), tuple(size)
@@ -192,8 +202,8 @@ def _mask(record, shape):
             "a list of run lengths, or COCO's string of them",
             lambda value: isinstance(value, str) or (isinstance(value, list) and all(map(_is_count, value))),
         )
-        mask = RunLengthMask(counts if isinstance(counts, str) else tuple(counts), shape)
-        return _checked(mask.runs, mask, inner, "counts")
+        runs = RunLengthMask(counts if isinstance(counts, str) else tuple(counts), shape)
+        return _checked(runs.runs, runs, inner, "counts")
     expected = "polygons [x0, y0, x1, y1, ...] of at least three corners, or an object with size and counts"
     record.get("segmentation", expected, lambda value: isinstance(value, list) and all(map(_is_polygon, value)))
     mask = PolygonMask(tuple(tuple(map(float, polygon)) for polygon in segmentation), shape)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
+from sklearn.utils import Bunch
 
 from lupi.datasets._localization import (
     DataFormatError,
@@ -23,7 +25,7 @@ from lupi.datasets.files import bounded_arrays
 N_ATTRIBUTES = 312
 
 
-def load_cub(root, *, follow_links=False):
+def load_cub(root: str | PathLike[str], *, follow_links: bool = False) -> Bunch:
     """Read CUB-200-2011: images, boxes, masks, attributes and the official split.
 
     Reads ``images.txt``, ``bounding_boxes.txt``, ``image_class_labels.txt``, ``classes.txt``, ``train_test_split.txt`` and, where

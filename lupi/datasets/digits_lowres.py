@@ -1,5 +1,10 @@
 """Handwritten digits at low resolution, with the full resolution as privileged features."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from sklearn.datasets import load_digits
 
@@ -19,7 +24,13 @@ training? The same picture is seen twice here; the decision features are a funct
 """
 
 
-def load_digits_lowres(*, resolution=4, classes=None, as_frame=False, return_X_y_privileged=False):
+def load_digits_lowres(
+    *,
+    resolution: int = 4,
+    classes: Sequence[Any] | None = None,
+    as_frame: bool = False,
+    return_X_y_privileged: bool = False,
+) -> Any:
     """Load scikit-learn's digits at low resolution; the sharp pictures are privileged.
 
     Parameters

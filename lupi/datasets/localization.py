@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from os import PathLike
 from pathlib import Path
+
+from sklearn.utils import Bunch
 
 from lupi.datasets._localization import DataFormatError, localization_bunch
 from lupi.datasets.boxes_csv import load_boxes_csv
@@ -14,7 +17,7 @@ from lupi.datasets.voc import load_oxford_pets, load_voc
 FORMATS = {"csv": load_boxes_csv, "coco": load_coco, "cub": load_cub, "voc": load_voc, "pets": load_oxford_pets}
 
 
-def load_localization(path, format="auto", *, follow_links=False):
+def load_localization(path: str | PathLike[str], format: str = "auto", *, follow_links: bool = False) -> Bunch:
     """Read images with boxes; the layout is found out from the path.
 
     Parameters
@@ -61,7 +64,7 @@ def _layout(path):
     )
 
 
-def load_caltech101(root):
+def load_caltech101(root: str | PathLike[str]) -> Bunch:
     """Read Caltech101: one folder of images for each class; there are no boxes.
 
     Parameters

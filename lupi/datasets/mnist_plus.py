@@ -1,5 +1,10 @@
 """MNIST+: the digits 5 and 8 with descriptions by a poet."""
 
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
 import numpy as np
 
 from lupi.datasets._bunch import privileged_bunch
@@ -24,7 +29,13 @@ descriptions of the training digits. 4002 validation and 1866 test digits have p
 """
 
 
-def load_mnist_plus(root=None, *, privileged="poetic", verify=True, return_X_y_privileged=False):
+def load_mnist_plus(
+    root: str | PathLike[str] | None = None,
+    *,
+    privileged: Any = "poetic",
+    verify: bool = True,
+    return_X_y_privileged: bool = False,
+) -> Any:
     """Load MNIST+ from its text files.
 
     Parameters

@@ -1,6 +1,9 @@
 """Film reviews with the passages that an annotator found decisive."""
 
+from __future__ import annotations
+
 import json
+from os import PathLike
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -24,7 +27,9 @@ reviews were annotated in another way, with one long passage each.
 """
 
 
-def load_movie_rationales(root=None, *, verify=True, follow_links=False):
+def load_movie_rationales(
+    root: str | PathLike[str] | None = None, *, verify: bool = True, follow_links: bool = False
+) -> Bunch:
     """Load film reviews with annotator rationales as texts.
 
     Parameters

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.utils import check_random_state
 
 from lupi.boxes.geometry import Box, WordImage
+from lupi.validation.types import RandomState
 
 
 def make_planted_boxes(
-    n_samples=100,
+    n_samples: int = 100,
     *,
-    shape=(47, 63),
-    n_words=200,
-    n_points=400,
-    n_object_words=None,
-    object_rate=0.3,
-    background_rate=0.05,
-    hard=0.3,
-    distractors=0.3,
-    box_noise=0.0,
-    absent=0.0,
-    n_privileged_words=20,
-    random_state=None,
-):
+    shape: tuple[int, int] = (47, 63),
+    n_words: int = 200,
+    n_points: int = 400,
+    n_object_words: Any = None,
+    object_rate: float = 0.3,
+    background_rate: float = 0.05,
+    hard: float = 0.3,
+    distractors: float = 0.3,
+    box_noise: float = 0.0,
+    absent: float = 0.0,
+    n_privileged_words: int = 20,
+    random_state: RandomState = None,
+) -> tuple[list[Any], ...]:
     """Word images for object localization, with privileged images in which the object is painted over.
 
     Points lie anywhere. Inside an ellipse that fills the true box a share of them carries object words; elsewhere object

@@ -1,5 +1,11 @@
 """Tables with columns that are known only later: patients, pupils, calls, voices, wages, storms."""
 
+from __future__ import annotations
+
+from os import PathLike
+
+from sklearn.utils import Bunch
+
 from lupi.datasets.files import checked_file, data_folder
 
 # name -> file, SHA-256, target, privileged columns, columns left out (they leak or identify), column of groups
@@ -50,7 +56,7 @@ FOLLOWUP = {
 }
 
 
-def load_research_table(name, root=None, *, verify=True):
+def load_research_table(name: str, root: str | PathLike[str] | None = None, *, verify: bool = True) -> Bunch:
     """Load one of eleven published tables with natural privileged columns.
 
     Parameters
@@ -87,18 +93,10 @@ def load_research_table(name, root=None, *, verify=True):
     FileNotFoundError: there is no folder /no/such/folder, where the data 'support2' were looked for.
     """
     import pandas as pd  # an optional dependency, as in scikit-learn
-    from sklearn.utils import Bunch
 
     if name in FOLLOWUP:
-        folder, file, digest, target, privileged, dropped, group = (
-            "followup",
-            f"{name}.csv",
-            FOLLOWUP[name],
-            "y",
-            None,
-            [],
-            None,
-        )
+        folder, file, digest, target = "followup", f"{name}.csv", FOLLOWUP[name], "y"
+        privileged, dropped, group = None, list[str](), None
     elif name in TABLES:
         folder, (file, digest, target, privileged, dropped, group) = name, TABLES[name]
     else:

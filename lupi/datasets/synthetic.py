@@ -1,9 +1,14 @@
 """Generated data whose privileged features describe how hard each example is."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 from sklearn.utils import check_random_state
 
 from lupi.datasets._bunch import privileged_bunch
+from lupi.validation.types import RandomState
 
 _DESCR = """\
 Generated data with privileged slack
@@ -18,18 +23,18 @@ feature comes from that slack, the rest is noise. The privileged features of {mi
 
 
 def make_privileged(
-    n_samples=200,
-    n_features=10,
-    n_privileged=3,
+    n_samples: int = 200,
+    n_features: int = 10,
+    n_privileged: int = 3,
     *,
-    informativeness=0.9,
-    noise=0.5,
-    flip_y=0.05,
-    missing=0.0,
-    as_frame=False,
-    return_X_y_privileged=False,
-    random_state=None,
-):
+    informativeness: float = 0.9,
+    noise: float = 0.5,
+    flip_y: float = 0.05,
+    missing: float = 0.0,
+    as_frame: bool = False,
+    return_X_y_privileged: bool = False,
+    random_state: RandomState = None,
+) -> Any:
     r"""Make two overlapping classes and privileged features that describe each example's slack.
 
     With :math:`x \sim N(0, I)`, a hidden direction :math:`u` of length 1 and hidden :math:`e \sim N(0, 1)`,

@@ -1,5 +1,11 @@
 """Tiny ImageNet: pictures of 64 x 64 pixels in class folders, each with one box."""
 
+from __future__ import annotations
+
+from os import PathLike
+
+from sklearn.utils import Bunch
+
 from lupi.datasets._localization import (
     FilesInside,
     checked_box,
@@ -15,7 +21,9 @@ _BOXES = "a00d279d992515bfa10099988cbeea4a1416b8f665764a2fbc1f83d1262eee64"
 _IMAGES = "e0a67edfea58afc83b494613d1f01fee05a7f947e24ec672b3ce2ffe4a04f7e2"
 
 
-def load_tiny_imagenet_boxes(root=None, *, verify=True, follow_links=False):
+def load_tiny_imagenet_boxes(
+    root: str | PathLike[str] | None = None, *, verify: bool = True, follow_links: bool = False
+) -> Bunch:
     """Load the classes of Tiny ImageNet that a folder holds, with their boxes.
 
     Parameters

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 import numpy as np
+from sklearn.utils import Bunch
 
 from lupi.datasets._localization import (
     DataFormatError,
@@ -56,7 +59,7 @@ def _parsed(path):
 def _image_shape(path, root, lines):
     """Height and width that the file gives for its image; None where there are none, or zeros."""
     size = root.find("size")
-    parts = [None if size is None else size.find(name) for name in ("height", "width")]
+    parts: list[Any] = [None if size is None else size.find(name) for name in ("height", "width")]
     if None in parts:
         return None
     shape = []
@@ -108,7 +111,7 @@ def read_voc_objects(path):
     return root.findtext("filename", "").strip(), found
 
 
-def load_voc(root, label=None, *, follow_links=False):
+def load_voc(root: str | PathLike[str], label: Any = None, *, follow_links: bool = False) -> Bunch:
     """Read a folder with ``Annotations/*.xml`` and ``JPEGImages/``.
 
     Parameters
@@ -155,7 +158,7 @@ def load_voc(root, label=None, *, follow_links=False):
     )
 
 
-def load_oxford_pets(root, *, follow_links=False):
+def load_oxford_pets(root: str | PathLike[str], *, follow_links: bool = False) -> Bunch:
     """Read Oxford-IIIT pets: ``images/`` and ``annotations/`` with ``list.txt`` and ``trimaps/``.
 
     The mask is pet and border of the trimap (1 and 3); the box is the smallest around it. (The XML files of the set give boxes

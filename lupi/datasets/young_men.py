@@ -1,7 +1,10 @@
 """Wages of young men: background at 14, what came later, and the wage. The bundled data with natural privileged features."""
 
+from __future__ import annotations
+
 import gzip
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +64,9 @@ young_men.LICENSE.txt beside the data).
 """
 
 
-def load_young_men(*, regression=False, fill_gaps=True, as_frame=False, return_X_y_privileged=False):
+def load_young_men(
+    *, regression: bool = False, fill_gaps: bool = True, as_frame: bool = False, return_X_y_privileged: bool = False
+) -> Any:
     """Load wages of young men: background at 14 decides, schooling, tests and experience of later years are privileged.
 
     Parameters

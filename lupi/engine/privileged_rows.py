@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
@@ -15,7 +16,7 @@ _KEPT = ContextVar("keep_privileged", default=False)
 
 
 @contextmanager
-def keep_privileged(keep=True):
+def keep_privileged(keep: bool = True) -> Iterator[None]:
     """Within this block, pickles and files of fitted models hold what was learned from single privileged rows.
 
     Without it, :func:`lupi.save`, ``pickle.dumps`` and ``joblib.dump`` leave out what only a correcting function or a teacher

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 
+from lupi.validation.decorators import available_if
 from lupi.validation.types import MatrixLike, VectorLike
 
 

@@ -36,7 +36,7 @@ class ChunkedInput:
 
     X: Any
     privileged: PrivilegedInput | None
-    vectors: dict
+    vectors: dict[str, Any]
     feature_names: np.ndarray | None
 
     def set_columns(self, estimator):

@@ -89,7 +89,7 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
     # A kernel or neighbour method keeps rows of its training data.
     _privileged_rows_in = ("teacher_",)
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         "estimator": [HasMethods(["fit", "predict"])],
         "teacher": [HasMethods(["fit", "predict"]), None],
         "imitation": [Interval(Real, 0, 1, closed="both")],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,6 +24,7 @@ from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
 from lupi.validation import check_privileged
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike
 
 GAMMA = [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")]
@@ -36,7 +38,7 @@ class JKSE(BaseEstimator):
 
         \min_a \; \tfrac{1}{2 \nu l} \sum_{ij} a_i a_j K((x_i, y_i), (x_j, y_j)), \quad 0 \le a_i \le 1,\;
         \sum_i a_i = \nu l; \qquad
-        \hat y(x) = \arg\max_y \sum_i a_i K((x_i, y_i), (x, y))
+        \hat y(x) = \operatorname{arg}\max_y \sum_i a_i K((x_i, y_i), (x, y))
 
     The kernel compares joint features; where boxes lie (``geometry=True`` of their task) is compared by a Gaussian that multiplies
     it. Prediction searches all boxes of a :class:`~lupi.tasks.BoxLocalization` exactly, by branch and bound, and lists the outputs
@@ -54,7 +56,8 @@ class JKSE(BaseEstimator):
         Coefficient of chi2 and rbf; "scale" is one over the mean chi2 distance of the training pairs.
     normalize : bool, default=False
         Divide each joint feature by its sum. Raw counts tell a box's extent but need about two points a bin. The intersection
-        kernel grows with the box and needs ``normalize=True`` to tell boxes apart.
+        kernel grows with the box and needs ``normalize=True`` to tell boxes apart. A box without points has no shares: it is
+        never chosen then.
     solver, tol, max_iter, max_time
         As in :class:`OneClassSVMPlus`.
 
@@ -90,7 +93,7 @@ class JKSE(BaseEstimator):
     # Models of files that were written before the parameter was there.
     max_time: float | None = None
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         "task": [TASK_METHODS],
         "nu": [Real],
         "kernel": [StrOptions(JOINT_KERNELS)],
@@ -125,7 +128,7 @@ class JKSE(BaseEstimator):
         self.max_iter = max_iter
         self.max_time = max_time
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, Y: Any) -> Self:
         """Find the support of the pairs (X, Y).
 
@@ -191,7 +194,7 @@ class JKSE(BaseEstimator):
         outputs = list(self.task.outputs(x))
         return outputs[int(np.argmax(self.score_pairs([x] * len(outputs), outputs)))]
 
-    def score_pairs(self, X, Y):
+    def score_pairs(self, X: Sequence[Any], Y: Sequence[Any]) -> np.ndarray:
         """The kernel expansion of pairs: how deep in the support they lie.
 
         Parameters
@@ -273,7 +276,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
     __metadata_request__fit = {"privileged": True}
     _privileged_rows_in = ("_privileged_data",)
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **JKSE._parameter_constraints,
         "lam": POSITIVE,
         "privileged_task": [TASK_METHODS, None],
@@ -317,7 +320,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         self.privileged_gamma = privileged_gamma
         self.privileged_normalize = privileged_normalize
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
         """Find the support of the pairs (X, Y).
 

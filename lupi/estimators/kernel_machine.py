@@ -30,6 +30,9 @@ NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
 
 # What linear functions can be trained in; kernel matrices are always in the first.
 PRECISIONS = [np.float64, np.float32]
+# Tolerances for which kernel matrices in single precision do, and the most problems that share them.
+ROUGH = 1e-4
+FEW_PROBLEMS = 3
 # What scikit-learn's check of X leaves behind.
 COLUMNS = ("n_features_in_", "feature_names_in_")
 # What a fit leaves behind only with certain kernels, or only with privileged features.
@@ -83,6 +86,8 @@ class TrainingData(LandmarkFeatures):
         Of a classifier: the positions of the examples' classes, and the classes.
     columns : dict
         What scikit-learn's check of X has set on the estimator.
+    rough : bool
+        Whether large kernel matrices may be held in single precision: products in double precision are then computed again.
     """
 
     X: Any
@@ -101,7 +106,8 @@ class TrainingData(LandmarkFeatures):
     remarks: list[Warning] = field(default_factory=list)
     labels: np.ndarray | None = None
     classes: Any = None
-    columns: dict = field(default_factory=dict)
+    columns: dict[str, Any] = field(default_factory=dict)
+    rough: bool = False
 
     @classmethod
     def of(cls, estimator, X, privileged, weight, cache_size=np.inf, *, index_of):
@@ -135,7 +141,7 @@ class TrainingData(LandmarkFeatures):
     @cached_property
     def decision(self) -> Space:
         """Space of the decision features."""
-        return make_space(self.kernel, self.X.astype(np.float64, copy=False), self.cache_size)
+        return make_space(self.kernel, self.X.astype(np.float64, copy=False), self.cache_size, rough=self.rough)
 
     def over_weights(self, solver: str, smooth: bool) -> bool:
         """Whether to solve over the weights of linear functions, which needs no kernel matrix."""
@@ -158,7 +164,9 @@ class TrainingData(LandmarkFeatures):
         """Space of the privileged features, formed once for all prices that are tried on the data."""
         if self.privileged is None:
             Z = self.Z.astype(np.float64, copy=False)
-            self.privileged = make_space(self.privileged_kernel, Z, cache_size, available=self.available)
+            self.privileged = make_space(
+                self.privileged_kernel, Z, cache_size, available=self.available, rough=self.rough
+            )
         return self.privileged
 
     @property
@@ -191,7 +199,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
     # Models of files that were written before the parameter was there.
     max_time: float | None = None
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **KERNEL_CONSTRAINTS,
         **PRIVILEGED_KERNEL_CONSTRAINTS,
         "solver": [StrOptions(set(SOLVERS["kernel"]))],
@@ -306,7 +314,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
 class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
     """Kernel classifiers, one against the rest: a subclass has a ``fit``, and says which problems its data pose."""
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **KernelMachine._parameter_constraints,
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "cache_size": POSITIVE,
@@ -335,6 +343,8 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         data.classes, data.labels = checked.classes, checked.y[data.kept]
         class_weight = effective_class_weight(self.class_weight, checked.classes, checked.y, checked.sample_weight)
         data.weight = data.weight * class_weight[data.labels]
+        # Of many classes each would pay for its own products.
+        data.rough = self.tol >= ROUGH and len(data.signs) <= FEW_PROBLEMS
         data.columns = {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
         if getattr(self, "n_components", None) is not None:
             data.approximate(self.n_components, self.solver, self.random_state)

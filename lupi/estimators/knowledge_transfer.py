@@ -84,7 +84,7 @@ class KnowledgeTransfer(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixi
 
     __metadata_request__fit = {"privileged": True}
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         "estimator": [HasMethods(["fit", "predict"])],
         "regressor": [HasMethods(["fit", "predict"]), None],
         "passthrough": ["boolean"],

@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import OutlierMixin, _fit_context
+from sklearn.base import OutlierMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
@@ -17,6 +17,7 @@ from lupi.estimators.kernel_machine import POSITIVE, KernelMachine, TrainingData
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import SOLVERS, solve
 from lupi.solvers.solution import deadline
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
 
 # Working sets would need kernel rows on demand, which one-class problems do not have.
@@ -82,7 +83,7 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
     array([ 1, -1])
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **KernelMachine._parameter_constraints,
         "nu": [Real],
         "lam": POSITIVE,
@@ -122,7 +123,7 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         self.max_iter = max_iter
         self.max_time = max_time
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike | None = None, privileged: PrivilegedLike | None = None) -> Self:
         """Find the support of X.
 

@@ -13,13 +13,13 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators._meta import Delegation, delegated_tags, has_method
 from lupi.validation import column_names
+from lupi.validation.decorators import available_if
 from lupi.validation.types import MatrixLike, VectorLike
 
 

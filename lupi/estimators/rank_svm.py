@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, _fit_context, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -22,6 +22,7 @@ from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs
 from lupi.solvers import SOLVERS, solve
 from lupi.solvers.solution import deadline
 from lupi.validation import check_group, check_magnitude, check_partial_targets, is_chunked, warn_of_minus_one
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, RandomState, VectorLike
 
 RANKER_CONSTRAINTS = {
@@ -142,7 +143,7 @@ class BaseRanker(BaseEstimator):
         return FeatureSpace.of(kernel, X, n_components=self.n_components, random_state=self.random_state)
 
     def _solve(self, space, pairs, start=None):
-        """Solve for this C, from the weights of a neighbour's solution if there is one."""
+        """Solve for this C, from a neighbour's solution if there is one."""
         problem = RankingProblem(space.features(), pairs, float(self.C), self.loss)
         return solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, start=start)
 
@@ -282,12 +283,13 @@ class RankSVM(BaseRanker):
         Constant of "poly" and "sigmoid".
     n_components : int, default=None
         Use Nystroem with so many components. None: only above 2000 examples, with 500.
-    solver : {"newton", "bundle"}, default="newton"
-        Truncated Newton (the hinge through a sharpening smooth loss), or cutting planes (hinge only).
+    solver : {"auto", "newton", "coordinate", "bundle"}, default="auto"
+        Truncated Newton (the hinge through a sharpening smooth loss); for the hinge alone coordinate descent over written
+        pairs, or cutting planes. "auto": coordinate descent for the hinge with few pairs of wide data, otherwise Newton.
     tol : float, default=1e-5
         Relative gap at which the solver stops.
     max_iter : int, default=500
-        Newton steps or cutting planes at most.
+        Newton steps, passes over the pairs or cutting planes at most.
     max_time : float or None, default=None
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     random_state : int, RandomState instance or None, default=None
@@ -341,7 +343,7 @@ class RankSVM(BaseRanker):
 
     __metadata_request__fit: ClassVar = {"group": True}
 
-    _parameter_constraints: ClassVar[dict] = RANKER_CONSTRAINTS
+    _parameter_constraints: ClassVar[dict[str, Any]] = RANKER_CONSTRAINTS
 
     def __init__(
         self,
@@ -353,7 +355,7 @@ class RankSVM(BaseRanker):
         degree: float = 3,
         coef0: float = 0.0,
         n_components: int | None = None,
-        solver: str = "newton",
+        solver: str = "auto",
         tol: float = 1e-5,
         max_iter: int = 500,
         max_time: float | None = None,
@@ -372,7 +374,7 @@ class RankSVM(BaseRanker):
         self.max_time = max_time
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, group: VectorLike | None = None) -> Self:
         """Learn to rank.
 
@@ -436,6 +438,6 @@ class RankSVM(BaseRanker):
                     continue
                 for k in sorted(members, key=lambda k: models[k].C):
                     solution = models[k]._solve(space, pairs, start)
-                    start = solution.point
+                    start = solution
                     models[k]._store(data, space, pairs, solution)
             return models

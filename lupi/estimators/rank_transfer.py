@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
@@ -25,6 +24,7 @@ from lupi.kernels import PRIVILEGED_KERNEL_CONSTRAINTS
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
 from lupi.solvers.solution import deadline
 from lupi.validation import check_privileged, is_chunked
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Examples on which a teacher is judged, at most; and the share of pairs below which hardly any are left.
@@ -85,12 +85,12 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         Teacher's kernel.
     n_components : int, default=None
         Use Nystroem with so many components. None: only above 2000 examples, with 500.
-    solver : {"newton", "bundle"}, default="newton"
+    solver : {"auto", "newton", "coordinate", "bundle"}, default="auto"
         See :class:`RankSVM`.
     tol : float, default=1e-5
         Relative gap at which the solvers stop.
     max_iter : int, default=500
-        Newton steps or cutting planes at most.
+        Newton steps, passes over the pairs or cutting planes at most.
     max_time : float or None, default=None
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     random_state : int, RandomState instance or None, default=None
@@ -139,7 +139,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
     # A kernel teacher keeps its training rows, and its scores describe them.
     _privileged_rows_in: ClassVar = ("teacher_", "margins_")
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **RANKER_CONSTRAINTS,
         **PRIVILEGED_KERNEL_CONSTRAINTS,
         "C_privileged": RANKER_CONSTRAINTS["C"],
@@ -168,7 +168,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         privileged_degree: float = 3,
         privileged_coef0: float = 0.0,
         n_components: int | None = None,
-        solver: str = "newton",
+        solver: str = "auto",
         tol: float = 1e-5,
         max_iter: int = 500,
         max_time: float | None = None,
@@ -196,7 +196,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         self.random_state = random_state
         self.unlabelled = unlabelled
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None, group: VectorLike | None = None
     ) -> Self:
@@ -283,7 +283,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
                     for k in students:
                         models[k].teacher_, models[k].margins_ = teacher, margins
                         solution = models[k]._solve(space, pairs, start)
-                        start = solution.point
+                        start = solution
                         models[k]._store(data, space, pairs, solution)
             return models
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -20,6 +19,7 @@ from lupi.estimators.rank_svm import BaseRanker, path_scores
 from lupi.estimators.rank_transfer import RankTransfer, check_transfer_input
 from lupi.estimators.ranking_metrics import RANKING_METRICS, default_metric
 from lupi.solvers.solution import deadline, out_of_time
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # What the grid is over.
@@ -97,7 +97,7 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
     # A kernel teacher keeps its training rows, and its scores describe them.
     _privileged_rows_in: ClassVar = ("teacher_", "margins_")
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "Cs": ["array-like"],
         "Cs_privileged": ["array-like"],
         "cv": ["cv_object", Interval(Integral, 2, None, closed="left")],
@@ -124,7 +124,7 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
         privileged_degree: float = 3,
         privileged_coef0: float = 0.0,
         n_components: int | None = None,
-        solver: str = "newton",
+        solver: str = "auto",
         tol: float = 1e-5,
         max_iter: int = 500,
         max_time: float | None = None,
@@ -154,7 +154,7 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
         self.random_state = random_state
         self.unlabelled = unlabelled
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None, group: VectorLike | None = None
     ) -> Self:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -22,6 +22,7 @@ from lupi.solvers.solution import deadline
 from lupi.tasks.oracle import task_oracle
 from lupi.tasks.protocol import predict_batch
 from lupi.validation import check_privileged, check_privileged_sequence
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import MatrixLike, RandomState
 
 TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
@@ -212,7 +213,7 @@ class StructuralSVM(StructuralPredictor):
         self.callback = callback
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, Y: Any) -> Self:
         """Learn the weights.
 

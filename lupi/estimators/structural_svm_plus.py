@@ -7,7 +7,6 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
 
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
@@ -22,6 +21,7 @@ from lupi.problems.structural.margin_rescaling import StructuralProblem
 from lupi.solvers.solution import deadline
 from lupi.tasks.joint import INFERENCE, JointOracle
 from lupi.tasks.oracle import task_oracle
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import MatrixLike, PrivilegedLike, RandomState
 
 
@@ -127,7 +127,7 @@ class StructuralSVMPlus(StructuralPredictor):
         self.callback = callback
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
         """Learn w and w*.
 

@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -20,6 +20,7 @@ from lupi.estimators.surrogate_students import AveragedStudent, Standardizer, st
 from lupi.estimators.surrogate_teachers import Classroom, fitted_lesson, make_candidates, ridge_lesson
 from lupi.estimators.surrogate_wrapped import SoftLabelStudent, WrappedStudent
 from lupi.problems.surrogate import blend
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Final slope, relative to the spread of the target, below which the output is only an order.
@@ -41,7 +42,7 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
     # Made from the privileged features of single rows.
     _privileged_rows_in = ("surrogate_",)
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         "estimator": [HasMethods(["fit", "predict"]), StrOptions({"ridge"}), None],
         "teacher": [HasMethods(["fit", "predict"]), None],
         "scales": ["array-like"],
@@ -85,7 +86,7 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.allow_nan = not self._own_student and get_tags(self.estimator).input_tags.allow_nan
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
         X: MatrixLike,
@@ -122,7 +123,7 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         self._plain = self._fit_student(data, A, scaler, data.labelled, targets, labels=data.y[data.labelled])
         self._student, self._plain_share = self._plain, 1.0
         self._facts: dict[str, Any] = {}
-        for name in ("teacher_weights_", "teacher_slope_", "surrogate_"):
+        for name in ("teacher_weights_", "product_weight_", "teacher_slope_", "surrogate_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         lesson = self._teach(data, A) if data.can_teach else None
         if lesson is not None and lesson.surrogate is not None:
@@ -156,8 +157,9 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         lesson = (
             ridge_lesson(room, candidates) if self.teacher is None else fitted_lesson(room, candidates, self.teacher)
         )
-        per_kernel = lesson.weights[:-1].reshape(len(kernels), -1).sum(axis=0)
-        self.teacher_weights_ = np.append(per_kernel, lesson.weights[-1])
+        weights = lesson.weights[: len(candidates) - 1].reshape(len(kernels), -1).sum(axis=0)
+        self.teacher_weights_ = np.append(weights, lesson.weights[-1])
+        self.product_weight_ = float(lesson.weights[len(candidates) - 1 : -1].sum())
         calibration = self._calibrate(lesson.known, y, weight)
         self.teacher_slope_ = calibration.slope
         n_classes = len(self.classes_) if self._is_classification else None

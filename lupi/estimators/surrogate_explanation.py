@@ -1,5 +1,7 @@
 """What a fitted surrogate model says about itself: numbers first, text from them."""
 
+from typing import Any
+
 import numpy as np
 
 from lupi.estimators.surrogate_input import area_under_curve
@@ -13,7 +15,7 @@ SMALL_WEIGHT, SHOWN_COLUMNS = 0.005, 10
 NOTHING_TAUGHT = 0.9
 
 
-class Explanation(dict):
+class Explanation(dict[str, Any]):
     """A dict that prints as text.
 
     Keys: ``teachers`` (name -> weight), ``teacher_quality`` (left-out measures of the averaged teacher), ``slope``,
@@ -85,7 +87,7 @@ def teacher_facts(lesson, slope, data, targets, y, weight, n_classes):
     """The part of the explanation that is known once the teachers are."""
     columns = lesson.column_evidence
     return {
-        "teachers": {c.name if c.kernel == "linear" else f"{c.name} ({c.kernel})": float(w)
+        "teachers": {f"{c.name} (rbf)" if c.kernel == "rbf" else c.name: float(w)
                      for c, w in zip(lesson.candidates, lesson.weights)},
         "teacher_quality": {name: float(value) for name, value in teacher_quality(lesson.known, y, weight, n_classes).items()},
         "slope": slope,

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -56,9 +57,9 @@ class SurrogateInput:
     y: np.ndarray
     weight: np.ndarray
     groups: np.ndarray | None
-    spaces: list
-    space_names: list
-    column_names: list
+    spaces: list[Any]
+    space_names: list[Any]
+    column_names: list[Any]
     labelled: np.ndarray
     taught: np.ndarray
     unlabelled: np.ndarray

@@ -13,11 +13,16 @@ from lupi.estimators.surrogate_students import KERNEL_GRID, RbfRidge
 from lupi.estimators.surrogate_wrapped import WrappedStudent
 from lupi.problems.chunked_rows import ChunkedRows, tables_beside
 from lupi.problems.surrogate import (
+    ProductFit,
     RidgeFit,
     RidgePath,
     calibrate,
     choose_penalty,
+    factor,
+    fit_product,
+    gaussian_evidence,
     gaussian_weights,
+    is_clear,
     label_noise,
     likelihood_weights,
     log_loss,
@@ -25,7 +30,7 @@ from lupi.problems.surrogate import (
 )
 from lupi.problems.surrogate.ridge import BLOCK, squared_error
 
-X_ALONE = "X alone"
+X_ALONE, PRODUCT = "X alone", "Z times X"
 # With several privileged spaces, each of them in turn leads and the others count this much.
 OTHER_SPACES = (0.0, 0.3)
 # Teachers with less weight than this share of the best are left out of the search for the columns that carry it.
@@ -57,7 +62,7 @@ class Classroom:
     random_state, n_jobs : as in scikit-learn
     """
 
-    spaces: list
+    spaces: list[Any]
     A: object
     known: np.ndarray
     unknown: np.ndarray
@@ -69,21 +74,29 @@ class Classroom:
     random_state: Any = None
     n_jobs: int | None = None
 
+    @property
+    def in_memory(self):
+        """Whether the rows are here, and not in chunks elsewhere."""
+        return not isinstance(self.A, ChunkedRows)
+
     def table(self, candidate, rows):
         """The columns that a candidate sees; sparse if X is and takes part."""
         scales = [*candidate.space_scales, candidate.x_scale]
         seen = [(scale, take(part, rows)) for scale, part in zip(scales, [*self.spaces, self.A]) if scale]
-        if isinstance(self.A, ChunkedRows):
+        if not self.in_memory:
             return tables_beside([part for _, part in seen], [scale for scale, _ in seen])
         return joined_parts([scale * part for scale, part in seen])
 
 
 @dataclass(frozen=True)
 class TeacherCandidate:
-    """What one teacher sees: every privileged space and X, each times a scale (0: not at all), in a kernel."""
+    """What one teacher sees: every privileged space and X, each times a scale (0: not at all), in a kernel.
+
+    With the kernel "product", X times a factor of all privileged features.
+    """
 
     name: str
-    space_scales: tuple
+    space_scales: tuple[Any, ...]
     x_scale: float
     kernel: str = "linear"
 
@@ -108,11 +121,11 @@ class Lesson:
         Calibrated scores, what the student learns; None if the scores do not follow the targets.
     """
 
-    candidates: list
+    candidates: list[Any]
     weights: np.ndarray
     known: np.ndarray
     unknown: np.ndarray
-    noise: tuple | None = None
+    noise: tuple[Any, ...] | None = None
     x_alpha: float | None = None
     column_evidence: np.ndarray | None = None
     surrogate: np.ndarray | None = None
@@ -144,7 +157,9 @@ def make_candidates(scales, names, kernels=("linear",)):
 def ridge_lesson(room: Classroom, candidates: list[TeacherCandidate]) -> Lesson:
     """Averaged ridge teachers, in closed form.
 
-    With several classes the evidence is the log-loss of the calibrated left-out scores, otherwise the squared error.
+    With several classes the evidence is the log-loss of the calibrated left-out scores, otherwise the squared error. A teacher
+    on Z, and on X times a factor of Z, joins them, last but one, where the evidence speaks clearly for it: for a column that
+    says how X is to be read (`lupi.problems.surrogate.products`).
 
     Parameters
     ----------
@@ -156,23 +171,30 @@ def ridge_lesson(room: Classroom, candidates: list[TeacherCandidate]) -> Lesson:
     Lesson
     """
     # What noise becomes takes dozens of numbers a row: nothing for rows that do not fit into memory.
-    noise = None if isinstance(room.A, ChunkedRows) else label_noise(room.weight)
-    probed = probed_rows(len(room.unknown))
-    fits = [_fit_candidate(room, candidate, noise, room.unknown[probed]) for candidate in candidates]
+    noise = label_noise(room.weight) if room.in_memory else None
+    probed = room.unknown[probed_rows(len(room.unknown))]
+    fits = [_fit_candidate(room, candidate, noise, probed) for candidate in candidates]
     by_likelihood = room.targets.shape[1] > 1
-    weights = _weights([_loss(fit.known, room, by_likelihood) for fit in fits], room, by_likelihood)
+    losses = [_loss(fit.known, room, by_likelihood) for fit in fits]
+    column_evidence = None
+    product = _Product.of(room, fits[-1].path) if room.in_memory else None
+    if product is not None and (loss := product.clear_loss(min(losses), by_likelihood)) is not None:
+        fits.insert(-1, product.as_candidate(noise, probed))
+        losses.insert(-1, loss)
+        column_evidence = product.column_evidence()
+    weights = _weights(losses, room, by_likelihood)
 
     def averaged(name):
         return np.tensordot(weights, [getattr(fit, name) for fit in fits], axes=1)
 
     return Lesson(
-        candidates,
+        [fit.candidate for fit in fits],
         weights,
         known=averaged("known"),
         unknown=averaged("unknown"),
         noise=None if noise is None else (averaged("noise_known"), averaged("noise_unknown")),
         x_alpha=fits[-1].ridge.alpha,
-        column_evidence=_column_evidence(fits, weights, room),
+        column_evidence=_column_evidence(fits, weights, room) if column_evidence is None else column_evidence,
     )
 
 
@@ -291,6 +313,72 @@ def _fit_candidate(
     noise_known = path.left_out(noise, ridge.alpha, room.groups)
     noise_unknown = predict(probed, *path.solve(noise, ridge.alpha))
     return _CandidateFit(candidate, path, ridge, known, unknown, noise_known, noise_unknown)
+
+
+@dataclass
+class _Product:
+    """The teacher on the privileged features, and on X times a factor of them."""
+
+    room: Classroom
+    h: np.ndarray
+    direction: np.ndarray
+    fit: ProductFit
+
+    @classmethod
+    def of(cls, room, x_path):
+        """None where no privileged column changes what X says."""
+        Z = _side_by_side(room, room.known)
+        found = factor(x_path.rows, Z, room.targets, room.weight, room.groups)
+        if found is None:
+            return None
+        return cls(room, *found, fit_product(x_path, Z, found[0], room.targets, room.groups))
+
+    def clear_loss(self, best, by_likelihood):
+        """Its loss, if left-out rows speak clearly for it; None otherwise.
+
+        Against the best sum, and against the same teacher with one factor for all rows: its scales are not among those of the sums.
+        """
+        room, fit = self.room, self.fit
+        loss = _loss(fit.ridge.left_out, room, by_likelihood)
+        if not self._is_clear(best, loss, by_likelihood):
+            return None
+        sums = fit_product(fit.x_path, fit.Z, np.ones(len(self.h)), room.targets, room.groups)
+        best = _loss(sums.ridge.left_out, room, by_likelihood)
+        return loss if self._is_clear(best, loss, by_likelihood) else None
+
+    def _is_clear(self, best, loss, by_likelihood):
+        n = self.room.weight.sum()
+        evidence = -n * np.array([best, loss]) if by_likelihood else gaussian_evidence(np.array([best, loss]), n)
+        return is_clear(evidence[1] - evidence[0], n)
+
+    def as_candidate(self, noise, probed):
+        """What it tells the student: with the factor that X lets expect, not with the row's own."""
+        room, fit = self.room, self.fit
+        told = [
+            values
+            for targets, others in ((room.targets, room.unknown), (noise, probed))
+            for values in (
+                fit.left_out(targets, room.groups),
+                fit.predict(take(room.A, others), _side_by_side(room, others), targets),
+            )
+        ]
+        candidate = TeacherCandidate(PRODUCT, (1.0,) * len(room.spaces), 1.0, "product")
+        return _CandidateFit(candidate, fit.path, fit.ridge, *told)
+
+    def column_evidence(self):
+        """Log-evidence lost if the factor does without each column."""
+        room, fit = self.room, self.fit
+        lost = np.zeros(fit.Z.shape[1])
+        for j in np.flatnonzero(self.direction[1:]):
+            h = self.h - self.direction[1 + j] * fit.Z[:, j]
+            without = fit_product(fit.x_path, fit.Z, h, room.targets, room.groups)
+            errors = [squared_error(f.ridge.left_out, room.targets, room.weight) for f in (fit, without)]
+            lost[j] = -np.diff(gaussian_evidence(np.array(errors), fit.path.total))[0]
+        return lost
+
+
+def _side_by_side(room, rows):
+    return np.hstack([space[rows] for space in room.spaces])
 
 
 def _gamma(room, candidate):

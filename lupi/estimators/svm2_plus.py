@@ -8,22 +8,20 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
+from lupi.estimators.kernel_machine import POSITIVE, ROUGH, KernelClassifier
 from lupi.kernels import FeatureSpace, Space
 from lupi.problems import deformation_space, linear_problems, svm2_plus_dual
 from lupi.solvers import SOLVERS, solve
 from lupi.solvers.solution import deadline
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 # Q is worth this many megabytes before it is replaced by an approximation.
 LARGEST_MATRIX = 1100
 NYSTROEM_RANK = 1500
-# Up to this tolerance Q may come from a factorization in single precision.
-ROUGH = 1e-4
 
 
 @model_part
@@ -111,7 +109,7 @@ class SVM2Plus(KernelClassifier):
     (3,)
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **KernelClassifier._parameter_constraints,
         "C": POSITIVE,
         "lam": POSITIVE,
@@ -168,7 +166,7 @@ class SVM2Plus(KernelClassifier):
         self.cache_size = cache_size
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: MatrixLike,
@@ -214,7 +212,12 @@ class SVM2Plus(KernelClassifier):
             return linear_problems(X, Z, data.signs, *prices, squared=True)
         if data.Z is not None:
             space = self._privileged_space(data)
-            deformation = deformation_space(space, C, self.lam, data.available, single=self.tol >= ROUGH)
+            # Of many classes each would pay for the corrections that steps on a low-rank matrix need.
+            few = data.rough and not data.decision.on_demand
+            curvature = float(data.decision.diagonal().mean()) if few else None
+            deformation = deformation_space(
+                space, C, self.lam, data.available, single=self.tol >= ROUGH, curvature=curvature
+            )
         return [svm2_plus_dual(data.decision, deformation, y, *prices) for y in data.signs]
 
     def _privileged_space(self, data):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any, Self
 
-from sklearn.base import _fit_context
-
 from lupi.engine.model_parts import model_part
 from lupi.estimators.kernel_machine import NON_NEGATIVE, POSITIVE, KernelClassifier
 from lupi.problems import svm_2k_dual, svm_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 
@@ -87,7 +86,7 @@ class SVM2K(KernelClassifier):
     True
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **KernelClassifier._parameter_constraints,
         "C": POSITIVE,
         "C_privileged": POSITIVE,
@@ -140,7 +139,7 @@ class SVM2K(KernelClassifier):
         self.cache_size = cache_size
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: MatrixLike,

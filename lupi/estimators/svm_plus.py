@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
@@ -16,6 +15,7 @@ from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
 from lupi.problems import linear_problems, svm_dual, svm_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
+from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 
@@ -137,7 +137,7 @@ class SVMPlus(KernelClassifier):
     (2,)
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **KernelClassifier._parameter_constraints,
         "C": POSITIVE,
         "lam": POSITIVE,
@@ -193,7 +193,7 @@ class SVMPlus(KernelClassifier):
         self.cache_size = cache_size
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: MatrixLike,

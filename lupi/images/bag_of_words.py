@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
+from os import PathLike
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -18,6 +21,8 @@ from lupi.engine.units import progress, run_units
 from lupi.images.descriptors import DETECTORS, detector_version
 from lupi.images.extraction import SampleStore, described, key_of, sampled, word_image, words_in
 from lupi.images.images import ImageReadError, source_digest, source_name
+from lupi.validation.decorators import fit_context
+from lupi.validation.types import RandomState
 
 
 @model_part
@@ -93,22 +98,22 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_words=3000,
-        detector="surf",
-        random_state=None,
+        n_words: int = 3000,
+        detector: str = "surf",
+        random_state: RandomState = None,
         *,
-        n_descriptors=200_000,
-        max_size=1024,
-        threshold=0.1,
-        max_points=1024,
-        spacing=8,
-        batch_size=4096,
-        max_epochs=5,
-        cache=None,
-        on_error="raise",
-        n_jobs=None,
-        verbose=False,
-    ):
+        n_descriptors: int = 200_000,
+        max_size: int = 1024,
+        threshold: float = 0.1,
+        max_points: int = 1024,
+        spacing: int = 8,
+        batch_size: int = 4096,
+        max_epochs: int = 5,
+        cache: str | PathLike[str] | None = None,
+        on_error: str = "raise",
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
         self.n_words = n_words
         self.detector = detector
         self.random_state = random_state
@@ -134,7 +139,9 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
 
         With a store, ``key(k, digest)`` names the result.
         """
-        keys, work, outcomes = [], {}, {}
+        keys: list[Any] = []
+        work: dict[Any, Any] = {}
+        outcomes: dict[Any, Any] = {}
         for k, source in enumerate(sources):
             try:
                 digest = None if store is None else source_digest(source)
@@ -165,8 +172,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
             warnings.warn(f"{message}\nThey are skipped.", UserWarning, stacklevel=4)
         return [None if isinstance(outcome, ImageReadError) else outcome for outcome in found]
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, images, y=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, images: Sequence[Any], y: Any = None) -> Self:
         """Make the vocabulary.
 
         Parameters
@@ -225,7 +232,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         )
         return means.fit(descriptors).cluster_centers_.astype(np.float32)
 
-    def transform(self, images):
+    def transform(self, images: Sequence[Any]) -> Any:
         """Word images.
 
         Parameters

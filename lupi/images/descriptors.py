@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import metadata
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
@@ -39,7 +40,7 @@ def _surf(grey, options):
     return found[:, 0], found[:, 1], found[:, 6:]
 
 
-def dense_scale(spacing) -> float:
+def dense_scale(spacing: float) -> float:
     """Scale of the points of a grid: mahotas' square root of the spacing, or a little more.
 
     mahotas' wavelets are ``int(2 * scale + 0.5)`` pixels wide. With an odd width their halves differ by one row, so that they
@@ -79,7 +80,7 @@ def _surf_and_dense(grey, options):
 def _sift(grey, options):
     from skimage.feature import SIFT
 
-    sift = SIFT()
+    sift: Any = SIFT()  # its attributes are None until something was found
     try:
         sift.detect_and_extract(grey)
     except RuntimeError:  # nothing was found
@@ -111,7 +112,7 @@ def _contrast(grey, points, sigmas, levels):
 class Detector(NamedTuple):
     """A way to describe an image: function, length of its descriptors, package that it needs."""
 
-    function: object
+    function: Callable[..., Any]
     n_features: int
     package: str
 
@@ -124,7 +125,7 @@ DETECTORS = {
 }
 
 
-def detector_version(detector) -> str:
+def detector_version(detector: str) -> str:
     """Package and version that compute a detector's descriptors; raises if it is not installed."""
     package = DETECTORS[detector].package
     try:
@@ -133,7 +134,15 @@ def detector_version(detector) -> str:
         raise ImportError(f"detector={detector!r} needs {package}; install lupi[vision].") from None
 
 
-def describe(image, detector, *, max_size=1024, threshold=0.1, max_points=1024, spacing=8) -> Points:
+def describe(
+    image: np.ndarray,
+    detector: str,
+    *,
+    max_size: int | None = 1024,
+    threshold: float = 0.1,
+    max_points: int = 1024,
+    spacing: int = 8,
+) -> Points:
     """Describe an image by local features.
 
     Images with a longer side than ``max_size`` are shrunk for the purpose, tiny ones are padded; the points' positions always

@@ -5,18 +5,20 @@ Workers import this module and what it needs, so it stays light: no scikit-learn
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from lupi.boxes.geometry import WordImage
 from lupi.engine.store import FolderStore, code_digest, digest_of
 from lupi.images.descriptors import Points, describe
-from lupi.images.images import read_image, source_digest
+from lupi.images.images import ImageLike, read_image, source_digest
 
 # Rows that are compared with all words at once: their distances stay in the processor's cache.
 _BLOCK = 256
 
 
-def key_of(what, digest, how, *more) -> str:
+def key_of(what: str, digest: str, how: Any, *more: Any) -> str:
     """Key of what is computed from one source.
 
     Parameters
@@ -33,7 +35,7 @@ def key_of(what, digest, how, *more) -> str:
     return digest_of(what, code_digest("images"), digest, how["detector"], how["options"], how["version"], *more)
 
 
-def points_in(folder) -> FolderStore:
+def points_in(folder: Any) -> FolderStore:
     """The store of described points."""
     return FolderStore(
         folder,
@@ -42,12 +44,17 @@ def points_in(folder) -> FolderStore:
     )
 
 
-def words_in(folder) -> FolderStore:
+def _stored_words(arrays: dict[str, np.ndarray]) -> WordImage:
+    rows, cols, words = arrays["points"]
+    return WordImage(rows, cols, words, tuple(arrays["shape"].tolist()))
+
+
+def words_in(folder: Any) -> FolderStore:
     """The store of word images."""
     return FolderStore(
         folder,
         lambda x: {"points": np.array([x.rows, x.cols, x.words], dtype=np.int32), "shape": np.array(x.shape)},
-        lambda arrays: WordImage(*arrays["points"], tuple(arrays["shape"].tolist())),
+        _stored_words,
     )
 
 
@@ -69,7 +76,7 @@ class SampleStore:
         return None if points is None else sample_of(points, key[1], self._per_image)
 
 
-def sample_of(points, seed, per_image) -> np.ndarray:
+def sample_of(points: Points, seed: Any, per_image: int) -> np.ndarray:
     """At most `per_image` descriptors; the seed is the image's own, so the order of work is free."""
     n = len(points.rows)
     if n <= per_image:
@@ -77,17 +84,17 @@ def sample_of(points, seed, per_image) -> np.ndarray:
     return points.descriptors[np.sort(np.random.RandomState(seed).choice(n, per_image, replace=False))]
 
 
-def described(source, how) -> Points:
+def described(source: ImageLike, how: Any) -> Points:
     """Described points of a source, computed."""
     return describe(read_image(source), how["detector"], **how["options"])
 
 
-def sampled(source, how, seed, per_image) -> np.ndarray:
+def sampled(source: ImageLike, how: Any, seed: Any, per_image: int) -> np.ndarray:
     """A sample of the described points of a source, computed."""
     return sample_of(described(source, how), seed, per_image)
 
 
-def cached_points(source, how, digest=None) -> Points:
+def cached_points(source: ImageLike, how: Any, digest: str | None = None) -> Points:
     """Described points of a source, from the store if there is one that has them, else computed and stored."""
     if how["folder"] is None:
         return described(source, how)
@@ -100,7 +107,7 @@ def cached_points(source, how, digest=None) -> Points:
     return points
 
 
-def nearest(descriptors, vocabulary) -> np.ndarray:
+def nearest(descriptors: np.ndarray, vocabulary: np.ndarray) -> np.ndarray:
     """Row of the nearest centre of each descriptor.
 
     Examples
@@ -123,7 +130,7 @@ def nearest(descriptors, vocabulary) -> np.ndarray:
     return words
 
 
-def word_image(source, how, vocabulary, digest=None) -> WordImage:
+def word_image(source: ImageLike, how: Any, vocabulary: np.ndarray, digest: str | None = None) -> WordImage:
     """Word image of a source: its points (see :func:`cached_points`), each with the nearest word."""
     points = cached_points(source, how, digest)
     return WordImage(points.rows, points.cols, nearest(points.descriptors, vocabulary), points.shape)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, Self
+
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.decomposition import PCA
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -11,6 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from lupi.engine.model_parts import model_part
 from lupi.images.bag_of_words import BagOfVisualWords
 from lupi.images.extraction import cached_points
+from lupi.validation.decorators import fit_context
+from lupi.validation.types import RandomState
 
 
 def _fisher_row(source, how, projection, mixture):
@@ -60,21 +65,21 @@ class FisherVectors(BagOfVisualWords):
 
     def __init__(
         self,
-        n_words=16,
-        detector="surf",
-        random_state=None,
+        n_words: int = 16,
+        detector: str = "surf",
+        random_state: RandomState = None,
         *,
-        n_components=24,
-        n_descriptors=20_000,
-        max_size=1024,
-        threshold=0.1,
-        max_points=1024,
-        spacing=8,
-        cache=None,
-        on_error="raise",
-        n_jobs=None,
-        verbose=False,
-    ):
+        n_components: int = 24,
+        n_descriptors: int = 20_000,
+        max_size: int = 1024,
+        threshold: float = 0.1,
+        max_points: int = 1024,
+        spacing: int = 8,
+        cache: str | PathLike[str] | None = None,
+        on_error: str = "raise",
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
         super().__init__(
             n_words,
             detector,
@@ -97,8 +102,8 @@ class FisherVectors(BagOfVisualWords):
         if name not in ("batch_size", "max_epochs")
     } | {"n_components": BagOfVisualWords._parameter_constraints["n_words"]}
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, images, y=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, images: Sequence[Any], y: Any = None) -> Self:
         """Fit projection and mixture.
 
         Parameters
@@ -120,7 +125,7 @@ class FisherVectors(BagOfVisualWords):
         self.mixture_ = learn_gmm(self.projection_.transform(descriptors), n_modes=self.n_words, gm_args=options)
         return self
 
-    def transform(self, images):
+    def transform(self, images: Sequence[Any]) -> np.ndarray:
         """Fisher vectors, of unit length.
 
         Parameters

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from lupi.boxes.geometry import Box, check_box
+from lupi.boxes.geometry import Box, WordImage, check_box
 
 NORMS = ("l1", "l2")
 
 
-def word_histograms(images, n_words, *, boxes=None, norm=None) -> np.ndarray:
+def word_histograms(
+    images: Sequence[WordImage], n_words: int, *, boxes: Sequence[Any] | None = None, norm: str | None = None
+) -> np.ndarray:
     """Counts of the words of each image, or of a box in it.
 
     With ``boxes`` they are what papers use as privileged features of an image: the same words, but of the object alone.

@@ -10,16 +10,19 @@ import warnings
 from dataclasses import dataclass
 from hashlib import sha256
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+
+# A source, as above.
+ImageLike: TypeAlias = Any
 
 
 class ImageReadError(ValueError):
     """An image that cannot be read; the message names it and says why."""
 
 
-def check_pixels(height, width, name):
+def check_pixels(height: int, width: int, name: str) -> None:
     """Refuse a picture or mask that says it is larger than Pillow allows, before memory is asked for.
 
     The limit is Pillow's, ``PIL.Image.MAX_IMAGE_PIXELS``, which a program may set; None means no limit.
@@ -40,7 +43,7 @@ def _pixel_limit():
     return Image.MAX_IMAGE_PIXELS
 
 
-def source_name(source) -> str:
+def source_name(source: ImageLike) -> str:
     """What to call a source in a message."""
     if isinstance(source, (str, PathLike)):
         return fspath(source)
@@ -49,7 +52,7 @@ def source_name(source) -> str:
     return str(source)
 
 
-def source_digest(source) -> str:
+def source_digest(source: ImageLike) -> str:
     """Name of a source's content: equal for equal bytes, wherever they are stored."""
     if isinstance(source, (str, PathLike)):
         try:
@@ -65,7 +68,7 @@ def source_digest(source) -> str:
     raise ImageReadError(f"An image must be a path, an array or have read() and digest(), got {type(source).__name__}.")
 
 
-def read_image(source) -> np.ndarray:
+def read_image(source: ImageLike) -> np.ndarray:
     """Read an image as an 8-bit grey (h, w) or RGB (h, w, 3) array.
 
     Palettes become RGB, transparency is laid over white, 16-bit and floating images are scaled to 8 bits. The orientation tag of
@@ -100,7 +103,7 @@ def read_image(source) -> np.ndarray:
     return _from_array(_from_file(path))
 
 
-def _from_file(path) -> np.ndarray:
+def _from_file(path: Any) -> np.ndarray:
     """Pixels as they are stored, except that palettes and rare modes become RGB or RGBA."""
     from PIL import Image
 
@@ -129,7 +132,7 @@ def _from_file(path) -> np.ndarray:
         raise ImageReadError(f"{path}: cannot be read as an image ({type(error).__name__}: {error}).") from None
 
 
-def _from_array(array) -> np.ndarray:
+def _from_array(array: np.ndarray) -> np.ndarray:
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)) or 0 in array.shape:
@@ -152,7 +155,7 @@ def _from_array(array) -> np.ndarray:
     return np.ascontiguousarray(array)
 
 
-def to_grey(image) -> np.ndarray:
+def to_grey(image: np.ndarray) -> np.ndarray:
     """Luma of an 8-bit image.
 
     Parameters
@@ -171,7 +174,7 @@ def to_grey(image) -> np.ndarray:
     return np.array(Image.fromarray(image).convert("L"))
 
 
-def read_mask(source, shape=None) -> np.ndarray:
+def read_mask(source: ImageLike, shape: tuple[int, int] | None = None) -> np.ndarray:
     """Read a mask as a boolean array; its coding is found out from its values.
 
     ===================  ==================================================
@@ -239,7 +242,7 @@ def _object_pixels(pixels):
     return (to_grey(_from_array(pixels)) if whole else grey) >= 128, values
 
 
-def inpaint(image, mask, value=255) -> np.ndarray:
+def inpaint(image: ImageLike, mask: ImageLike, value: Any = 255) -> np.ndarray:
     """Paint the object in one colour: the privileged image of SSVM+.
 
     Background pixels stay as they are; the object becomes uniform, so that words on its outline and inside tell where it is.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from lupi.boxes.geometry import Box, WordImage, check_box
 
 
-def attribute_words(attributes, box, shape) -> WordImage:
+def attribute_words(attributes: Any, box: Any, shape: tuple[int, int]) -> WordImage:
     """One point inside the box for each attribute that is present.
 
     A sub-window's histogram then counts the attributes that it covers. The points are spread evenly over the box (a
@@ -53,7 +56,7 @@ def _spread(n):
     return (0.5 + k / g) % 1.0, (0.5 + k / g**2) % 1.0
 
 
-def join_words(images, sizes) -> WordImage:
+def join_words(images: Sequence[WordImage], sizes: Sequence[int]) -> WordImage:
     """Several word images of one image as one, with the vocabularies behind each other.
 
     Parameters
@@ -93,7 +96,7 @@ def join_words(images, sizes) -> WordImage:
     )
 
 
-def mask_box(mask) -> Box | None:
+def mask_box(mask: Any) -> Box | None:
     """The smallest box around a mask; None if it is empty.
 
     Examples

@@ -10,7 +10,7 @@ with s a chain of scalings, and each term T linear, a kernel expansion or a fore
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class Formula:
 
     n_features: int
     intercept: np.ndarray
-    terms: tuple
+    terms: tuple[Any, ...]
     kind: Literal["classifier", "regressor", "ranker", "outlier"]
     scalings: tuple[Scaling, ...] = ()
     classes: np.ndarray | None = None

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import blas
-
-from lupi.kernels.products import scale_and_mirror
 
 if TYPE_CHECKING:
     from lupi.kernels.space import Kernel
 
-# Single precision loses about 1e-7 of every term of gamma |a - b|^2: with terms up to this size, 1e-5 of a value.
-LARGEST_EXPONENT = 64.0
+# Single precision loses about 1e-7 of every term of gamma |a - b|^2: with terms up to this size, 2e-5 of the values of the
+# examples that are farthest out.
+LARGEST_EXPONENT = 128.0
 # The diagonal of what is rounded is raised by this share: rounding must not make two different examples one, between which a
 # step would have no end.
 RAISED = 4e-6
@@ -72,11 +70,16 @@ class KernelBlocks:
         self._left = np.hstack([2 * gamma * centred, -gamma * squares[:, None], -gamma * one])
         self._right = np.hstack([centred, one, squares[:, None]])
 
-    def _values(self, rows: np.ndarray, columns) -> np.ndarray:
-        """Kernel values of known examples, for columns as :meth:`_columns` gives them."""
+    @property
+    def in_single_precision(self) -> bool:
+        """Whether values are computed in single precision, and not rounded to it."""
+        return self._left is not None
+
+    def _values(self, rows: np.ndarray, columns, out: np.ndarray | None = None) -> np.ndarray:
+        """Kernel values of known examples, for columns as :meth:`_columns` gives them; in ``out`` if that is possible."""
         if self._left is None:
             return self.kernel(self.X[rows], columns)
-        exponents = self._left[rows] @ columns.T
+        exponents = np.matmul(self._left[rows], columns.T, out=out)
         np.minimum(exponents, 0.0, out=exponents)
         return np.exp(exponents, out=exponents)
 
@@ -95,19 +98,26 @@ class KernelBlocks:
         columns = self._columns(index[known])
         for i in range(0, len(known), ROWS):
             part = known[i : i + ROWS]
-            values = self._values(index[part], columns)
-            if len(known) == m:
-                self._buffer[i : i + ROWS] = values
-            else:
-                self._buffer[np.ix_(part, known)] = values
+            if len(known) < m:
+                self._buffer[np.ix_(part, known)] = self._values(index[part], columns)
+                continue
+            band = self._buffer[i : i + ROWS]
+            values = self._values(index[part], columns, band if self.single else None)
+            if values is not band:
+                band[:] = values
+        if self._left is not None:
+            self._buffer[known, known] = 1.0  # rounding must not make an example unlike itself
         return rounded(self._buffer, self._buffer) if self.single else self._buffer
 
     def add_product(self, out: np.ndarray, index: np.ndarray, coefficients: np.ndarray) -> None:
         """Add some rows, each times its coefficient, to values at all examples; sums are in double precision."""
         known = None if self.available is None or self.available.all() else np.flatnonzero(self.available)
         columns = self._columns(known)
+        # Memory that is asked for anew costs as much as a third of the values in it.
+        space = None if self._left is None else np.empty((ROWS, len(columns)), dtype=np.float32)
         for i in range(0, len(index), ROWS):
-            values = self._values(index[i : i + ROWS], columns)
+            rows = index[i : i + ROWS]
+            values = self._values(rows, columns, None if space is None else space[: len(rows)])
             part = coefficients[i : i + ROWS].astype(values.dtype) @ values
             if known is None:
                 out += part
@@ -126,9 +136,8 @@ class FeatureBlocks:
         part = self.features[index]
         if not self.single:
             return part @ part.T
-        # Half the work of a general product: BLAS fills one triangle.
-        block = blas.ssyrk(1.0, part.astype(np.float32).T, trans=1, lower=1).T
-        scale_and_mirror(block, np.ones(len(block), dtype=np.float32), block)
+        part = part.astype(np.float32)
+        block = part @ part.T
         return rounded(block, block)
 
     def add_product(self, out: np.ndarray, index: np.ndarray, coefficients: np.ndarray) -> None:

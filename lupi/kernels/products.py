@@ -49,3 +49,17 @@ def sparse_product(matrix, coefficients):
             for t in range(row.shape[0]):
                 out[t] += c * row[t]
     return out
+
+
+@njit(cache=True, nogil=True)
+def add_signed_block(out, matrix, index, signs):
+    """Add signs_u signs_v matrix[index_u, index_v] to the lower triangle of ``out``; where a sign is 0, nothing."""
+    used = np.flatnonzero(signs)
+    columns = index[used]
+    for a in range(used.shape[0]):
+        u = used[a]
+        row = matrix[index[u]]
+        sign = signs[u]
+        for b in range(a + 1):
+            v = used[b]
+            out[u, v] += sign * signs[v] * row[columns[b]]

@@ -11,6 +11,10 @@ from lupi.kernels.blocks import KernelBlocks
 if TYPE_CHECKING:
     from lupi.kernels.space import Kernel
 
+# Rows that are computed at a time, in a product where more than this share of all rows counts.
+BAND = 256
+MANY = 0.5
+
 
 class KernelRows:
     """Rows of a kernel matrix, computed when they are needed and not kept.
@@ -48,13 +52,33 @@ class KernelRows:
             block[np.ix_(rows, self.available)] = self.kernel(self.X[index[rows]], self._known)
         return block
 
+    def dense(self) -> np.ndarray:
+        """The whole matrix."""
+        if self.available is None or self.available.all():
+            return self.kernel(self.X)
+        return self.rows(np.arange(len(self)))
+
     def product(self, coefficients: np.ndarray, chunk: int = 512) -> np.ndarray:
         """Kernel matrix times a vector, a few rows of the non-zero coefficients at a time."""
         used = np.flatnonzero(coefficients)
         out = np.zeros(len(self))
+        if len(used) > MANY * len(self) and self.kernel.name != "precomputed":
+            known = slice(None) if self.available is None else self.available
+            out[known] = self._symmetric_product(coefficients[known])
+            return out
         for start in range(0, len(used), chunk):
             part = used[start : start + chunk]
             out += coefficients[part] @ self.rows(part)
+        return out
+
+    def _symmetric_product(self, coefficients: np.ndarray) -> np.ndarray:
+        """The same with every value computed once, for the row and for the column that it stands in."""
+        X, out = self._known, np.zeros(len(coefficients))
+        for start in range(0, len(out), BAND):
+            end = min(start + BAND, len(out))
+            values = self.kernel(X[start:end], X[start:])
+            out[start:end] += values @ coefficients[start:]
+            out[end:] += coefficients[start:end] @ values[:, end - start :]
         return out
 
     def diagonal(self, chunk: int = 64) -> np.ndarray:
@@ -72,4 +96,6 @@ class KernelRows:
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """A sub-matrix."""
+        if self.available is None:
+            return self.kernel(self.X[rows], self.kernel.rows(self.X, columns))
         return self.rows(rows)[:, columns]

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lupi.engine.model_parts import model_part
 from lupi.kernels.blocks import FeatureBlocks, KernelBlocks, MatrixBlocks, rounded
 from lupi.kernels.memory import USABLE, available_memory, require_memory
-from lupi.kernels.products import OPERATIONS, scale_and_mirror, self_products, sparse_product
+from lupi.kernels.products import OPERATIONS, add_signed_block, scale_and_mirror, self_products, sparse_product
 from lupi.kernels.rows import KernelRows
 
 # Every kernel of the library, with its parameters.
@@ -47,6 +47,8 @@ BAND = 128
 # Kernels without a matrix product, and the operations of one call that computes them: Ctrl-C has to wait for its end.
 SLOW_KERNELS = ("chi2", "laplacian")
 SLOW_OPERATIONS = 3e8
+# From so many examples on, the time that a matrix in double precision takes is worth saving.
+LARGE_MATRIX = 1500
 # Bytes of a matrix for which nobody is asked.
 ALWAYS_FREE = 2**24
 
@@ -298,6 +300,8 @@ class Space:
         Whether the space's function has an intercept, i.e. whether its coefficients sum to a constant.
     inexact : bool
         Whether ``matrix`` is only near the kernel of ``product``: solvers then look at the latter again.
+    single : ndarray of shape (n, n), optional
+        The matrix in single precision, held beside a ``source`` that computes in double precision what is asked of it.
     """
 
     matrix: np.ndarray | None = None
@@ -306,6 +310,7 @@ class Space:
     weight: float = 1.0
     bias: bool = True
     inexact: bool = False
+    single: np.ndarray | None = None
 
     @property
     def n_examples(self) -> int:
@@ -323,7 +328,7 @@ class Space:
     @property
     def on_demand(self) -> bool:
         """Whether the full matrix is out of reach."""
-        return self.source is not None
+        return self.source is not None and self.single is None
 
     @cached_property
     def dense(self) -> np.ndarray:
@@ -334,12 +339,12 @@ class Space:
         if self.factor is not None:
             return self.factor @ self.factor.T
         assert self.source is not None
-        return self.source.rows(np.arange(self.n_examples))
+        return self.source.dense()
 
     @cached_property
     def rounded(self) -> np.ndarray:
         """The kernel matrix in single precision, for steps that are checked in double precision."""
-        return rounded(self.dense)
+        return rounded(self.dense) if self.single is None else self.single
 
     def weighted(self, single: bool = False) -> np.ndarray:
         """The kernel matrix with ``weight`` in it."""
@@ -363,6 +368,12 @@ class Space:
             return self.weight * self.source.product(coefficients)
         return self.weight * sparse_product(self.dense, coefficients)
 
+    def rough_product(self, coefficients: np.ndarray) -> np.ndarray:
+        """The same to about five digits, where that takes less time."""
+        if self.single is None:
+            return self.product(coefficients)
+        return self.weight * (self.single @ coefficients.astype(np.float32)).astype(np.float64)
+
     def rows(self, index: np.ndarray) -> np.ndarray:
         """Full rows, before ``weight``."""
         if self.source is not None:
@@ -379,6 +390,20 @@ class Space:
             return self.weight * (self.factor[rows] @ self.factor[columns].T)
         return self.weight * self.dense[np.ix_(rows, columns)]
 
+    def add_block(self, out: np.ndarray, index: np.ndarray, signs: np.ndarray) -> None:
+        """Add the weighted sub-matrix of some examples, rows and columns times signs, to the lower triangle of ``out``."""
+        signs = np.sqrt(self.weight) * signs
+        if self.source is None and (self.matrix is not None or self.factor is None):
+            add_signed_block(out, self.dense, index, signs)
+        elif self.source is None:
+            assert self.factor is not None
+            features = self.factor[index] * signs[:, None]
+            out += features @ features.T
+        else:
+            used = np.flatnonzero(signs)
+            block = self.source.block(index[used], index[used])
+            out[np.ix_(used, used)] += signs[used][:, None] * block * signs[used]
+
     def blocks(self, single: bool) -> KernelBlocks | FeatureBlocks | MatrixBlocks:
         """The matrix (before ``weight``) by blocks, for solvers that never see all of it."""
         if self.source is not None:
@@ -393,11 +418,14 @@ class Space:
         return np.sqrt(self.weight) * self.factor
 
 
-def make_space(kernel: Kernel, data, cache_size: float, *, available: np.ndarray | None = None) -> Space:
+def make_space(
+    kernel: Kernel, data, cache_size: float, *, available: np.ndarray | None = None, rough: bool = False
+) -> Space:
     """Space of the training data.
 
     Features where the kernel is linear and they are fewer than the examples, the full matrix where it fits into
-    ``cache_size`` megabytes, otherwise rows on demand.
+    ``cache_size`` megabytes, otherwise rows on demand. With ``rough`` a large matrix is held in single precision where the
+    kernel can be computed in it.
     """
     n = data.shape[0]
     if kernel.name == "linear" and not sparse.issparse(data) and data.shape[1] < 0.7 * n:
@@ -408,6 +436,12 @@ def make_space(kernel: Kernel, data, cache_size: float, *, available: np.ndarray
             index = np.random.default_rng(0).choice(index, min(len(index), PROBE), replace=False)
             check_definite(kernel, kernel(data[index]))
         return Space(source=KernelRows(kernel, data, available))
+    if rough and n >= LARGE_MATRIX:
+        source = KernelRows(kernel, data, available)
+        blocks = source.blocks(single=True)
+        if blocks.in_single_precision:
+            require_matrix(n, f"the kernel matrix of `{kernel.argument}`")
+            return Space(source=source, single=blocks.among(np.arange(n)))
     # A kernel function never sees the placeholder rows of examples that are not available.
     part = available is not None and not available.all() and kernel.name != "precomputed"
     if kernel.name != "precomputed":

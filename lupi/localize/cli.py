@@ -64,6 +64,7 @@ def fit(
     lam: Annotated[float, typer.Option(help="Weight of the privileged norm (ssvm+, jkse+).")] = 1.0,
     rho: Annotated[float, typer.Option(help="Inverse price of the privileged loss (ssvm+).")] = 2.0,
     nu: Annotated[float, typer.Option(help="Share of outliers (jkse, jkse+).")] = 0.5,
+    normalize: Annotated[bool, typer.Option("--normalize", help="Shares of words, not counts (jkse, jkse+).")] = False,
     inference: Annotated[_Inference, typer.Option(help="Joint search (ssvm+).")] = _Inference.exact,
     geometry: Annotated[
         bool, typer.Option("--geometry", help="Also learn where boxes lie and how large they are.")
@@ -89,7 +90,7 @@ def fit(
             metavar="SECONDS", min=1e-9, help="With --search: try nothing new after so long; take the best so far."
         ),
     ] = None,
-):
+) -> None:
     """Train a localizer. Run again after an interruption, it goes on where it was."""
     if privileged not in ("masks", "attributes", "both", "none"):
         raise typer.BadParameter("must be masks, attributes, both or none", param_hint="--privileged")
@@ -116,6 +117,7 @@ def fit(
             "lam": lam,
             "rho": rho,
             "nu": nu,
+            "normalize": normalize,
             "inference": inference.value,
             "geometry": geometry,
             "geometry_scale": geometry_scale,
@@ -142,7 +144,7 @@ def predict(
     jobs: _Jobs = -1,
     cache: _Cache = _CACHE,
     skip_errors: _Skip = False,
-):
+) -> None:
     """Find the box of each image."""
     if output is not None and output.suffix.lower() not in (".json", ".csv"):
         raise typer.BadParameter("must end in .json or .csv", param_hint="--output")
@@ -171,7 +173,7 @@ def evaluate(
     layout: _Layout = _Format.auto,
     skip_errors: _Skip = False,
     follow_links: _Links = False,
-):
+) -> None:
     """Mean overlap and detection rate (overlap > 0.5), overall and for each class, beside one constant box for all."""
     from lupi.localize.commands import evaluate_command, guarded
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from lupi.boxes.geometry import Box
@@ -9,7 +12,7 @@ from lupi.comparison.summary import mean_and_error
 from lupi.images.images import source_name
 
 
-def overlap_of(true, predicted) -> float:
+def overlap_of(true: Box | None, predicted: Box | None) -> float:
     """Intersection over union; 1 for two absent boxes, 0 if only one is absent."""
     if true is None or predicted is None:
         return float(true is None and predicted is None)
@@ -33,7 +36,16 @@ def at_size(relative, shape):
     return Box(*(float(v) for v in np.asarray(relative) * [*shape, *shape]))
 
 
-def evaluate_boxes(true, predicted, *, images=None, labels=None, label_names=None, threshold=0.5, constant=None):
+def evaluate_boxes(
+    true: Any,
+    predicted: Any,
+    *,
+    images: Sequence[Any] | None = None,
+    labels: Any = None,
+    label_names: Sequence[str] | None = None,
+    threshold: float = 0.5,
+    constant: Any = None,
+) -> dict[str, Any]:
     """Mean overlap and detection rate, overall and for each class.
 
     Parameters

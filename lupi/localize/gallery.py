@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from html import escape
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from lupi.images.images import ImageReadError
 from lupi.localize.pictures import overlay_jpeg
@@ -46,7 +49,14 @@ order.addEventListener("change", arrange); label.addEventListener("change", arra
 """
 
 
-def write_gallery(path, evaluation, *, images=None, title="Localization", max_size=360):
+def write_gallery(
+    path: str | PathLike[str],
+    evaluation: dict[str, Any],
+    *,
+    images: Sequence[Any] | None = None,
+    title: str = "Localization",
+    max_size: int = 360,
+) -> None:
     """Write the page.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lupi.estimators.jkse import JKSE, JKSEPlus
 from lupi.estimators.structural_svm import StructuralSVM
@@ -13,7 +13,7 @@ from lupi.estimators.structural_svm_plus import StructuralSVMPlus
 class Learner(NamedTuple):
     """A way to learn boxes: its class, its parameters and whether it uses privileged images."""
 
-    make: Callable
+    make: Callable[..., Any]
     parameters: tuple[str, ...]
     uses_privileged: bool
 

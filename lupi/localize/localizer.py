@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import NamedTuple
+from os import PathLike
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,13 +16,15 @@ from lupi.boxes.geometry import Box, check_box
 from lupi.engine.model_parts import model_part
 from lupi.images.bag_of_words import BagOfVisualWords
 from lupi.images.descriptors import DETECTORS
-from lupi.images.images import Inpainted, source_name
+from lupi.images.images import ImageLike, Inpainted, source_name
 from lupi.images.privileged_words import attribute_words, join_words
 from lupi.localize.evaluation import at_size, evaluate_boxes, mean_relative_box
 from lupi.localize.learners import FEATURE_PARAMETERS, LEARNERS, make_model
 from lupi.tasks import BoxLocalization
 from lupi.tasks.joint import INFERENCE
 from lupi.validation import check_privileged, check_privileged_sequence
+from lupi.validation.decorators import fit_context
+from lupi.validation.types import RandomState
 
 ABOVE_ZERO = [Interval(Real, 0, None, closed="neither")]
 COUNT = [Interval(Integral, 1, None, closed="left")]
@@ -29,9 +33,9 @@ COUNT = [Interval(Integral, 1, None, closed="left")]
 class TrainingWords(NamedTuple):
     """What the learners see: word images, boxes, privileged word images (or None) and the sizes of both vocabularies."""
 
-    X: list
-    Y: list
-    Z: list | None
+    X: list[Any]
+    Y: list[Any]
+    Z: list[Any] | None
     n_words: int
     n_privileged_words: int
 
@@ -144,30 +148,30 @@ class Localizer(BaseEstimator):
 
     def __init__(
         self,
-        method="ssvm+",
+        method: str = "ssvm+",
         *,
-        n_words=1000,
-        detector="surf",
-        spacing=8,
-        privileged_words=None,
-        grid_step=8,
-        C=1.0,
-        lam=1.0,
-        rho=2.0,
-        inference="exact",
-        nu=0.5,
-        gamma="scale",
-        normalize=False,
-        geometry=False,
-        geometry_scale=20.0,
-        tol=1e-2,
-        max_iter=1000,
-        cache=None,
-        on_error="raise",
-        n_jobs=None,
-        verbose=False,
-        random_state=None,
-    ):
+        n_words: int = 1000,
+        detector: str = "surf",
+        spacing: int = 8,
+        privileged_words: Any = None,
+        grid_step: int = 8,
+        C: float = 1.0,
+        lam: float = 1.0,
+        rho: float = 2.0,
+        inference: str = "exact",
+        nu: float = 0.5,
+        gamma: float | str = "scale",
+        normalize: bool = False,
+        geometry: bool = False,
+        geometry_scale: float = 20.0,
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        cache: str | PathLike[str] | None = None,
+        on_error: str = "raise",
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.method = method
         self.n_words = n_words
         self.detector = detector
@@ -191,8 +195,8 @@ class Localizer(BaseEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, images, boxes, privileged=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, images: Sequence[Any], boxes: Sequence[Any], privileged: Any = None) -> Self:
         """Make the vocabulary and learn.
 
         Parameters
@@ -211,7 +215,13 @@ class Localizer(BaseEstimator):
         """
         return self.fit_words(self.training_words(images, boxes, privileged))
 
-    def training_words(self, images, boxes, privileged=None, vocabulary_images=None) -> TrainingWords:
+    def training_words(
+        self,
+        images: Sequence[ImageLike],
+        boxes: Sequence[Any],
+        privileged: Any = None,
+        vocabulary_images: Sequence[ImageLike] | None = None,
+    ) -> TrainingWords:
         """Fit the vocabulary and turn the training data into words; the part of ``fit`` that no parameter search repeats.
 
         The vocabulary is made from ``vocabulary_images``, which need no boxes; None: from the training images.
@@ -252,7 +262,7 @@ class Localizer(BaseEstimator):
         Z = [join_words(pieces, sizes) for pieces in zip(*parts)]
         return TrainingWords(X, Y, Z, self.n_words, sum(sizes))
 
-    def fit_words(self, words: TrainingWords):
+    def fit_words(self, words: TrainingWords) -> Self:
         """Learn from words that ``training_words`` has made."""
         self.model_ = self._model(words)
         self.mean_box_ = mean_relative_box(words.Y, [x.shape for x in words.X])
@@ -273,7 +283,7 @@ class Localizer(BaseEstimator):
         shared = ("detector", "spacing", "cache", "on_error", "n_jobs", "verbose", "random_state")
         return BagOfVisualWords(n_words, **{name: getattr(self, name) for name in shared})
 
-    def predict(self, images):
+    def predict(self, images: Sequence[Any]) -> list[Box | None]:
         """The best box of each image.
 
         Parameters
@@ -292,7 +302,15 @@ class Localizer(BaseEstimator):
         found = iter(self.model_.predict([w for w in words if w is not None]))
         return [None if w is None else next(found) for w in words]
 
-    def evaluate(self, images, boxes, *, labels=None, label_names=None, threshold=0.5):
+    def evaluate(
+        self,
+        images: Sequence[Any],
+        boxes: Sequence[Any],
+        *,
+        labels: Any = None,
+        label_names: Sequence[str] | None = None,
+        threshold: float = 0.5,
+    ) -> dict[str, Any]:
         """Predict and compare, also with the mean of the training boxes; see :func:`~lupi.localize.evaluate_boxes`.
 
         Returns
@@ -307,7 +325,7 @@ class Localizer(BaseEstimator):
             options["constant"] = [None if w is None else at_size(self.mean_box_, w.shape) for w in words]
         return evaluate_boxes(list(boxes), self._boxes(words), **options)
 
-    def score(self, images, boxes):
+    def score(self, images: Sequence[Any], boxes: Sequence[Any]) -> float:
         """Mean overlap.
 
         Returns

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 from itertools import pairwise
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from lupi.images.images import read_image
+from lupi.images.images import ImageLike, read_image
 
 # Blue and orange keep apart for colour-blind eyes; the true box is also dashed.
 PREDICTED = (235, 120, 20)
@@ -60,13 +62,15 @@ def _frame(draw, left, top, right, bottom, colour, width, dashed):
             draw.line(ends, fill=colour, width=width)
 
 
-def save_overlay(path, image, predicted=None, true=None, max_size=None):
+def save_overlay(
+    path: str | PathLike[str], image: Any, predicted: Any = None, true: Any = None, max_size: Any = None
+) -> None:
     """Write a picture with boxes; see :func:`overlay`."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     overlay(image, predicted, true, max_size).save(path)
 
 
-def overlay_jpeg(image, predicted, true, max_size) -> bytes:
+def overlay_jpeg(image: ImageLike, predicted: Any, true: Any, max_size: int) -> bytes:
     """The picture as JPEG bytes, for a page that contains its pictures."""
     buffer = io.BytesIO()
     overlay(image, predicted, true, max_size).save(buffer, format="JPEG", quality=80)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from itertools import product
 from numbers import Real
+from os import PathLike
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -21,7 +24,7 @@ from lupi.localize.learners import FEATURE_PARAMETERS, LEARNERS
 SCALES = {"ssvm": [5.0, 20.0, 80.0], "jkse": [2.0, 4.0, 8.0]}
 
 
-def paper_grid(method, n=4, geometry=False):
+def paper_grid(method: str, n: int = 4, geometry: bool = False) -> dict[str, Any]:
     """The papers' grid: n values of each parameter, C, lam and rho from 2^-8 to 2^5; with geometry also three of its scale.
 
     Examples
@@ -37,19 +40,19 @@ def paper_grid(method, n=4, geometry=False):
 
 
 def search_parameters(
-    localizer,
-    images,
-    boxes,
-    privileged=None,
+    localizer: Any,
+    images: Sequence[Any],
+    boxes: Sequence[Any],
+    privileged: Any = None,
     *,
-    validation,
-    grid=None,
-    vocabulary_images=None,
-    store=None,
-    n_jobs=None,
-    verbose=False,
-    max_time=None,
-):
+    validation: Any,
+    grid: dict[str, Any] | None = None,
+    vocabulary_images: Any = None,
+    store: str | PathLike[str] | None = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+    max_time: float | None = None,
+) -> tuple[Any, list[dict[str, Any]]]:
     """Try every combination of a grid and fit a localizer with the best one.
 
     Words are computed once. The best combination has the largest mean overlap on the validation images; among equals the first

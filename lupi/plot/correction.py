@@ -47,7 +47,7 @@ class CorrectionDisplay(Display):
     (80,)
     """
 
-    def __init__(self, margins, correction, positive, names):
+    def __init__(self, margins: Any, correction: Any, positive: Any, names: Any) -> None:
         self.margins = margins
         self.correction = correction
         self.positive = positive

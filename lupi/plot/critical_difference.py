@@ -54,7 +54,7 @@ class CriticalDifferenceDisplay(Display):
     1.657
     """
 
-    def __init__(self, ranks, critical_difference, n_data_sets, friedman_p):
+    def __init__(self, ranks: Any, critical_difference: Any, n_data_sets: Any, friedman_p: Any) -> None:
         self.ranks = ranks
         self.critical_difference = critical_difference
         self.n_data_sets = n_data_sets

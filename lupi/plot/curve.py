@@ -42,7 +42,7 @@ class LearningCurveDisplay(Display):
     'best plain method'
     """
 
-    def __init__(self, lines, *, worth=None, label=""):
+    def __init__(self, lines: Any, *, worth: Any = None, label: str = "") -> None:
         self.lines = lines
         self.worth = worth
         self.label = label

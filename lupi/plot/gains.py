@@ -46,7 +46,7 @@ class GainsDisplay(Display):
     ['surrogate, ridge']
     """
 
-    def __init__(self, gains, *, label=""):
+    def __init__(self, gains: Any, *, label: str = "") -> None:
         self.gains = gains
         self.label = label
 

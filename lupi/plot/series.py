@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 # Colour, words for one method alone, part of its row.
 AGAINST = (
@@ -42,9 +43,9 @@ class Line:
     """A learning curve in points, with twice its standard errors."""
 
     label: str
-    sizes: list
-    means: list
-    margins: list
+    sizes: list[Any]
+    means: list[Any]
+    margins: list[Any]
     colour: str
 
     @property

@@ -49,7 +49,7 @@ class SurrogateDisplay(Display):
     (80,)
     """
 
-    def __init__(self, surrogate, labels, classes=None, *, label="surrogate"):
+    def __init__(self, surrogate: Any, labels: Any, classes: Any = None, *, label: str = "surrogate") -> None:
         self.surrogate = surrogate
         self.labels = labels
         self.classes = classes

@@ -50,7 +50,7 @@ class TeacherWeightsDisplay(Bars):
     1.0
     """
 
-    def __init__(self, weights):
+    def __init__(self, weights: Any) -> None:
         self.weights = weights
 
     @classmethod
@@ -117,7 +117,7 @@ class ColumnEvidenceDisplay(Bars):
     True
     """
 
-    def __init__(self, evidence):
+    def __init__(self, evidence: Any) -> None:
         self.evidence = evidence
 
     @classmethod

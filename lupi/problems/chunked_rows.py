@@ -46,7 +46,7 @@ class Mapped:
     """Rows of another table, each changed by a function."""
 
     rows: Any
-    function: Callable
+    function: Callable[..., Any]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ class ChunkedRows:
             raise IndexError("rows in blocks are taken in increasing order")
         return replace(self, index=index if self.index is None else self.index[index])
 
-    def mapped(self, function: Callable, n_columns: int | None = None) -> ChunkedRows:
+    def mapped(self, function: Callable[..., Any], n_columns: int | None = None) -> ChunkedRows:
         """The rows, each changed by a function when it is made."""
         return replace(self, recipe=Mapped(self.recipe, function), n_columns=n_columns or self.n_columns, density=1.0)
 
@@ -185,7 +185,7 @@ class Transposed:
         return _transposed_product(self.rows, np.asarray(vector).T).T
 
 
-def chunkwise(join: Callable, *by_row: str) -> Callable:
+def chunkwise(join: Callable[..., Any], *by_row: str) -> Callable[..., Any]:
     """Let a function of rows in memory take rows in blocks.
 
     Parameters
@@ -204,7 +204,7 @@ def chunkwise(join: Callable, *by_row: str) -> Callable:
     2.0
     """
 
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         names = list(signature(function).parameters)
 
         @wraps(function)
@@ -220,7 +220,7 @@ def chunkwise(join: Callable, *by_row: str) -> Callable:
 
 
 def _pass(
-    function: Callable, tables: list[ChunkedRows], arguments: dict[str, Any], by_row: tuple[str, ...]
+    function: Callable[..., Any], tables: list[ChunkedRows], arguments: dict[str, Any], by_row: tuple[str, ...]
 ) -> Iterator[Any]:
     rows = tables[0]
     places = list(rows.places())
@@ -243,7 +243,9 @@ class _Table:
     place: int
 
 
-def _on_block(block: RowBlock, function: Callable, recipes: list, local: np.ndarray | None, arguments: list) -> Any:
+def _on_block(
+    block: RowBlock, function: Callable[..., Any], recipes: list[Any], local: np.ndarray | None, arguments: list[Any]
+) -> Any:
     names = list(dict.fromkeys(name for recipe in recipes for name in recipe.names))
     made = dict(zip(names, block.make(names)))
     tables = [recipe(made) for recipe in recipes]

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from lupi.comparison.protocol import derived_seed, others_rows
+from lupi.engine.store import digest_of, strict_json
 from lupi.images.images import read_mask
 from lupi.localize.evaluation import at_size, evaluate_boxes, mean_relative_box
 
@@ -101,9 +102,9 @@ def pick(values, rows):
 
 
 class DrawWords:
-    """Words of a draw's images, for all of its arms: made when first asked for.
+    """Words of a draw's images, for all of its arms: made when first asked for, once in a process.
 
-    Only the last draw's words stay in memory, and none of them travel to other processes.
+    Only the last draw's words stay in memory, and none of them travel to other processes; copies of one draw share them.
 
     Parameters
     ----------
@@ -116,28 +117,27 @@ class DrawWords:
         seed have the same words.
     """
 
-    _latest = None
+    _latest: dict = {}
 
     def __init__(self, birds, draw, seed, localizer):
         self.birds, self.draw, self.seed, self.localizer = birds, draw, seed, localizer
         self.plain = localizer.method.removesuffix("+")
-        self._made = {}
+        options = {name: value for name, value in localizer.get_params(deep=False).items() if name != "n_jobs"}
+        self._key = digest_of(list(map(str, birds.images)), *draw, seed, strict_json(options, default=str))
 
-    def __getstate__(self):
-        return {**vars(self), "_made": {}}
-
-    def _once(self, name, make):
-        if DrawWords._latest is not self:
-            if DrawWords._latest is not None:
-                DrawWords._latest._made.clear()
-            DrawWords._latest = self
-        if name not in self._made:
-            self._made[name] = make()
-        return self._made[name]
+    def once(self, name, make):
+        """What `make` gives, made when first asked for."""
+        made = DrawWords._latest.get(self._key)
+        if made is None:
+            DrawWords._latest.clear()
+            made = DrawWords._latest[self._key] = {}
+        if name not in made:
+            made[name] = make()
+        return made[name]
 
     def for_training(self, arm):
         """The training words, with an arm's privileged information."""
-        return self._once((arm.privileged, arm.shuffled), lambda: self._training(arm)[0])
+        return self.once((arm.privileged, arm.shuffled), lambda: self._training(arm)[0])
 
     def _training(self, arm):
         """Training words, and the vocabulary."""
@@ -158,12 +158,14 @@ class DrawWords:
     def of(self, part):
         """Words of the draw's "validation" or "test" images, and their boxes."""
         rows = getattr(self.draw, part)
-        bag = self._once("bag", lambda: self._training(Arm(""))[1])
-        return self._once(part, lambda: bag.transform(pick(self.birds.images, rows))), pick(self.birds.boxes, rows)
+        bag = self.once("bag", lambda: self._training(Arm(""))[1])
+        return self.once(part, lambda: bag.transform(pick(self.birds.images, rows))), pick(self.birds.boxes, rows)
 
-    def prepare(self):
-        """Fill the cache: on all cores, so that several workers need not describe the same images."""
+    def prepare(self, arms=()):
+        """Fill the cache with what these arms need, so that workers who share a draw need not describe the same images."""
         words = [*self.for_training(Arm("")).X, *self.of("validation")[0], *self.of("test")[0]]
+        for arm in arms:
+            self.for_training(arm)
         return {"points": float(np.mean([len(x) for x in words]))}
 
 

@@ -6,6 +6,7 @@ CUB-200-2011, the units of a run, and what their results say.
 from __future__ import annotations
 
 import os
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -101,14 +102,17 @@ def run_arms(birds, draws, arms, localizer, run_arm, *, store, identity, n_jobs=
     # Several workers would describe the same images at the start; the first draw is described alone, on all cores.
     first = DrawWords(birds, draw, seed, localizer(seed).set_params(n_jobs=n_jobs))
     work = {}
-    for n, seed in draws:
-        for arm in arms:
+    for n in dict.fromkeys(n for n, _ in draws):
+        seeds = [seed for size, seed in draws if size == n]
+        # Begun before the arms, which find the words there; several workers would make those of one draw at the same time.
+        work |= {(n, seed): (f"{n}/{seed}", measured, words[n, seed].prepare, arms) for seed in seeds}
+        for seed, arm in product(seeds, arms):
             call = (run_arm, words[n, seed], arm) if arm.method else (mean_box, words[n, seed])
             work[n, seed, arm.name] = (f"{n}/{seed}/{arm.name}", measured, *call)
     with RunStore(store, identity) as opened:
         run_units([("words", measured, first.prepare)], opened)
         found = run_units(work.values(), opened, n_jobs=n_jobs, on_progress=on_progress)
-    return {name: found[unit[0]] for name, unit in work.items()}
+    return {name: found[unit[0]] for name, unit in work.items() if len(name) == 3}
 
 
 def arm_summary(results, n, arms, baseline, threshold=0.5):

@@ -27,6 +27,8 @@ class Entry:
         From (folder of the data, folder for results, options) to a list of lines; None if it cannot be run here.
     missing : str
         Why it cannot be run.
+    features : bool
+        Whether it can also be run on features that a user brings.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Entry:
     data: str
     run: Callable | None = None
     missing: str = ""
+    features: bool = False
 
 
 def paper_table(name):

@@ -35,6 +35,8 @@ from lupi.reproduce._entry import Entry, paper_table, write_result
 # flicker, a woodpecker) are 14 classes.
 GROUPS = ("Vireo", "Woodpecker", "Flicker")
 SIZES = (14, 70, 140, 280, 1000)
+# At the largest size no more draws than this: they take as long as all others together, and differ little.
+LARGE, DRAWS_OF_LARGE = 1000, 2
 SETTINGS = {"n_words": 300, "detector": "surf", "grid_step": 12, "tol": 0.01}
 MOST_VALIDATION = 500
 
@@ -58,7 +60,13 @@ def _arms(suffix="", **settings):
     return tuple(a._replace(**c, paper="" if settings else a.paper) for a, c in zip(arms, changed))
 
 
-ARMS = (Arm(MEAN_BOX), *_arms(), *_arms(" + geometry", geometry=True))
+ARMS = (
+    Arm(MEAN_BOX),
+    *_arms(),
+    *_arms(" + geometry", geometry=True),
+    # As many candidates again, a third of them for the weight of the geometry.
+    Arm("SSVM, 5 C x 3 scales + geometry", "ssvm", paper_grid("ssvm", 5, geometry=True), settings={"geometry": True}),
+)
 # Without privileged information, which is quick: is the localizer better than a guess?
 GEOMETRY_ARMS = tuple(arm for arm in ARMS if arm.name.startswith((MEAN_BOX, "SSVM, 16 values of C")))
 
@@ -142,7 +150,7 @@ def localization_table(
     sizes : sequence of int
         Numbers of training images.
     n_splits : int
-        Random draws.
+        Random draws; of the largest size at most two.
     arms : sequence of Arm
     settings : dict or None
         Parameters of the localizer; None: `SETTINGS`.
@@ -158,7 +166,7 @@ def localization_table(
     """
     birds, root = load_birds(data)
     settings = SETTINGS if settings is None else settings
-    draws = {(n, seed): draw(birds, n, seed) for n in sizes for seed in range(n_splits)}
+    draws = {(n, seed): draw(birds, n, seed) for n in sizes for seed in range(_n_draws(n, n_splits))}
     cache = None if out is None else str(out.parent / "features")
     results = run_arms(
         birds,
@@ -198,6 +206,10 @@ def localization_table(
         "settings": settings,
         "units": {f"{n}/{seed}/{name}": unit for (n, seed, name), unit in results.items()},
     }
+
+
+def _n_draws(n, n_splits):
+    return n_splits if n < LARGE else min(n_splits, DRAWS_OF_LARGE)
 
 
 def _localizer(settings, cache, seed):

@@ -35,7 +35,7 @@ PAPER_WINS = {"ranktransfer": 34, "svm+": 39}
 # most released code rank across classes alone. The hinge stops at a gap that leaves average precision as it is.
 SQUARED = {"loss": ["squared_hinge"]}
 HINGE = {"loss": ["hinge"], "tol": [1e-3]}
-RANKERS = ["ranksvm", "ranktransfer"]
+RANKERS = ["ranksvm", "ranktransfer", "rankreference"]
 
 
 def awa_pair(
@@ -90,6 +90,7 @@ def awa_pair(
         balanced=True,
         max_test=400,
         hard_examples=False,
+        leaks=False,
         n_jobs=n_jobs,
         store=store,
         on_progress=on_progress,

@@ -282,15 +282,8 @@ def _table4(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progress=None):
     return lines
 
 
-_NETWORK = (
-    "accuracies on Caltech101 and WebQueries with 4096 network features (vgg-s, fc6) and, as privileged features, Wikipedia "
-    "pages of the classes and texts beside the web pictures: neither network, nor texts, nor WebQueries are at hand. Caltech101 in "
-    "the data folder has 15 pictures of 100 classes and no text, box or outline: nothing that could be privileged, so there is no "
-    "substitute either, and nothing is made up in its place"
-)
 _DATA = "no data (features are generated); CVXOPT (pip install 'lupi[peers]')"
 ENTRIES = (
-    Entry("xu-table2", "Xu et al. 2016, Table 2 (accuracies)", "-", missing=_NETWORK),
     Entry("xu-table3", "Xu et al. 2016, Table 3 (training times), on generated features", _DATA, _table3),
     Entry("xu-table4", "Xu et al. 2016, Table 4 (speedup), on generated features", _DATA, _table4),
 )

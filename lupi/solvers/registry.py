@@ -16,7 +16,9 @@ from lupi.solvers.kernel.linear_interior import solve_weights
 from lupi.solvers.kernel.linear_newton import solve_newton
 from lupi.solvers.kernel.reference import solve_reference
 from lupi.solvers.kernel.smo import solve_smo
+from lupi.solvers.ranking.auto import solve_ranking_auto
 from lupi.solvers.ranking.bundle import solve_ranking_bundle
+from lupi.solvers.ranking.coordinate import solve_ranking_coordinate
 from lupi.solvers.ranking.newton import solve_ranking_newton
 from lupi.solvers.solution import Solution, out_of_time
 from lupi.solvers.structural.cutting_plane import solve_n_slack, solve_one_slack
@@ -36,7 +38,12 @@ SOLVERS: dict[str, dict[str, Callable[..., Solution]]] = {
         "reference": solve_reference,
     },
     "linear": {"auto": solve_linear, "newton": solve_newton, "interior_point": solve_weights},
-    "ranking": {"newton": solve_ranking_newton, "bundle": solve_ranking_bundle},
+    "ranking": {
+        "auto": solve_ranking_auto,
+        "newton": solve_ranking_newton,
+        "coordinate": solve_ranking_coordinate,
+        "bundle": solve_ranking_bundle,
+    },
     "structural": {"bcfw": solve_frank_wolfe, "cutting_plane": solve_one_slack, "n_slack": solve_n_slack},
 }
 # Family of problems -> function (problem, neighbour, solved, *, tol) that starts from the solution of a neighbour.

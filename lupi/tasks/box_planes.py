@@ -98,20 +98,65 @@ def plane(space, i, w, psi):
 
 
 @njit(cache=True, nogil=True)
-def joint_plane(space, star, i, v, root, rho, psi):
-    """The most violated plane of SSVM+ by exact joint inference (:mod:`lupi.tasks.joint`): fills psi, returns the loss."""
+def first_branch(space, star, i, v, root, rho):
+    """Whether the joint maximum of image i has a larger loss in the decision space than in the other one."""
+    d = space.features.shape[1]
+    _, la, sa = _search(space, i, v[:d], np.array([1.0, 0.0]))
+    _, lb, sb = _search(star, i, v[d:] / root, np.array([1.0 / rho - 1.0, 1.0 / rho]))
+    k = _best_pair(la, sa, lb, sb, rho)
+    return la[k] > lb[k]
+
+
+@njit(cache=True, nogil=True)
+def _best_pair(la, sa, lb, sb, rho):
+    """The better one of the two pairs of candidates that can be the joint maximum."""
+    return int(_value(la[1], sa[1], lb[1], sb[1], rho) > _value(la[0], sa[0], lb[0], sb[0], rho))
+
+
+@njit(cache=True, nogil=True)
+def _value(loss, score, loss_star, score_star, rho):
+    """What joint inference maximizes: eq. 7 and the two scores."""
+    return loss_star / rho + max(loss - loss_star, 0.0) + score + score_star
+
+
+@njit(cache=True, nogil=True)
+def _alternated(true_score, la, sa, lb, sb, rho):
+    """Where the paper's alternation ends, from the true box: which of the two candidates of each space.
+
+    The best box of a space, the other one given, is one of these two whatever the other one is: rounds need no search.
+    """
+    loss, score = 0.0, true_score
+    a = b = 0
+    best = -np.inf
+    for _ in range(4):  # each round but the last one gets to a better one of four pairs
+        new_b = int(_value(loss, score, lb[1], sb[1], rho) > _value(loss, score, lb[0], sb[0], rho))
+        values = _value(la[0], sa[0], lb[new_b], sb[new_b], rho), _value(la[1], sa[1], lb[new_b], sb[new_b], rho)
+        new_a = int(values[1] > values[0])
+        if values[new_a] <= best + 1e-12 * (1.0 + abs(best)):
+            break
+        a, b, best = new_a, new_b, values[new_a]
+        loss, score = la[a], sa[a]
+    return a, b
+
+
+@njit(cache=True, nogil=True)
+def joint_plane(space, star, i, v, root, rho, alternating, psi):
+    """The most violated plane of SSVM+ by joint inference (:mod:`lupi.tasks.joint`): fills psi, returns the loss."""
     d = space.features.shape[1]
     ya, la, sa = _search(space, i, v[:d], np.array([1.0, 0.0]))
     yb, lb, sb = _search(star, i, v[d:] / root, np.array([1.0 / rho - 1.0, 1.0 / rho]))
-    loss = lb / rho + np.maximum(la - lb, 0.0)  # eq. 7 of the two pairs
-    k = 0 if loss[0] + sa[0] + sb[0] >= loss[1] + sa[1] + sb[1] else 1
-    _difference(space, i, ya[k], psi[:d])
-    _difference(star, i, yb[k], psi[d:])
+    if alternating:
+        a, b = _alternated(np.dot(space.features[i], v[:d]), la, sa, lb, sb, rho)
+    else:
+        a = b = _best_pair(la, sa, lb, sb, rho)
+    loss = lb[b] / rho + max(la[a] - lb[b], 0.0)
+    _difference(space, i, ya[a], psi[:d])
+    _difference(star, i, yb[b], psi[d:])
     psi[d:] /= root
-    if loss[k] - np.dot(psi, v) <= 0.0:
+    if loss - np.dot(psi, v) <= 0.0:
         psi[:] = 0.0
         return 0.0
-    return loss[k]
+    return loss
 
 
 @njit(cache=True, nogil=True)
@@ -122,7 +167,7 @@ def all_planes(space, w, psi, loss):
 
 
 @njit(cache=True, nogil=True)
-def all_joint_planes(space, star, v, root, rho, psi, loss):
+def all_joint_planes(space, star, v, root, rho, alternating, psi, loss):
     """Joint planes of all images."""
     for i in range(psi.shape[0]):
-        loss[i] = joint_plane(space, star, i, v, root, rho, psi[i])
+        loss[i] = joint_plane(space, star, i, v, root, rho, alternating, psi[i])

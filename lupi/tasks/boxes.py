@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -78,17 +80,17 @@ class BoxLocalization:
 
     def __init__(
         self,
-        n_words,
+        n_words: int,
         *,
-        grid_step=1,
-        allow_absent=False,
-        offset=None,
-        scale=1.0,
-        geometry=False,
-        geometry_scale=20.0,
-        method="auto",
-        max_nodes=5_000_000,
-    ):
+        grid_step: int = 1,
+        allow_absent: bool = False,
+        offset: Any = None,
+        scale: float = 1.0,
+        geometry: bool = False,
+        geometry_scale: float = 20.0,
+        method: str = "auto",
+        max_nodes: int = 5_000_000,
+    ) -> None:
         self.n_words = check_positive_int(n_words, "n_words")
         self.grid_step = check_positive_int(grid_step, "grid_step")
         self.allow_absent = bool(allow_absent)
@@ -111,7 +113,7 @@ class BoxLocalization:
         """How many of the last features are the geometry of the box."""
         return N_PLACEMENT if self.geometry else 0
 
-    def packed(self, X, Y, features):
+    def packed(self, X: Sequence[Any], Y: Sequence[Any], features: Any) -> Any:
         """What compiled oracles read (:mod:`lupi.tasks.box_planes`); None where a search needs more than boxes and scores.
 
         That is: absence, a capped search, a subclass with methods of its own, images that are missing.
@@ -121,7 +123,7 @@ class BoxLocalization:
             return None
         return packed_boxes(self, X, Y, features)
 
-    def joint_feature(self, x, y):
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Scaled word counts of the box, then the offset and the geometry; zero for no object."""
         out = np.zeros(self.n_features)
         if y is None:
@@ -135,17 +137,19 @@ class BoxLocalization:
             out[-N_PLACEMENT:] = self.geometry_scale * placement(*map(float, y), *x.shape)
         return out
 
-    def loss(self, y_true, y):
+    def loss(self, y_true: Any, y: Any) -> float:
         """1 - IoU of two boxes; 0 for two absences; 1 otherwise (eq. 10)."""
         if y_true is None or y is None:
             return float((y_true is None) != (y is None))
         return 1.0 - Box(*y_true).iou(y)
 
-    def argmax(self, w, x, y_true=None, loss_weight=0.0):
+    def argmax(self, w: np.ndarray, x: Any, y_true: Any = None, loss_weight: float = 0.0) -> Box | None:
         """Best box, or None when absence is allowed and better."""
         return self.argmax_scored(w, x, y_true, (loss_weight,))[0][0]
 
-    def argmax_scored(self, w, x, y_true, loss_weights):
+    def argmax_scored(
+        self, w: np.ndarray, x: Any, y_true: Any, loss_weights: Sequence[Any]
+    ) -> list[tuple[Box | None, float, float]]:
         """One (output, loss, score) for each loss weight, on the same integral images."""
         w = np.asarray(w, dtype=float)
         weights = check_weights(w[: self.n_words] * self.scale, x, "w")
@@ -158,7 +162,8 @@ class BoxLocalization:
             x.words,
             weights,
             w[-N_PLACEMENT:] * self.geometry_scale if self.geometry else np.zeros(N_PLACEMENT),
-            *x.shape,
+            x.shape[0],
+            x.shape[1],
             self.grid_step,
             np.array(y_true, dtype=float) if present else np.zeros(4),
             c if present else np.zeros(len(c)),
@@ -172,7 +177,7 @@ class BoxLocalization:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        found = []
+        found: list[tuple[Box | None, float, float]] = []
         for k in range(len(c)):
             # A missing true box means "no object" where a loss matters: every box then costs 1.
             absent = c[k] if present else -c[k]
@@ -184,7 +189,9 @@ class BoxLocalization:
             found.append((box, loss, values[k] + base - (c[k] * loss if present else 0.0)))
         return found
 
-    def argmax_kernel(self, x, support, coef, kernel, gamma, normalize):
+    def argmax_kernel(
+        self, x: Any, support: np.ndarray, coef: np.ndarray, kernel: str, gamma: float, normalize: bool
+    ) -> Box:
         """The box whose histogram has the largest kernel expansion, by branch and bound over all boxes of the grid.
 
         Parameters
@@ -223,7 +230,7 @@ class BoxLocalization:
         support, places = np.split(np.asarray(support, dtype=float), [self.n_words], axis=1)
         support = np.ascontiguousarray(support / scale)
         rows, cols = grid_edges(x.shape[0], self.grid_step), grid_edges(x.shape[1], self.grid_step)
-        images = integral_histograms(x.rows, x.cols, x.words, *x.shape, self.grid_step, self.n_words)
+        images = integral_histograms(x.rows, x.cols, x.words, x.shape[0], x.shape[1], self.grid_step, self.n_words)
         kind = HISTOGRAM_KERNELS[kernel]
         factor = scale if kind == INTERSECTION else 1.0
         found, value, upper, _ = kernel_branch_and_bound(
@@ -247,7 +254,7 @@ class BoxLocalization:
             )
         return Box(int(rows[found[0]]), int(cols[found[1]]), int(rows[found[2]]), int(cols[found[3]]))
 
-    def check(self, X, Y):
+    def check(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Raise for inputs that are no word images, words outside the vocabulary, or impossible boxes."""
         for i, (x, y) in enumerate(zip(X, Y)):
             if not isinstance(x, WordImage):

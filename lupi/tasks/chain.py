@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -37,7 +40,7 @@ class Chain:
     array([1, 1, 1])
     """
 
-    def __init__(self, n_states: int, n_features: int, *, normalize: bool = True):
+    def __init__(self, n_states: int, n_features: int, *, normalize: bool = True) -> None:
         self.n_states = check_positive_int(n_states, "n_states", minimum=2)
         self.n_inputs = check_positive_int(n_features, "n_features")
         self.normalize = bool(normalize)
@@ -47,18 +50,18 @@ class Chain:
         """Length of the joint feature."""
         return self.n_states * (self.n_inputs + self.n_states)
 
-    def joint_feature(self, x, y):
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Sums of inputs by label, then counts of transitions."""
         out = np.zeros(self.n_features)
         _add_feature(np.ascontiguousarray(x, dtype=float), np.asarray(y, dtype=np.int64), 1.0, self.n_states, out)
         return out
 
-    def loss(self, y_true, y):
+    def loss(self, y_true: Any, y: Any) -> float:
         """Share (or number) of wrong positions."""
         wrong = float(np.count_nonzero(np.asarray(y_true) != np.asarray(y)))
         return wrong / len(y_true) if self.normalize else wrong
 
-    def argmax(self, w, x, y_true=None, loss_weight=0.0):
+    def argmax(self, w: np.ndarray, x: Any, y_true: Any = None, loss_weight: float = 0.0) -> np.ndarray:
         """Viterbi, with the loss of each position added to its unary scores."""
         x = np.ascontiguousarray(x, dtype=float)
         w = np.ascontiguousarray(w, dtype=float)
@@ -66,7 +69,7 @@ class Chain:
         weight = 0.0 if y_true is None else float(loss_weight)
         return _viterbi(w, x, true, weight / len(x) if self.normalize else weight, self.n_states)
 
-    def check(self, X, Y):
+    def check(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Raise for wrong shapes or labels, naming the sequence."""
         for i, (x, y) in enumerate(zip(X, Y)):
             check_rows(x, self.n_inputs, f"X[{i}]")
@@ -78,7 +81,7 @@ class Chain:
             if not np.issubdtype(y.dtype, np.integer) or y.min() < 0 or y.max() >= self.n_states:
                 raise ValueError(f"Y[{i}] must hold integers from 0 to {self.n_states - 1}.")
 
-    def compile(self, X, Y):
+    def compile(self, X: Sequence[Any], Y: Sequence[Any]) -> Any:
         """The oracle whose passes are compiled."""
         return ChainOracle(self, X, Y)
 
@@ -86,7 +89,7 @@ class Chain:
 class ChainOracle:
     """Frank-Wolfe passes over concatenated sequences, one dense vector of the dual for each sequence."""
 
-    def __init__(self, task: Chain, X, Y):
+    def __init__(self, task: Chain, X: Sequence[Any], Y: Sequence[Any]) -> None:
         self.task = task
         self.n_samples, self.n_features = len(X), task.n_features
         lengths = np.array([len(x) for x in X])
@@ -99,15 +102,15 @@ class ChainOracle:
         """Block vectors and their linear parts."""
         return np.zeros((self.n_samples, self.n_features)), np.zeros(self.n_samples)
 
-    def blocks(self, state) -> tuple[np.ndarray, np.ndarray]:
+    def blocks(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
         """Block vectors and their linear parts, for a solver that takes over."""
         return state
 
-    def linear_part(self, state) -> float:
+    def linear_part(self, state: Any) -> float:
         """Sum of dual weight times loss."""
         return float(state[1].sum())
 
-    def sweep(self, state, w, order, cap, gaps) -> None:
+    def sweep(self, state: Any, w: np.ndarray, order: np.ndarray, cap: float, gaps: np.ndarray) -> None:
         """One Frank-Wolfe step with exact line search for each sequence of `order`."""
         _sweep(self.X, self.Y, self.start_of, self.unit, self.task.n_states, state[0], state[1], w, order, cap, gaps)
 

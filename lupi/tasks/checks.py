@@ -16,14 +16,14 @@ def check_positive_int(value, name, minimum=1):
 
 def check_positive_real(value, name):
     """A positive finite number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < value < np.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
         raise ValueError(f"{name} must be a positive finite number, got {value!r}.")
     return float(value)
 
 
 def check_real_from_zero(value, name):
     """A finite number that is not negative."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= value < np.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
         raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}.")
     return float(value)
 

@@ -74,14 +74,17 @@ def exact_inference(
 def alternating_inference(
     space: TaskData, privileged: TaskData, w, w_star, i: int, rho: float, max_rounds: int = 50
 ) -> tuple[Candidate, Candidate]:
-    """The paper's procedure (eq. 13 and 14) from the true output: a local maximum, often not the global one."""
+    """The paper's procedure (eq. 13 and 14) from the true output: a local maximum, often not the global one.
+
+    Each round asks for the best output of one space, that of the other one given: always one of the same two, so that every
+    space is searched once.
+    """
     y = space.true_output(w, i)
     y_star = None
     value = -np.inf
+    stars, options = privileged.search(w_star, i, (1.0 / rho - 1.0, 1.0 / rho)), space.search(w, i, (1.0, 0.0))
     for _ in range(max_rounds):
-        options = privileged.search(w_star, i, (1.0 / rho - 1.0, 1.0 / rho))
-        new_star = max(options, key=lambda b: joint_value(y, b, rho))
-        options = space.search(w, i, (1.0, 0.0))
+        new_star = max(stars, key=lambda b: joint_value(y, b, rho))
         new = max(options, key=lambda a: joint_value(a, new_star, rho))
         new_value = joint_value(new, new_star, rho)
         if new_value <= value + 1e-12 * (1.0 + abs(value)):
@@ -121,8 +124,13 @@ class JointOracle:
 
     @property
     def compiled(self) -> bool:
-        """Whether the planes come from compiled searches: boxes in both spaces, none missing, exact inference."""
-        return self.infer is exact_inference and None not in self.packed
+        """Whether the planes come from compiled searches: boxes in both spaces, none missing."""
+        return None not in self.packed
+
+    @property
+    def alternating(self) -> bool:
+        """Whether the joint search is the paper's."""
+        return self.infer is alternating_inference
 
     def searched_by(self, inference: str) -> JointOracle:
         """The same oracle with another joint search, one of ``INFERENCE``."""
@@ -139,14 +147,14 @@ class JointOracle:
         if not self.compiled or effective_n_jobs(self.n_jobs) > 1:
             return planes_by_plane(self, v)
         psi, loss = np.empty((self.n_samples, self.n_features)), np.empty(self.n_samples)
-        box_planes.all_joint_planes(*self.packed, v, self.root, self.rho, psi, loss)
+        box_planes.all_joint_planes(*self.packed, v, self.root, self.rho, self.alternating, psi, loss)
         return psi, loss
 
     def plane(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float]:
         """Most violated plane of example i, or the zero plane if nothing violates."""
         if self.compiled:
             psi = np.empty(self.n_features)
-            return psi, box_planes.joint_plane(*self.packed, i, v, self.root, self.rho, psi)
+            return psi, box_planes.joint_plane(*self.packed, i, v, self.root, self.rho, self.alternating, psi)
         w, w_star = self.split(v)
         psi = np.zeros(self.n_features)
         if self.available[i]:
@@ -166,7 +174,9 @@ class JointOracle:
 
         Only examples with a privileged input count.
         """
-        w, w_star = self.split(v)
         rows = np.flatnonzero(self.available)
+        if self.compiled:
+            return float(np.mean([box_planes.first_branch(*self.packed, i, v, self.root, self.rho) for i in rows]))
+        w, w_star = self.split(v)
         pairs = (exact_inference(self.space, self.privileged, w, w_star, i, self.rho) for i in rows)
         return float(np.mean([a.loss > b.loss for a, b in pairs]))

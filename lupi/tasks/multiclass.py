@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class Multiclass:
 
     tabular = True
 
-    def __init__(self, n_classes: int, n_features: int):
+    def __init__(self, n_classes: int, n_features: int) -> None:
         self.n_classes = check_positive_int(n_classes, "n_classes", minimum=2)
         self.n_inputs = check_positive_int(n_features, "n_features")
 
@@ -44,17 +45,17 @@ class Multiclass:
         """Length of the joint feature."""
         return self.n_classes * self.n_inputs
 
-    def joint_feature(self, x, y):
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """The input in the rows of class y."""
         out = np.zeros((self.n_classes, self.n_inputs))
         out[int(y)] = x
         return out.ravel()
 
-    def loss(self, y_true, y):
+    def loss(self, y_true: Any, y: Any) -> float:
         """0 or 1."""
         return float(int(y_true) != int(y))
 
-    def argmax(self, w, x, y_true=None, loss_weight=0.0):
+    def argmax(self, w: np.ndarray, x: Any, y_true: Any = None, loss_weight: float = 0.0) -> int:
         """Best class, with the loss added when `y_true` is given."""
         score = np.asarray(w).reshape(self.n_classes, self.n_inputs) @ np.asarray(x, dtype=float)
         if y_true is not None and loss_weight != 0.0:
@@ -62,7 +63,7 @@ class Multiclass:
             score[int(y_true)] -= loss_weight
         return int(np.argmax(score))
 
-    def argmax_batch(self, w, X, Y_true=None, loss_weight=0.0):
+    def argmax_batch(self, w: np.ndarray, X: Any, Y_true: Any = None, loss_weight: float = 0.0) -> np.ndarray:
         """Best class of every row."""
         score = np.asarray(X, dtype=float) @ np.asarray(w).reshape(self.n_classes, self.n_inputs).T
         if Y_true is not None and loss_weight != 0.0:
@@ -70,11 +71,11 @@ class Multiclass:
             score[np.arange(len(score)), np.asarray(Y_true, dtype=int)] -= loss_weight
         return np.argmax(score, axis=1)
 
-    def outputs(self, x):
+    def outputs(self, x: Any) -> range:
         """All classes."""
         return range(self.n_classes)
 
-    def check(self, X, Y):
+    def check(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Raise for a wrong shape of X or for labels outside 0 .. n_classes - 1."""
         check_rows(X, self.n_inputs, "X")
         labels = np.asarray(Y)
@@ -88,7 +89,7 @@ class Multiclass:
                 f"{self.n_classes - 1}."
             )
 
-    def compile(self, X, Y):
+    def compile(self, X: Sequence[Any], Y: Sequence[Any]) -> Any:
         """The oracle whose passes are compiled."""
         return MulticlassOracle(self, np.ascontiguousarray(X, dtype=float), np.asarray(Y, dtype=np.int64))
 

@@ -57,7 +57,7 @@ class Task(Protocol):
         ...
 
 
-def predict_batch(task: Task, w: np.ndarray, X: Any, n_jobs: int | None = None) -> list:
+def predict_batch(task: Task, w: np.ndarray, X: Any, n_jobs: int | None = None) -> list[Any]:
     """``task.argmax`` without a loss for every input: by the task's own batch method, else in joblib threads."""
     if hasattr(task, "argmax_batch"):
         return list(task.argmax_batch(w, X))
@@ -66,7 +66,7 @@ def predict_batch(task: Task, w: np.ndarray, X: Any, n_jobs: int | None = None) 
     return list(Parallel(n_jobs=n_jobs, backend="threading")(delayed(task.argmax)(w, x) for x in X))
 
 
-def argmax_scored(task: Task, w: np.ndarray, x: Any, y_true: Any, loss_weights: tuple[float, ...]) -> list:
+def argmax_scored(task: Task, w: np.ndarray, x: Any, y_true: Any, loss_weights: tuple[float, ...]) -> list[Any]:
     """One (argmax, its loss, its score) for each loss weight."""
     if hasattr(task, "argmax_scored"):
         return task.argmax_scored(w, x, y_true, loss_weights)

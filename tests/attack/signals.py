@@ -1,8 +1,8 @@
 """Targets: commands that are ended at any moment, or lose a worker; nobody is left, nothing finished is lost, the cause is told.
 
-`lupi compare` and `lupi localize fit` run with two workers, and `lupi fit` writes over another model. Then the same command is given
-again: it goes on, and its results are those of a run that nobody disturbed. A case takes several CPU seconds: 10 of each target are a
-long run. The counts tell how many were gone within 5 seconds, and how many later, which is allowed on a busy machine only.
+`lupi compare` and `lupi localize fit` run with two workers, and `lupi fit` writes over another model. Then the same command is
+given again: it goes on, and its results are those of a run that nobody disturbed. A case takes several CPU seconds: 10 of each
+target are a long run. The counts tell how many were gone within 5 seconds, and how many later, as happens on a busy machine only.
 """
 
 import json
@@ -11,7 +11,7 @@ import shutil
 import signal
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 import numpy as np
 from attack.harness import Target
@@ -131,11 +131,9 @@ def stored_units(folder):
     """Finished units, as they are in a store."""
     found = {}
     for file in folder.glob("*.sqlite"):
-        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30)) as connection:
-            try:
-                found |= dict(connection.execute("SELECT unit, result FROM units"))
-            except sqlite3.OperationalError:  # the tables are about to be made
-                pass
+        connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30)
+        with closing(connection), suppress(sqlite3.OperationalError):  # the tables are about to be made
+            found |= dict(connection.execute("SELECT unit, result FROM units"))
     return found
 
 

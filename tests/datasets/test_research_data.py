@@ -12,7 +12,7 @@ from lupi.comparison.protocol import Protocol, split_rows
 from lupi.comparison.read import Data
 from lupi.datasets import load_awa, load_mnist_plus, load_research_table, mnist_plus
 from lupi.datasets.files import checked_file, data_folder
-from lupi.reproduce._entry import paper_table
+from lupi.reproduce._entry import Entry, paper_table
 from lupi.reproduce.commands import ENTRIES
 
 
@@ -129,10 +129,11 @@ def test_list_of_entries():
         assert entry.missing in line
 
 
-def test_entries_that_cannot_run_say_why(tmp_path):
-    result = invoke("reproduce", "xu-table2", "--out", tmp_path)
+def test_entries_that_cannot_run_say_why(monkeypatch, tmp_path):
+    monkeypatch.setitem(ENTRIES, "lost", Entry("lost", "A table", "-", missing="its data were lost"))
+    result = invoke("reproduce", "lost", "--out", tmp_path)
     assert result.exit_code == 1
-    assert "nothing is made up" in result.output
+    assert "A table cannot be run: its data were lost." in result.output
     result = invoke("reproduce", "unknown", "--out", tmp_path)
     assert "the entries are mnist-plus" in result.output
     result = invoke("reproduce", "mnist-plus", "--out", tmp_path, "--data", tmp_path / "none")

@@ -1,8 +1,12 @@
 """What a release promises, said in several files, is the same in all of them."""
 
+import importlib
+import inspect
 import re
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import lupi
 
@@ -52,3 +56,28 @@ def test_types_are_shipped():
     assert (Path(lupi.__file__).parent / "py.typed").exists()
     told = re.findall(r"^    from ([\w.]+) import (\w+) as \2$", Path(lupi.__file__).read_text(), flags=re.MULTILINE)
     assert {name: module for module, name in told} == lupi._PUBLIC
+
+
+def without_types(function):
+    """Parameters, or the return value, about which a signature says nothing."""
+    signature = inspect.signature(inspect.unwrap(function))
+    silent = [name for name, each in signature.parameters.items() if each.annotation is each.empty]
+    return {*silent, *(["return"] if signature.return_annotation is signature.empty else [])} - {"self", "cls"}
+
+
+@pytest.mark.parametrize("room", ["lupi", "lupi.datasets", "lupi.localize", "lupi.plot", "lupi.tasks", "lupi.vision"])
+def test_the_public_interface_has_types(room):
+    module = importlib.import_module(room)
+    found = {}
+    for name in set(module.__all__) - {"__version__"}:
+        public = getattr(module, name)
+        if inspect.isfunction(public):
+            found[name] = without_types(public)
+            continue
+        for home in (each for each in public.__mro__ if each.__module__.startswith("lupi")):
+            for method, value in vars(home).items():
+                function = getattr(value, "__func__", value)
+                ours = inspect.isfunction(function) and function.__module__.startswith("lupi")
+                if ours and (method == "__init__" or not method.startswith("_")):
+                    found[f"{name}.{method}"] = without_types(function)
+    assert {name: silent for name, silent in found.items() if silent} == {}

@@ -1,21 +1,58 @@
 """The site's own pages: their code runs, and the reference has every public name."""
 
 import importlib
+import inspect
+import pickle
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
+
+import lupi
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ROOMS = ("lupi", "lupi.datasets", "lupi.localize", "lupi.plot", "lupi.tasks", "lupi.vision")
 
 
-def run_code_of(page):
+def run_code_of(page, last=None):
     """The names that are there after the page's blocks, run one after the other as a reader would type them."""
     names = {}
-    for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL):
+    for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL)[:last]:
         exec(block, names)
     return names
+
+
+METHODS = sorted(page.stem for page in (DOCS / "methods").glob("*.md") if page.stem != "README")
+PARTS = ["Problem", "Dual", "Algorithm", "Cost", "When it collapses", "When to prefer another"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_page_of_a_method(method):
+    text = (DOCS / "methods" / f"{method}.md").read_text()
+    assert re.findall("^## (.*)$", text, flags=re.MULTILINE) == PARTS
+    names = run_code_of(f"methods/{method}.md")
+    fitted = names.get("model", names.get("ranker"))
+    assert type(fitted).__name__ in text.splitlines()[0]
+    if hasattr(fitted, "dual_gap_"):
+        assert fitted.dual_gap_ < 0.011
+    if hasattr(fitted, "score"):
+        labelled = ~np.isnan(names["y"])
+        assert fitted.score(names["X"][labelled], names["y"][labelled]) > 0.6
+    pages = re.findall(r"^(\w+)$", (DOCS / "methods" / "README.md").read_text().split("{toctree}")[1], re.MULTILINE)
+    assert method in pages
+
+
+def test_every_method_has_a_page():
+    titles = "".join((DOCS / "methods" / f"{method}.md").read_text().splitlines()[0] for method in METHODS)
+    estimators = {
+        name
+        for name in lupi.__all__
+        if inspect.isclass(found := getattr(lupi, name)) and issubclass(found, BaseEstimator)
+    }
+    # The first is a search over another method, the second a way to pass the privileged features to one.
+    assert {name for name in estimators - {"RankTransferCV", "PrivilegedColumns"} if f"`{name}`" not in titles} == set()
 
 
 def test_start(capsys):
@@ -45,6 +82,18 @@ def test_pipelines():
     }
 
 
+@pytest.mark.parametrize(("encoder", "last"), [("scikit-learn", 2), ("skrub", None)])
+def test_tables(encoder, last, capsys):
+    pytest.importorskip(encoder.replace("scikit-learn", "sklearn"))
+    names = run_code_of("tables.md", last)
+    assert re.search(rf"^## {encoder}$", (DOCS / "tables.md").read_text(), flags=re.MULTILINE)
+    scores = np.array(capsys.readouterr().out.splitlines()[-1].strip("[]").split(), dtype=float)
+    assert scores.mean() > 0.7
+    copied = pickle.loads(pickle.dumps(names["model"]))
+    new = names["patients"].drop(columns=names["later"])
+    np.testing.assert_array_equal(copied.predict(new), names["model"].predict(new))
+
+
 def test_own_parts():
     names = run_code_of("own_parts.md")
     assert "distilled" in str(names["result"])
@@ -52,7 +101,9 @@ def test_own_parts():
     assert abs(kernel.diagonal() - 1).max() < 1e-12
 
 
-@pytest.mark.parametrize("page", ["about", "architecture", "glossary", "guides", "index", "measured", "papers_errors"])
+@pytest.mark.parametrize(
+    "page", ["about", "architecture", "benchmarks", "glossary", "guides", "index", "measured", "papers_errors"]
+)
 def test_other_pages_have_no_code_that_nobody_runs(page):
     assert "```python" not in (DOCS / f"{page}.md").read_text()
 

@@ -47,15 +47,15 @@ def test_each_teacher_is_trained_once_per_fold(data, monkeypatch):
     X, y, Z = data
     sizes, starts, path = [], [], []
 
-    newton = SOLVERS["ranking"]["newton"]
+    solver = SOLVERS["ranking"]["auto"]
 
     def spy(problem, *, start, **options):
         sizes.append(problem.X.shape[1])
         starts.append(start is not None)
         path.append(problem.C)
-        return newton(problem, start=start, **options)
+        return solver(problem, start=start, **options)
 
-    monkeypatch.setitem(SOLVERS["ranking"], "newton", spy)
+    monkeypatch.setitem(SOLVERS["ranking"], "auto", spy)
     RankTransferCV(CS, CS_PRIVILEGED, cv=3).fit(X, y, privileged=Z)
     sizes, starts, path = sizes[:-4], starts[:-4], path[:-4]  # teacher, student and judgement of the refit
     teachers = sum(size == Z.shape[1] for size in sizes)

@@ -284,7 +284,7 @@ def test_learns_from_the_teacher():
     assert np.mean(gains) > 0.005
 
 
-@pytest.mark.parametrize("solver", ["newton", "bundle"])
+@pytest.mark.parametrize("solver", ["newton", "coordinate", "bundle"])
 def test_convergence_warning_tells_the_gap(data, solver):
     X, y, _, _ = data
     with pytest.warns(

@@ -109,8 +109,10 @@ def test_kernel_search_equals_brute_force(kernel, normalize, step, scale, geomet
     for gamma in ("scale", 5.0):
         model = JKSE(task, nu=0.4, kernel=kernel, gamma=gamma, normalize=normalize).fit(X[:10], Y[:10])
         for x, found in zip(X[10:], model.predict(X[10:])):
-            assert found in outputs
-            scores = model.score_pairs([x] * len(outputs), outputs)
+            # Without points there is nothing to divide: such a box is no output of normalized histograms.
+            possible = [y for y in outputs if not normalize or x.histogram(y, 5).sum() > 0]
+            assert found in possible
+            scores = model.score_pairs([x] * len(possible), possible)
             assert model.score_pairs([x], [found])[0] == pytest.approx(scores.max(), rel=1e-9)
 
 

@@ -3,7 +3,17 @@ import pytest
 from scipy import sparse
 from sklearn.svm import SVC
 
-from lupi.kernels import FeatureSpace, Kernel, KernelRows, Space, check_definite, fits, resolve_gamma
+from lupi.kernels import (
+    FeatureSpace,
+    Kernel,
+    KernelRows,
+    Space,
+    check_definite,
+    fits,
+    make_space,
+    pivoted_cholesky,
+    resolve_gamma,
+)
 from lupi.kernels.products import self_products
 
 rng = np.random.default_rng(0)
@@ -181,7 +191,7 @@ K = make("rbf")(X)
 
 
 @pytest.mark.parametrize("available", [None, np.arange(40) % 3 > 0])
-def test_product_block_and_diagonal(available):
+def test_product_block_and_diagonal(available, monkeypatch):
     rows = KernelRows(make("rbf"), X, available)
     full = K if available is None else K * np.outer(available, available)
     coefficients = np.where(np.arange(40) % 2, rng.normal(size=40), 0.0)
@@ -191,6 +201,10 @@ def test_product_block_and_diagonal(available):
     np.testing.assert_allclose(rows.block(some, others), full[np.ix_(some, others)], rtol=1e-12)
     np.testing.assert_allclose(rows.rows(np.arange(40)), full, rtol=1e-12)
     np.testing.assert_allclose(rows.diagonal(chunk=7), np.diagonal(full), rtol=1e-12)
+    monkeypatch.setattr("lupi.kernels.rows.BAND", 7)
+    many = rng.normal(size=40)
+    np.testing.assert_allclose(rows.product(many), full @ many, atol=1e-12)
+    np.testing.assert_allclose(rows.dense(), full, rtol=1e-12)
 
 
 @pytest.mark.parametrize("single", [True, False])
@@ -227,6 +241,43 @@ def test_single_precision_is_refused_where_it_would_cancel():
     far = 1e4 * X
     blocks = KernelRows(Kernel("rbf", gamma=1.0), far).blocks(single=True)
     np.testing.assert_allclose(blocks.among(np.arange(40)), Kernel("rbf", gamma=1.0)(far), atol=1e-5)
+
+
+@pytest.mark.parametrize("available", [None, np.arange(40) % 3 > 0])
+def test_a_matrix_in_single_precision_keeps_a_source_in_double_precision(available, monkeypatch):
+    monkeypatch.setattr("lupi.kernels.space.LARGE_MATRIX", 40)
+    kernel = make("rbf")
+    full = kernel(X) if available is None else kernel(X) * np.outer(available, available)
+    space = make_space(kernel, X, 200, available=available, rough=True)
+    assert space.matrix is None
+    assert not space.on_demand
+    assert space.rounded.dtype == np.float32
+    np.testing.assert_allclose(space.rounded, full, atol=1e-5)
+    vector = rng.normal(size=40) * (1.0 if available is None else available)
+    np.testing.assert_allclose(space.product(vector), full @ vector, atol=1e-13)
+    np.testing.assert_allclose(space.rough_product(vector), full @ vector, atol=1e-4)
+    np.testing.assert_allclose(space.dense, full, atol=1e-14)
+    some, others = np.array([4, 1]), np.array([0, 30, 7])
+    np.testing.assert_allclose(space.block(some, others), full[np.ix_(some, others)], atol=1e-14)
+    # Features that single precision cannot tell apart have their matrix in double precision.
+    assert make_space(Kernel("rbf", gamma=1.0), 1e4 * X, 200, rough=True).matrix is not None
+    assert make_space(make("laplacian"), X, 200, rough=True).matrix is not None
+
+
+@pytest.mark.parametrize("n", [30, 200])
+def test_pivoted_cholesky_leaves_what_it_says(n):
+    features = rng.normal(size=(n, 2))
+    matrix = Kernel("rbf", gamma=0.1)(features)
+    for tol in (0.5, 1e-2, 1e-6):
+        L, remainder = pivoted_cholesky(matrix, tol, n)
+        left = matrix - L @ L.T
+        assert remainder.max() <= tol
+        np.testing.assert_allclose(np.diagonal(left), remainder, atol=1e-9)
+        assert np.abs(left).max() <= tol + 1e-9
+    assert L.shape[1] < n
+    L, remainder = pivoted_cholesky(matrix, 0.0, 3)
+    assert L.shape == (n, 3)
+    assert remainder.max() > 0
 
 
 def test_full_matrix_fits_or_not():

@@ -45,6 +45,31 @@ def run(*arguments, code=0):
     return result
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "ssvm", "geometry": True, "geometry_scale": 5.0},
+        {"method": "ssvm+", "geometry": True, "geometry_scale": 5.0, "inference": "alternating"},
+        {"method": "jkse", "geometry": True, "geometry_scale": 2.0, "normalize": True},
+    ],
+    ids=lambda options: options["method"],
+)
+def test_fit_hands_its_options_to_the_learner(folder, tmp_path, options):
+    given = [
+        part
+        for name, value in options.items()
+        for part in ([f"--{name.replace('_', '-')}"] if value is True else [f"--{name.replace('_', '-')}", value])
+    ]
+    target = tmp_path / "model.lupi"
+    run("fit", folder / "boxes.csv", *OPTIONS, *given, "--grid-step", 24, "-o", target, "--cache", folder / "cache")
+    model = lupi.load(target).model_
+    assert (model.task.geometry, model.task.geometry_scale) == (True, options["geometry_scale"])
+    for name in {"inference", "normalize"} & set(options):
+        assert getattr(model, name) == options[name]
+    told = run("evaluate", target, folder / "boxes.csv", "--cache", folder / "cache", "--jobs", 1).output
+    assert "one box for all" in told
+
+
 def test_predict_writes_boxes_and_pictures(folder, tmp_path):
     common = ("--cache", folder / "cache", "--jobs", 1)
     images = [folder / "00.png", folder / "01.png"]

@@ -265,9 +265,12 @@ def test_words_of_a_draw_are_made_once_and_do_not_travel(birds, monkeypatch):
     assert len(words.X) == len(words.Z) == 4
     assert first.for_training(arm) is words
     assert first.of("test")[0] is first.of("test")[0]
-    assert not pickle.loads(pickle.dumps(first))._made
-    second.for_training(arm)
-    assert not first._made  # one draw's words at a time
+    travelled = pickle.dumps(first)
+    assert len(travelled) < len(pickle.dumps(words)) + len(pickle.dumps((birds, draws[0], localizer)))
+    assert pickle.loads(travelled).for_training(arm) is words  # copies in one process share them
+    other = second.for_training(arm)
+    assert other is not words
+    assert first.for_training(arm) is not words  # one draw's words at a time
 
 
 def test_images_without_attributes_get_those_of_their_class(folder, birds, tmp_path):

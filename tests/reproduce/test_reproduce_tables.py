@@ -100,7 +100,7 @@ def test_table1_with_the_hinge_of_the_paper(awa, tmp_path):
     found = json.loads((tmp_path / "result.json").read_text())
     assert found["entry"] == entry.name
     methods = found["pairs"][0]["methods"]
-    assert set(methods) == {"ranksvm", "ranktransfer"}
+    assert set(methods) == {"ranksvm", "ranktransfer", "rankreference"}
     for name in methods:
         assert {params["loss"] for params in methods[name]["params"]} == {"hinge"}
     assert {params["pairs"] for params in methods["ranktransfer"]["params"]} == {"across"}

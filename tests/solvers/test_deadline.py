@@ -100,7 +100,7 @@ def test_kernel_solvers_give_a_certified_point_when_time_is_over(data, layout, s
     assert proof.primal >= best.lower_bound * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("solver", ["newton", "bundle"])
+@pytest.mark.parametrize("solver", ["newton", "coordinate", "bundle"])
 def test_rankers_give_a_certified_point_when_time_is_over(data, solver):
     X, y, _ = data
     problem = RankingProblem(X, plain_pairs(y, None), 1.0, "hinge")

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lupi.kernels import Kernel, KernelRows
+from lupi.kernels import Kernel, KernelRows, make_space
 from lupi.problems import (
     KernelQP,
     Space,
     deformation_features,
     deformation_matrix,
+    deformation_space,
     svm2_plus_dual,
     svm_2k_dual,
     svm_dual,
@@ -335,6 +336,33 @@ def test_smo_on_a_matrix_near_the_kernel_finds_the_optimum_of_the_kernel():
     few = solve_smo(near, tol=1e-6, max_iter=5)
     assert few.n_iter == 5
     assert not few.converged
+
+
+@pytest.mark.parametrize("name", ["svm+", "svm2+"])
+@pytest.mark.parametrize("kappa", [3.0, np.inf])
+def test_matrices_in_single_precision_lead_to_the_optimum(name, kappa, monkeypatch):
+    for where in ("kernels.space", "problems.kernel.svm2_plus"):
+        monkeypatch.setattr(f"lupi.{where}.LARGE_MATRIX", 1)
+    monkeypatch.setattr("lupi.solvers.kernel.smo.LARGE", 1)
+    _, X, Z, y = data(5, 300)
+    C, every, kernel = np.ones(300), np.ones(300, bool), Kernel("rbf", gamma=0.1)
+    values = []
+    for rough in (True, False):
+        decision, privileged = (make_space(kernel, A, 200, rough=rough) for A in (X, Z))
+        assert (decision.single is not None) == rough
+        if name == "svm2+":
+            Q = deformation_space(privileged, C, 1.0, every, single=rough, curvature=1.0)
+            assert not rough or Q.low_rank is not None
+            problem = svm2_plus_dual(decision, Q, y, C, 1.0, kappa, False, every)
+        else:
+            problem = svm_plus_dual(decision, privileged, y, C, kappa, False, every)
+        found = solve_smo(problem, tol=1e-3) if rough else solve_auto(problem, tol=1e-8)
+        assert found.converged
+        values.append((found.lower_bound, found.objective))
+    (low, high), (exact, _) = values
+    assert low <= exact * (1 + 1e-9)
+    assert high >= exact * (1 - 1e-9)
+    assert high - low < 1e-2 * exact
 
 
 def test_smo_goes_on_until_the_gap_is_small():

@@ -7,7 +7,10 @@ import pytest
 
 from lupi.bench._ranking_pairs import explicit_pairs, pair_objective, solve_liblinear, solve_qp
 from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs, transfer_pairs
+from lupi.solvers.ranking import auto
+from lupi.solvers.ranking.auto import solve_ranking_auto
 from lupi.solvers.ranking.bundle import solve_ranking_bundle
+from lupi.solvers.ranking.coordinate import PairDual, solve_ranking_coordinate
 from lupi.solvers.ranking.newton import solve_ranking_newton
 
 LOSSES = ("squared_hinge", "hinge")
@@ -72,6 +75,97 @@ def test_bundle_and_newton_agree(setting, C):
         assert bundle.objective == pytest.approx(newton.objective, rel=1e-5)
         # Each certificate must also hold for the other's solution.
         assert max(newton.lower_bound, bundle.lower_bound) <= min(newton.objective, bundle.objective)
+
+
+def hinge_dual(problem, solution):
+    """The dual's value of the pairs' variables, pair by pair."""
+    i, j, margin = problem.pairs.written_down
+    alpha = solution.certificate.alpha
+    assert alpha.min() >= 0
+    assert alpha.max() <= problem.C
+    w = alpha @ (problem.X[i] - problem.X[j])
+    return alpha @ margin - 0.5 * w @ w
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("wide", [False, True])
+def test_coordinate_descent_matches_the_quadratic_program(setting, wide):
+    for narrow, (i, j, margin) in problems(setting, 0.02, "hinge"):
+        X = np.random.default_rng(5).normal(size=(narrow.X.shape[0], 150)) if wide else narrow.X
+        problem = RankingProblem(X, narrow.pairs, 0.02, "hinge")
+        reference = solve_qp(X, i, j, margin, 0.02, "hinge")
+        optimum = pair_objective(reference, X, i, j, margin, 0.02, "hinge")
+        solution = solve_ranking_coordinate(problem, tol=1e-6, max_iter=20_000)
+        assert solution.converged
+        assert solution.gap <= 1e-6
+        assert solution.objective == pytest.approx(optimum, rel=2e-6)
+        assert solution.lower_bound <= optimum * (1 + 1e-9)
+        assert solution.lower_bound == pytest.approx(hinge_dual(problem, solution), rel=1e-9)
+        assert pair_objective(solution.point, X, i, j, margin, 0.02, "hinge") == pytest.approx(solution.objective)
+
+
+def test_written_pairs_are_the_pairs():
+    for setting in SETTINGS:
+        for problem, (i, j, margin) in problems(setting, 1.0, "hinge"):
+            winner, loser, wanted = problem.pairs.written_down
+            expected = sorted(zip(i.tolist(), j.tolist(), margin.tolist()))
+            assert sorted(zip(winner.tolist(), loser.tolist(), wanted.tolist())) == expected
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_written_hessian_is_that_of_the_products(setting, loss):
+    for plain, _ in problems(setting, 0.02, loss):
+        problem = RankingProblem(plain.X, plain.pairs, 0.02, loss, width=0.5)
+        point = problem.at(np.linspace(-1, 1, plain.X.shape[1]))
+        columns = [point.hessian_product(column) for column in np.eye(plain.X.shape[1])]
+        np.testing.assert_allclose(point.hessian(), columns, rtol=1e-9, atol=1e-9)
+
+
+def test_a_path_goes_on_from_the_dual_variables():
+    """Where no pair is at its bound, a larger C has the same solution: nothing is left to do."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 90)), np.arange(40) % 2
+    pairs = plain_pairs(y)
+    first = solve_ranking_coordinate(RankingProblem(X, pairs, 10.0, "hinge"), tol=1e-6, max_iter=2000)
+    assert first.certificate.alpha.max() < 10
+    second = solve_ranking_coordinate(RankingProblem(X, pairs, 1000.0, "hinge"), tol=2e-6, start=first)
+    assert second.n_iter == 0
+    assert second.gap <= 2e-6
+    # A smaller C takes what it may of them; other pairs nothing.
+    small = RankingProblem(X, pairs, 1e-3, "hinge")
+    third = solve_ranking_coordinate(small, tol=1e-6, start=first)
+    assert third.certificate.alpha.max() <= 1e-3
+    assert third.objective == pytest.approx(solve_ranking_newton(small, tol=1e-7).objective, rel=2e-6)
+    others = RankingProblem(X, plain_pairs(1 - y), 1.0, "hinge")
+    assert solve_ranking_coordinate(others, tol=1e-6, start=first, max_iter=2000).gap <= 1e-6
+
+
+def test_what_coordinate_descent_leaves_newton_finishes(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 40)), np.arange(60) % 2
+    problem = RankingProblem(X, plain_pairs(y), 10.0, "hinge")
+    alone = solve_ranking_newton(problem, tol=1e-7)
+    monkeypatch.setattr(auto, "PASSES", 3)
+    both = solve_ranking_auto(problem, tol=1e-7, max_iter=300)
+    assert both.converged
+    assert 3 < both.n_iter <= 300
+    assert both.gap <= 1e-7
+    assert both.objective == pytest.approx(alone.objective, rel=2e-7)
+    assert isinstance(both.certificate, PairDual)
+    cut = solve_ranking_auto(problem, tol=1e-12, max_iter=5)
+    assert cut.n_iter == 5
+    assert not cut.converged
+    assert cut.lower_bound <= alone.objective <= cut.objective
+
+
+def test_coordinate_descent_says_what_it_needs(monkeypatch):
+    X, y, _, _ = data()
+    with pytest.raises(ValueError, match=r"needs loss='hinge'.*Use solver='newton'"):
+        solve_ranking_coordinate(RankingProblem(X, plain_pairs(y), 1.0, "squared_hinge"))
+    monkeypatch.setattr("lupi.solvers.ranking.coordinate.MOST_PAIRS", 10)
+    with pytest.raises(ValueError, match=r"at most 10 of 2000 examples.*Use solver='newton'"):
+        solve_ranking_coordinate(RankingProblem(X, plain_pairs(y), 1.0, "hinge"))
 
 
 @pytest.mark.parametrize("loss", LOSSES)

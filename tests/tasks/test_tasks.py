@@ -94,14 +94,17 @@ def test_compiled_planes_are_those_of_the_tasks_own_search(geometry):
         [TaskOracle(task, X, Y) for _ in range(2)],
         [JointOracle(task, star, X, Z, everyone, Y, lam=0.3, rho=1.7) for _ in range(2)],
     ]
+    pairs.append([oracle.searched_by("alternating") for oracle in pairs[1]])
     rng = np.random.default_rng(0)
-    for (fast, slow), nothing in zip(pairs, (None, (None, None))):
+    for (fast, slow), nothing in zip(pairs, (None, (None, None), (None, None))):
         slow.packed = nothing
         for size in (0.02, 0.3, 1.0):
             w = size * rng.normal(size=fast.n_features)
             psi, loss = fast.planes(w)
             np.testing.assert_allclose(psi, slow.planes(w)[0], atol=1e-12)
             np.testing.assert_allclose(loss, slow.planes(w)[1], atol=1e-12)
+            if nothing:
+                assert fast.first_branch_share(w) == slow.first_branch_share(w)
             for i in range(10):
                 one = fast.plane(i, w)
                 np.testing.assert_array_equal(one[0], psi[i])

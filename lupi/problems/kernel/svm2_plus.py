@@ -8,47 +8,63 @@ whose eigenvalues stay in [0, 1/C). Rows of examples without privileged features
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, lapack, solve_triangular, svd
 
-from lupi.kernels import Space, require_matrix, scale_and_mirror
+from lupi.kernels import LARGE_MATRIX, Space, require_matrix, scale_and_mirror
+from lupi.problems.kernel.deformation import RefinedDeformation, low_rank_deformation
 from lupi.problems.kernel.duals import OneSpaceDual
 from lupi.problems.kernel.kernel_qp import Expansion
 
-# Smaller matrices are factorized in double precision: it takes a tenth of a second.
-LARGE_MATRIX = 1500
-# Single precision may spoil so much of Q, and is then refined to so little in a few steps.
+# Single precision may spoil so much of Q.
 WORST_ERROR = 1e-2
-REFINED = 1e-12
-REFINEMENTS = 12
 
 
 def deformation_space(
-    privileged: Space, C: np.ndarray, lam: float, available: np.ndarray, *, single: bool = False
+    privileged: Space,
+    C: np.ndarray,
+    lam: float,
+    available: np.ndarray,
+    *,
+    single: bool = False,
+    curvature: float | None = None,
 ) -> Space:
     """Q as a space without an intercept: by features where the privileged space has them, else as a matrix.
 
-    With ``single`` a large matrix is factorized in single precision where its condition allows; products with it, and with
-    them every certificate, stay those of double precision.
+    Parameters
+    ----------
+    privileged : Space
+    C : ndarray of shape (n,)
+    lam : float
+    available : ndarray of bool, shape (n,)
+    single : bool
+        Factorize a large matrix in single precision where its condition allows; products with it, and with them every
+        certificate, stay those of double precision.
+    curvature : float, optional
+        Of the decision kernel: its mean diagonal. Steps are then made on a low-rank matrix near Q, if there is one, which
+        needs corrections: not to be given where many problems share Q.
     """
     if privileged.factor is not None:
         return Space(factor=deformation_features(privileged.factor, C, lam, available), bias=False)
-    K_star = privileged.dense
-    if single and _single_suffices(K_star, C, lam):
-        matrix = deformation_matrix(K_star, C, lam, available, single=True)
-        return RefinedDeformation(
-            matrix=matrix, bias=False, inexact=True, K_star=K_star, price=1.0 / C, lam=lam, available=available
-        )
-    return Space(matrix=deformation_matrix(K_star, C, lam, available), bias=False)
+    if single and _single_suffices(privileged, C, lam):
+        space = RefinedDeformation(
+            bias=False, inexact=True, privileged=privileged, C=C, lam=lam, available=available,
+            form=partial(deformation_matrix, single=True),
+        )  # fmt: skip
+        if curvature is None:
+            return space
+        return replace(space, low_rank=low_rank_deformation(privileged.rounded, C, lam, available, curvature))
+    return Space(matrix=deformation_matrix(privileged.dense, C, lam, available), bias=False)
 
 
-def _single_suffices(K_star: np.ndarray, C: np.ndarray, lam: float) -> bool:
+def _single_suffices(privileged: Space, C: np.ndarray, lam: float) -> bool:
     """Whether the matrix is large, and its condition number times the last digit small."""
     n = len(C)
-    condition = (float(np.trace(K_star)) + n) * float(C.max()) / lam + 1.0
+    condition = (float(privileged.diagonal().sum()) / privileged.weight + n) * float(C.max()) / lam + 1.0
     return n >= LARGE_MATRIX and condition * float(np.finfo(np.float32).eps) <= WORST_ERROR
 
 
@@ -83,43 +99,15 @@ def deformation_matrix(
             "the kernel matrix of `privileged` is not positive semi-definite, or its values are too far apart for double "
             "precision; scale the privileged features, use a positive semi-definite kernel, or bring lam nearer to 1."
         )
-    Q = np.empty(inverse.shape) if single else inverse.T
-    scale_and_mirror(inverse.T, np.sqrt(lam) * price, Q)
+    Q = inverse.T
+    scale_and_mirror(Q, (np.sqrt(lam) * price).astype(dtype), Q)
     np.negative(Q, out=Q)
-    Q[np.diag_indices(len(Q))] += price
+    Q[np.diag_indices(len(Q))] += price.astype(dtype)
     if everything:
         return Q
-    out = np.zeros((len(available), len(available)))
+    out = np.zeros((len(available), len(available)), dtype=dtype)
     out[np.ix_(rows, rows)] = Q
     return out
-
-
-@dataclass(frozen=True)
-class RefinedDeformation(Space):
-    r"""Q known to single precision, with products in double precision.
-
-    :math:`Q v = P v - \lambda P u` where :math:`(\tilde K + \lambda P) u = P v`: iterative refinement solves for u, the matrix
-    at hand being nearly the inverse that this takes.
-    """
-
-    K_star: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
-    price: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    available: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    lam: float = 1.0
-
-    def product(self, coefficients: np.ndarray) -> np.ndarray:
-        """Q times a vector."""
-        price, known, metric = self.price, self.available, self.lam * self.price
-        rhs = np.where(known, price * coefficients, 0.0)
-        u, residual = np.zeros_like(rhs), rhs
-        size = float(np.abs(rhs).max(initial=0.0))
-        for _ in range(REFINEMENTS):
-            # The inverse is (P - Q) / lam between factors 1 / P.
-            u += np.where(known, residual - self.dense @ (residual / price), 0.0) / metric
-            residual = rhs - np.where(known, self.K_star @ u + u.sum(), 0.0) - metric * u
-            if float(np.abs(residual).max(initial=0.0)) <= REFINED * size:
-                break
-        return self.weight * np.where(known, price * coefficients - metric * u, 0.0)
 
 
 def deformation_features(features: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray) -> np.ndarray:

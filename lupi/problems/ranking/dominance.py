@@ -122,6 +122,34 @@ def build_nodes(order, t, tau, wins, loses, grade_ptr, group_ptr, within):
 
 
 @njit(cache=True)
+def write_pairs(element, winner, node_ptr, n_pairs):
+    """Every pair of the nodes, as positions of its two elements.
+
+    Parameters
+    ----------
+    element, winner, node_ptr : arrays
+        From :func:`build_nodes`.
+    n_pairs : int
+        Their number.
+
+    Returns
+    -------
+    above, below : int64 arrays of shape (n_pairs,)
+        Elements of the winners and of the losers.
+    """
+    above, below = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
+    end = 0
+    for node in range(node_ptr.size - 1):
+        for e in range(node_ptr[node], node_ptr[node + 1]):
+            if winner[e]:
+                for a in range(node_ptr[node], e):
+                    if not winner[a]:
+                        above[end], below[end] = e, a
+                        end += 1
+    return above, below
+
+
+@njit(cache=True)
 def sort_keys(by_key, key, winner, node_ptr, node_of, complete, n_levels):
     """Order of the elements by key in every block of the merge tree, as a path down the tree.
 
@@ -313,6 +341,32 @@ def ranking_hessian_product(X, v, graphs, element, winner, node_ptr, complete):
     for weight, top, flags, bottom, key, degree in graphs:
         flow += weight * (degree * value - partner_sums(top, flags, bottom, key, value, winner, node_ptr, complete))
     return v + X.T @ scatter_add(element, flow, u.size)
+
+
+@njit(cache=True)
+def add_laplacian(matrix, weight, key, above, below, element):
+    """Add ``weight`` times the Laplacian of the active pairs, as a graph on the examples, to a matrix, in place.
+
+    Parameters
+    ----------
+    matrix : float64 array of shape (n, n)
+        What is added to.
+    weight : float
+        Of every active pair.
+    key : float64 array of shape (m,)
+        Dynamic axis.
+    above, below : int64 arrays
+        From :func:`write_pairs`.
+    element : int32 array of shape (m,)
+        Example of each element.
+    """
+    for k in range(above.size):
+        if key[above[k]] > key[below[k]]:
+            i, j = element[above[k]], element[below[k]]
+            matrix[i, i] += weight
+            matrix[j, j] += weight
+            matrix[i, j] -= weight
+            matrix[j, i] -= weight
 
 
 @njit(cache=True)

@@ -7,7 +7,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lupi.problems.ranking.dominance import BASE, build_nodes, node_keys, partner_sums, scatter_add, sort_keys
+from lupi.problems.ranking.dominance import (
+    BASE,
+    add_laplacian,
+    build_nodes,
+    node_keys,
+    partner_sums,
+    scatter_add,
+    sort_keys,
+    write_pairs,
+)
 
 Array = NDArray[np.float64]
 
@@ -73,6 +82,17 @@ class PairSet:
         largest = int(np.diff(self.node_ptr)[~self.complete].max(initial=1))
         return max(0, int(np.ceil(np.log2(largest / BASE))))
 
+    @cached_property
+    def written_elements(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Winning and losing element of every pair: for few pairs only."""
+        return write_pairs(self.element, self.winner, self.node_ptr, self.n_pairs)
+
+    @cached_property
+    def written_down(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
+        """Winner, loser and margin of every pair: for few pairs only."""
+        above, below = self.written_elements
+        return self.element[above], self.element[below], self.offset[above] - self.offset[below]
+
     def keys(self, scores: Array) -> Array:
         """``offset - scores`` of each element, centred in each node, on a grid that makes sums exact."""
         return node_keys(self.offset, scores, self.element, self.node_ptr)
@@ -107,7 +127,9 @@ class ActivePairs:
         return self.degree * value - self.partner_sums(value)
 
 
-def _pair_nodes(y, t, tau, wins, loses, group, within):
+def _pair_nodes(
+    y: np.ndarray, t: np.ndarray, tau: float, wins: np.ndarray, loses: np.ndarray, group: np.ndarray, within: bool
+) -> Any:
     order = np.lexsort((t, y, group))
     new_group = np.concatenate(([True], np.diff(group[order]) != 0))
     new_grade = new_group | np.concatenate(([True], np.diff(y[order]) != 0))
@@ -117,19 +139,19 @@ def _pair_nodes(y, t, tau, wins, loses, group, within):
     return build_nodes(order, t, tau, wins, loses, grade_ptr, group_ptr, within)
 
 
-def _grades(y, group):
+def _grades(y: np.ndarray, group: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     grade = np.unique(y, return_inverse=True)[1].reshape(-1)
     group = np.zeros(len(y), np.int64) if group is None else np.unique(group, return_inverse=True)[1].reshape(-1)
     return grade, group
 
 
-def _plain_block(grade, group, wins, loses):
+def _plain_block(grade: np.ndarray, group: np.ndarray, wins: np.ndarray, loses: np.ndarray) -> tuple[np.ndarray, ...]:
     # Equal t and tau < 0 admit every pair that the grades admit.
     element, winner, node_ptr = _pair_nodes(grade, np.zeros(len(grade)), -1.0, wins, loses, group, False)
     return element, winner, winner.astype(float), node_ptr
 
 
-def _concatenate(blocks, n):
+def _concatenate(blocks: list[tuple[np.ndarray, ...]], n: int) -> PairSet:
     element, winner, offset, node_ptr = zip(*blocks)
     ends = np.cumsum([len(e) for e in element])
     ptr = [node_ptr[0]] + [p[1:] + end for p, end in zip(node_ptr[1:], ends)]
@@ -194,7 +216,7 @@ def transfer_pairs(
     scored = ~np.isnan(teacher)
     t = np.where(scored, teacher, 0.0)
 
-    def scored_block(grade, members, within):
+    def scored_block(grade: np.ndarray, members: np.ndarray, within: bool) -> tuple[np.ndarray, ...]:
         element, winner, node_ptr = _pair_nodes(grade, t, tau, members, members, group, within)
         return element, winner, t[element], node_ptr
 
@@ -320,6 +342,14 @@ class RankingPoint:
         for factor, active, _ in self.parts:
             flow += 2 * factor * active.laplacian(u)
         return v + problem.pull(flow)
+
+    def hessian(self) -> Array:
+        """The Hessian itself, from written pairs: for few pairs and dense features only."""
+        pairs, X = self.problem.pairs, self.problem.X
+        laplacian = np.zeros((pairs.n_examples, pairs.n_examples))
+        for factor, active, _ in self.parts:
+            add_laplacian(laplacian, 2 * factor, active.key, *pairs.written_elements, pairs.element)
+        return np.eye(X.shape[1]) + X.T @ (laplacian @ X)
 
     def graphs(self) -> tuple[Any, ...]:
         """The Hessian's graphs as arrays, for compiled loops: of each its weight, tree, keys and degrees."""

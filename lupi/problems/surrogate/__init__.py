@@ -8,7 +8,8 @@ from lupi.problems.surrogate.calibration import (
     log_loss,
     one_hot,
 )
-from lupi.problems.surrogate.evidence import gaussian_weights, likelihood_weights
+from lupi.problems.surrogate.evidence import gaussian_evidence, gaussian_weights, likelihood_weights
+from lupi.problems.surrogate.products import ProductFit, factor, fit_product, is_clear
 from lupi.problems.surrogate.ridge import (
     KernelPath,
     RidgeFit,
@@ -23,6 +24,7 @@ from lupi.problems.surrogate.risk import delta_bias, effective_rows, label_noise
 __all__ = [
     "Calibration",
     "KernelPath",
+    "ProductFit",
     "RidgeFit",
     "RidgePath",
     "blend",
@@ -32,8 +34,12 @@ __all__ = [
     "correlation",
     "delta_bias",
     "effective_rows",
+    "factor",
+    "fit_product",
     "fit_ridge",
+    "gaussian_evidence",
     "gaussian_weights",
+    "is_clear",
     "label_noise",
     "likelihood_weights",
     "log_loss",

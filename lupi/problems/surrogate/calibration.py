@@ -106,14 +106,14 @@ def log_loss(logits: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> floa
 
 
 class _Logistic:
-    def __init__(self, unit, shares, weight):
+    def __init__(self, unit: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> None:
         self.unit, self.target, self.weight = unit[:, 0], shares[:, 1], weight
 
-    def without_score(self):
+    def without_score(self) -> np.ndarray:
         share = self.weight @ self.target / self.weight.sum()
         return np.array([np.log((share + 1e-3) / (1.0 - share + 1e-3))])
 
-    def __call__(self, parameters):
+    def __call__(self, parameters: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         a, b = parameters
         logit = a + b * self.unit
         value = self.weight @ (np.logaddexp(0.0, logit) - self.target * logit) + b * b / 2
@@ -126,14 +126,14 @@ class _Logistic:
 
 
 class _Softmax:
-    def __init__(self, unit, shares, weight):
+    def __init__(self, unit: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> None:
         self.unit, self.shares, self.weight = unit, shares, weight
 
-    def without_score(self):
+    def without_score(self) -> np.ndarray:
         share = self.weight @ self.shares / self.weight.sum()
         return np.log(share + 1e-3) - np.log(share + 1e-3).mean()
 
-    def __call__(self, parameters):
+    def __call__(self, parameters: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         a, b = parameters[:-1], parameters[-1]
         log_p = log_softmax(a + b * self.unit, axis=1)
         value = -self.weight @ (self.shares * log_p).sum(axis=1) + (b * b + INTERCEPT_RIDGE * a @ a) / 2
@@ -151,7 +151,7 @@ class _Softmax:
         return value, gradient, hessian
 
 
-def _minimize(objective):
+def _minimize(objective: _Logistic | _Softmax) -> np.ndarray:
     """Newton's method with halved steps; the objectives are smooth and strictly convex."""
     parameters = np.append(objective.without_score(), 0.0)
     value, gradient, hessian = objective(parameters)

@@ -24,8 +24,18 @@ def gaussian_weights(errors: np.ndarray, n: float) -> np.ndarray:
     >>> gaussian_weights(np.array([1.0, 1.0, 2.0]), 20).round(3)
     array([0.5, 0.5, 0. ])
     """
-    errors = np.maximum(errors, np.finfo(float).tiny)
-    return _normalized(-n / 2 * np.log(errors))
+    return _normalized(gaussian_evidence(errors, n))
+
+
+def gaussian_evidence(errors: np.ndarray, n: float) -> np.ndarray:
+    r"""Log-evidence :math:`-n/2 \log \mathrm{MSE}_c`, up to a constant.
+
+    Examples
+    --------
+    >>> gaussian_evidence(np.array([1.0, np.exp(1.0)]), 20)
+    array([ -0., -10.])
+    """
+    return -n / 2 * np.log(np.maximum(errors, np.finfo(float).tiny))
 
 
 def likelihood_weights(losses: np.ndarray, n: float) -> np.ndarray:
@@ -39,6 +49,6 @@ def likelihood_weights(losses: np.ndarray, n: float) -> np.ndarray:
     return _normalized(-n * losses)
 
 
-def _normalized(log_weights):
+def _normalized(log_weights: np.ndarray) -> np.ndarray:
     weights = np.exp(log_weights - log_weights.max())
     return weights / weights.sum()

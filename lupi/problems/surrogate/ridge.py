@@ -68,13 +68,13 @@ class RidgePath:
         else:
             self._decompose_columns(A, scale)
 
-    def _decompose_columns(self, A, scale):
+    def _decompose_columns(self, A: Any, scale: np.ndarray) -> None:
         gram = _weighted_gram(A, self.weight)
         gram = (gram - self.total * np.outer(self.mean, self.mean)) * scale * scale[:, None]
         values, vectors = np.linalg.eigh((gram + gram.T) / 2)
         kept = values > RANK_TOLERANCE * max(values[-1], TINY)
         self.eigenvalues, self._basis = values[kept], scale[:, None] * vectors[:, kept]
-        self._turn = None
+        self._turn: Any = None
         self.rows: Any
         if isinstance(A, ChunkedRows):
             self.rows = A.mapped(Affine(self._basis, -self.mean @ self._basis), len(self.eigenvalues))
@@ -82,12 +82,12 @@ class RidgePath:
         self.rows = np.asarray(A @ self._basis)
         self.rows -= self.mean @ self._basis
 
-    def _decompose_rows(self, A, scale):
+    def _decompose_rows(self, A: Any, scale: np.ndarray) -> None:
         scaled = A @ sparse.diags_array(np.square(scale)) if sparse.issparse(A) else A * np.square(scale)
         products = scaled @ A.T
         self._turn = self._decompose_products(products.toarray() if sparse.issparse(products) else products)
 
-    def _coefficients(self, coordinates):
+    def _coefficients(self, coordinates: np.ndarray) -> np.ndarray:
         """Coefficients of the columns, from those in the eigenbasis (which has p rows: not formed where p > n)."""
         if self._turn is None:
             return self._basis @ coordinates
@@ -96,7 +96,11 @@ class RidgePath:
             np.asarray(self._table.T @ dual) - np.outer(self.mean, dual.sum(axis=0))
         )
 
-    def _basis_rows(self, columns):
+    def from_eigenbasis(self, coordinates: np.ndarray) -> np.ndarray:
+        """Coefficients of the columns, of shape (p, k), that are these in the eigenbasis."""
+        return self._coefficients(coordinates)
+
+    def _basis_rows(self, columns: Any) -> np.ndarray:
         if self._turn is None:
             return self._basis[columns]
         part = self._table[:, columns]
@@ -104,7 +108,7 @@ class RidgePath:
             np.asarray(part.T @ self._turn) - np.outer(self.mean[columns], self._turn.sum(axis=0))
         )
 
-    def _decompose_products(self, products):
+    def _decompose_products(self, products: np.ndarray) -> np.ndarray:
         """Eigenbasis from the inner products of the rows; returns W^(1/2) U e^(-1/2): A' times it are basis vectors."""
         shift = products @ self.weight / self.total
         centred = products - shift - shift[:, None] + self.weight @ shift / self.total
@@ -186,7 +190,42 @@ class RidgePath:
             predictions[members] = targets[members] - self._group_residuals(members, targets, residual, alpha, shared)
         return predictions
 
-    def _group_residuals(self, members, targets, residual, alpha, shared):
+    def left_out_at(
+        self, at: np.ndarray, targets: np.ndarray, alpha: float, groups: np.ndarray | None = None
+    ) -> np.ndarray:
+        r"""Value at another point for each row, by the regression without that row, or without the row's group.
+
+        With left-out residuals :math:`r_j` and :math:`M = A^\top W A + \alpha I` (of centred columns), leaving rows G out
+        changes the value at a point by :math:`- \sum_{j \in G} w_j (1/W + (at_i - \bar a)^\top M^{-1} (a_j - \bar a)) r_j`.
+
+        Parameters
+        ----------
+        at : ndarray of shape (n, p)
+            A point for each row, in the columns of the table.
+        targets : ndarray of shape (n, k)
+        alpha : float
+        groups : ndarray of int, shape (n,), optional
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+        """
+        coef, intercept = self.solve(targets, alpha)
+        values = at @ coef + intercept
+        residual = targets - self.left_out(targets, alpha, groups)
+        inverse = 1.0 / (self.eigenvalues + alpha)
+        points = ((at - self.mean) @ self.from_eigenbasis(np.eye(len(inverse)))) * inverse
+        if groups is None:
+            cross = 1.0 / self.total + (points * self.rows).sum(axis=1)
+            return values - (np.minimum(self.weight, 1.0) * cross)[:, None] * residual
+        for members in groups_of_equal_size(groups):
+            cross = 1.0 / self.total + points[members] @ self.rows[members].transpose(0, 2, 1)
+            values[members] -= cross @ (self.weight[members][:, :, None] * residual[members])
+        return values
+
+    def _group_residuals(
+        self, members: np.ndarray, targets: np.ndarray, residual: np.ndarray, alpha: float, shared: float
+    ) -> np.ndarray:
         """Residuals of left-out groups; `members` of shape (n_groups, size)."""
         rows, weight = self.rows[members], self.weight[members]
         penalized = self.eigenvalues + alpha
@@ -236,7 +275,15 @@ class RidgePath:
         free = self.leverage(alpha) + 1.0 / self.total
         return _errors_without(self.rows, self.weight, residual.T, free, towards, pivots, coefs) / self.total
 
-    def _group_errors_without(self, residual, groups, directions, pivots, coefs, inverse):
+    def _group_errors_without(
+        self,
+        residual: np.ndarray,
+        groups: np.ndarray,
+        directions: np.ndarray,
+        pivots: np.ndarray,
+        coefs: np.ndarray,
+        inverse: np.ndarray,
+    ) -> np.ndarray:
         errors = np.zeros(len(pivots))
         for members in groups_of_equal_size(groups):
             rows, weight = self.rows[members], self.weight[members]
@@ -251,7 +298,7 @@ class RidgePath:
 
 
 @chunkwise(total, "weight")
-def _weighted_gram(A, weight):
+def _weighted_gram(A: Any, weight: np.ndarray) -> np.ndarray:
     """A' W A."""
     gram = np.zeros((A.shape[1], A.shape[1]))
     for start in range(0, A.shape[0], BLOCK):
@@ -262,7 +309,7 @@ def _weighted_gram(A, weight):
 
 
 @chunkwise(in_a_row)
-def _squares_times(rows, vector):
+def _squares_times(rows: Any, vector: np.ndarray) -> np.ndarray:
     """Squared entries of the rows times a vector."""
     out = np.empty(len(rows))
     for start in range(0, len(out), BLOCK):
@@ -271,7 +318,15 @@ def _squares_times(rows, vector):
 
 
 @chunkwise(total, "weight", "residual", "leverage")
-def _errors_without(rows, weight, residual, leverage, towards, pivots, coefs):
+def _errors_without(
+    rows: np.ndarray,
+    weight: np.ndarray,
+    residual: np.ndarray,
+    leverage: np.ndarray,
+    towards: np.ndarray,
+    pivots: np.ndarray,
+    coefs: np.ndarray,
+) -> np.ndarray:
     """Weighted sums of the squared left-out errors without each of several columns; `residual` of shape (k, n)."""
     directions = rows @ towards
     free = leverage[:, None] - np.square(directions) / pivots
@@ -280,7 +335,7 @@ def _errors_without(rows, weight, residual, leverage, towards, pivots, coefs):
     return sum(weight @ np.square(part) for part in left_out)
 
 
-def _times(A, weight):
+def _times(A: Any, weight: np.ndarray) -> Any:
     return sparse.diags_array(weight) @ A if sparse.issparse(A) else A * weight[:, None]
 
 
@@ -309,7 +364,7 @@ class KernelPath(RidgePath):
         self.mean = products @ self.weight / self.total
         self._turn = self._decompose_products(products)
 
-    def _coefficients(self, coordinates):
+    def _coefficients(self, coordinates: np.ndarray) -> np.ndarray:
         dual = self._turn @ coordinates
         return dual - np.outer(self.weight / self.total, dual.sum(axis=0))
 

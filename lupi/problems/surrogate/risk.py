@@ -74,7 +74,7 @@ def overlap(X: np.ndarray, Z: np.ndarray) -> float:
     return float(np.sum(np.square(np.linalg.qr(X)[0].T @ np.linalg.qr(Z)[0])))
 
 
-def _project(A, t):
+def _project(A: np.ndarray, t: np.ndarray) -> np.ndarray:
     basis = np.linalg.qr(A)[0]
     return basis @ (basis.T @ t)
 
@@ -112,7 +112,7 @@ def effective_rows(
     coef, intercept = plain.solve(label_noise(weight[rows]), alpha)
     student = RidgePath(A, weight)
 
-    def arrived(values):
+    def arrived(values: np.ndarray) -> float:
         return float(weight @ np.square(values).mean(axis=1) / m)
 
     plain_risk = (noise + gap) * arrived(np.asarray(A @ coef) + intercept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def solve_decomposition(
 
 
 def _rounds(
-    problem: KernelQP, x: np.ndarray, fields: list, tol: float, limit: int, size: int, single: bool
+    problem: KernelQP, x: np.ndarray, fields: list[Any], tol: float, limit: int, size: int, single: bool
 ) -> tuple[np.ndarray, int]:
     """The point after as many rounds as it takes, and the number of steps."""
     blocks = [space.blocks(single) for space in problem.spaces]
@@ -107,7 +108,7 @@ def _working_set(
 
 
 def _solve_on(
-    problem: KernelQP, blocks: list, x: np.ndarray, fields: list, chosen: np.ndarray, tol: float, limit: int
+    problem: KernelQP, blocks: list[Any], x: np.ndarray, fields: list[Any], chosen: np.ndarray, tol: float, limit: int
 ) -> int:
     """Optimize the chosen examples' variables, the others fixed; x and fields are updated in place."""
     state = state_of(problem, x, fields, solver="decomposition")

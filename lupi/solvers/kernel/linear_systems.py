@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -94,7 +94,7 @@ class FactorizedSystem:
         self.sums += hessian_sums(X, Z, p.y[index], p.s[index], weights[:, index], None, signed)
 
 
-def _cholesky(H: np.ndarray) -> tuple:
+def _cholesky(H: np.ndarray) -> tuple[Any, ...]:
     """Factor of a positive semi-definite matrix; intercepts without a norm may lack curvature."""
     diagonal = np.diagonal(H).copy()
     ridge = 1e-14 * float(diagonal.max())

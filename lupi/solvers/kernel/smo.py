@@ -20,6 +20,8 @@ LARGE = 1000
 # What steps on a matrix near the kernel aim at, so that the kernel itself agrees; and how often they may start again.
 ALMOST = 0.9
 MOST_CORRECTIONS = 20
+# Where a correction leaves more of the violation than this share, the matrix is not near enough.
+SLOWEST = 0.5
 # Of one example in a pair step of one space.
 STEP_OPERATIONS = 2
 
@@ -40,21 +42,34 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, start
     """
     limit = step_limit(problem, max_iter)
     # Rows of large matrices come from memory: half the bytes take half the time, of the many steps that two spaces need.
-    single = tol >= SINGLE_PRECISION and problem.n_examples >= LARGE and problem.layout == "two_space"
-    inexact = single or any(space.inexact for space in problem.spaces)
+    # Where a matrix is held in single precision, or near another one, there is nothing to choose.
+    near = any(space.inexact or space.single is not None for space in problem.spaces)
+    single = tol >= SINGLE_PRECISION and problem.n_examples >= LARGE and (near or problem.layout == "two_space")
     state = state_of(problem, problem.start() if start is None else start, solver="smo")
     matrices = state.matrices(problem, single)
-    n_iter, violation = state.run(*matrices, ALMOST * tol if inexact else tol, limit)
-    found = Solution.certify(problem, state.variables(problem), n_iter, violation < tol, "smo")
-    if not inexact:
-        return found
+    if not (single or near):
+        n_iter, violation = state.run(*matrices, tol, limit)
+        return Solution.certify(problem, state.variables(problem), n_iter, violation < tol, "smo")
+    n_iter, _ = state.run(*matrices, ALMOST * tol, limit)
+    before = np.inf
     # With the gradient of the kernel itself, steps on a matrix near it lead to the optimum as well.
     for _ in range(MOST_CORRECTIONS):
-        if found.violation < tol or found.n_iter >= limit or out_of_time():
-            break
-        state = state_of(problem, found.point, list(found.certificate.fields), solver="smo")
-        done, _ = state.run(*matrices, ALMOST * tol, limit - found.n_iter)
-        found = Solution.certify(problem, state.variables(problem), found.n_iter + done, False, "smo")
+        x = state.variables(problem)
+        fields = problem.rough_fields(x)
+        _, violation = problem.optimal_biases(x, problem.margins(x, fields))
+        if violation < tol or n_iter >= limit or out_of_time():
+            found = Solution.certify(problem, x, n_iter, False, "smo")
+            if found.violation < tol or n_iter >= limit or out_of_time():
+                return replace(found, converged=found.violation < tol)
+            fields = list(found.certificate.fields)
+        if violation > SLOWEST * before and single:
+            # Not near enough for this problem.
+            single, matrices = False, state.matrices(problem, False)
+        before = violation
+        state = state_of(problem, x, fields, solver="smo")
+        done, _ = state.run(*matrices, ALMOST * tol, limit - n_iter)
+        n_iter += done
+    found = Solution.certify(problem, state.variables(problem), n_iter, False, "smo")
     return replace(found, converged=found.violation < tol)
 
 
@@ -103,7 +118,9 @@ class OneSpaceState:
         first, *others = (space.weighted(single) for space in problem.spaces)
         if not others:
             return first, None
-        return (first + others[0], None) if np.array_equal(*problem.coef) else (first, others[0])
+        if np.array_equal(*problem.coef):
+            return first + others[0], None
+        return first, others[0].astype(first.dtype, copy=False)
 
     @staticmethod
     def blocks(problem: KernelQP, blocks: list[np.ndarray], index: np.ndarray) -> tuple[np.ndarray, None]:

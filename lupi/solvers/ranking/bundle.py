@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from lupi.problems.ranking.pairwise import Array, RankingProblem
+from lupi.solvers.ranking.newton import start_weights
 from lupi.solvers.solution import Solution, out_of_time, relative_gap, run_in_slices
 
 # So many planes in a row that left the gap where it was, but for this share: rounding has taken over.
@@ -65,7 +66,7 @@ def _search(problem: RankingProblem, w: Array, target: Array, max_evaluations: i
 
 
 def solve_ranking_bundle(
-    problem: RankingProblem, *, tol: float = 1e-3, max_iter: int = 500, start: Array | None = None
+    problem: RankingProblem, *, tol: float = 1e-3, max_iter: int = 500, start: Array | Solution | None = None
 ) -> Solution:
     """Minimize a hinge ranking problem by cutting planes with a line search.
 
@@ -80,7 +81,7 @@ def solve_ranking_bundle(
         Relative gap to reach.
     max_iter : int
         Planes to add at most.
-    start : array of shape (d,), optional
+    start : Solution or array of shape (d,), optional
         Weights to start from.
 
     Returns
@@ -93,7 +94,7 @@ def solve_ranking_bundle(
     """
     if problem.loss != "hinge":
         raise ValueError(f"solver='bundle' needs loss='hinge'; got loss={problem.loss!r}. Use solver='newton'.")
-    best_w = np.zeros(problem.X.shape[1]) if start is None else np.asarray(start, dtype=float)
+    best_w = start_weights(problem, start)
     best, plane, height = problem.hinge(best_w)
     # The first plane is "the loss is not negative".
     planes, heights = np.stack([np.zeros_like(plane), plane]), np.array([0.0, height])

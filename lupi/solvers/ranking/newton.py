@@ -13,6 +13,8 @@ from lupi.solvers.solution import SLICE, Solution, out_of_time, relative_gap
 
 # Up to so many features the Hessian may be written down when conjugate gradients stall.
 DENSE_LIMIT = 500
+# Up to so many pairs of so many examples, with at least so many features, the Hessian is cheaper than a few of its products.
+FEW_PAIRS, FEW_EXAMPLES, SOME_FEATURES = 50_000, 500, 20
 
 
 @njit(cache=True)
@@ -62,6 +64,10 @@ def _newton_direction(point: RankingPoint, forcing: float) -> Array:
     then d more products give H itself.
     """
     d = len(point.gradient)
+    problem = point.problem
+    few = problem.pairs.n_pairs <= FEW_PAIRS and problem.pairs.n_examples <= FEW_EXAMPLES
+    if few and SOME_FEATURES <= d <= DENSE_LIMIT and isinstance(problem.X, np.ndarray):
+        return -linalg.solve(point.hessian(), point.gradient, assume_a="pos")
     goal = float(point.gradient @ point.gradient) * forcing**2
     p, solved = _conjugate_gradients(point, goal, max(10, min(d, DENSE_LIMIT)))
     if solved or d > DENSE_LIMIT:
@@ -123,8 +129,15 @@ def _minimize(
     return point, max_iter
 
 
+def start_weights(problem: RankingProblem, start: Array | Solution | None) -> Array:
+    """Weights to start from: 0, those given, or those of a solution."""
+    if start is None:
+        return np.zeros(problem.X.shape[1])
+    return np.asarray(start.point if isinstance(start, Solution) else start, dtype=float)
+
+
 def solve_ranking_newton(
-    problem: RankingProblem, *, tol: float = 1e-6, max_iter: int = 200, start: Array | None = None
+    problem: RankingProblem, *, tol: float = 1e-6, max_iter: int = 200, start: Array | Solution | None = None
 ) -> Solution:
     """Minimize a ranking problem to a certified relative gap.
 
@@ -140,14 +153,14 @@ def solve_ranking_newton(
         Relative gap to reach.
     max_iter : int
         Newton steps in all.
-    start : array of shape (d,), optional
+    start : Solution or array of shape (d,), optional
         Weights to start from.
 
     Returns
     -------
     Solution
     """
-    w = np.zeros(problem.X.shape[1]) if start is None else np.asarray(start, dtype=float)
+    w = start_weights(problem, start)
     if problem.loss == "squared_hinge":
         point, n_iter = _minimize(problem, w, lambda p: relative_gap(p.objective, p.lower_bound) <= tol, max_iter)
         converged = relative_gap(point.objective, point.lower_bound) <= tol

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def solve_one_slack(
     *,
     tol: float = 1e-3,
     max_iter: int = 1000,
-    callback: Callable[[dict], object] | None = None,
+    callback: Callable[[dict[str, Any]], object] | None = None,
 ) -> Solution:
     """One-slack cutting planes: each round adds the mean of all examples' most violated planes.
 
@@ -64,7 +65,7 @@ def solve_n_slack(
     *,
     tol: float = 1e-3,
     max_iter: int = 1000,
-    callback: Callable[[dict], object] | None = None,
+    callback: Callable[[dict[str, Any]], object] | None = None,
 ) -> Solution:
     """n-slack cutting planes: each round adds every example's most violated plane and solves the QP over all planes.
 

@@ -32,7 +32,7 @@ def solve_frank_wolfe(
     max_iter: int = 1000,
     average: bool = False,
     random_state: np.random.RandomState | None = None,
-    callback: Callable[[dict], object] | None = None,
+    callback: Callable[[dict[str, Any]], object] | None = None,
 ) -> Solution:
     """Minimize a structural SVM to a certified relative duality gap.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from lupi.solvers.solution import Solution, out_of_time, relative_gap
 class Progress:
     """Best primal and dual values so far, by exact evaluation over all examples."""
 
-    def __init__(self, problem: StructuralProblem, solver: str, tol: float, callback: Callable[[dict], object] | None):
+    def __init__(
+        self, problem: StructuralProblem, solver: str, tol: float, callback: Callable[[dict[str, Any]], object] | None
+    ):
         self.problem, self.solver, self.tol, self.callback = problem, solver, tol, callback
         self.primal, self.dual = np.inf, 0.0
         self.w = np.zeros(problem.n_features)

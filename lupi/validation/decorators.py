@@ -1,0 +1,42 @@
+"""scikit-learn's decorators, with types: under its own, which have none, `fit` would be `Any` for whoever checks types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from sklearn.base import _fit_context
+from sklearn.utils import metaestimators
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Method]:
+    """Check the parameters before `fit`, and run it in scikit-learn's context.
+
+    Parameters
+    ----------
+    prefer_skip_nested_validation : bool
+        Whether estimators that are fitted inside leave out their own check.
+
+    Returns
+    -------
+    decorator
+    """
+    decorator = _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+    return cast("Callable[[Method], Method]", decorator)
+
+
+def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
+    """Let an object have a method only if the check holds for it.
+
+    Parameters
+    ----------
+    check : callable
+        Of the object; true, or it raises AttributeError.
+
+    Returns
+    -------
+    decorator
+    """
+    return cast("Callable[[Method], Method]", metaestimators.available_if(check))
