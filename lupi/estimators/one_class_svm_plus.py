@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators.convergence import unfinished
-from lupi.estimators.kernel_machine import POSITIVE, KernelMachine, TrainingData
+from lupi.estimators.kernel_machine import KernelMachine, TrainingData
 from lupi.estimators.several_spaces import PER_SPACE
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import SOLVERS, solve

@@ -127,7 +127,6 @@ def _same_but(candidates, free):
 def _easiest_first(members, candidates):
     """Positions in the order of C; with a large lam the correcting function hardly moves, so that comes first."""
 
-
     def price(k, name):
         value = candidates[k].get(name, 0.0)
         return value if isinstance(value, Real) else 0.0

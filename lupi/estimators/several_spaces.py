@@ -21,10 +21,6 @@ PER_SPACE: dict[str, Any] = {
     **{f"privileged_{name}": [*constraint, list, tuple, dict] for name, constraint in KERNEL_CONSTRAINTS.items()},
     "lam": [*POSITIVE, list, tuple, dict],
 }
-VALUES: dict[str, Any] = {
-    **{f"privileged_{name}": constraint for name, constraint in KERNEL_CONSTRAINTS.items()},
-    "lam": POSITIVE,
-}
 
 
 def is_per_space(value: Any) -> bool:
@@ -64,10 +60,13 @@ def values_per_space(estimator: Any, argument: str, names: list[Any]) -> list[An
             raise ValueError(f"{given}, but the spaces of `privileged` are {names}; give a value for each of them.")
         found = [value[name] for name in names]
     elif len(value) != len(names):
-        raise ValueError(f"{given}, but `privileged` has {len(names)} spaces; give {len(names)} values, or one for all.")
+        raise ValueError(
+            f"{given}, but `privileged` has {len(names)} spaces; give {len(names)} values, or one for all."
+        )
     else:
         found = list(value)
-    constraints = [make_constraint(constraint) for constraint in VALUES[argument]]
+    allowed = [one for one in estimator._parameter_constraints[argument] if one not in (list, tuple, dict)]
+    constraints = [make_constraint(constraint) for constraint in allowed]
     for name, one in zip(names, found):
         if not any(constraint.is_satisfied_by(one) for constraint in constraints):
             raise ValueError(
@@ -75,6 +74,35 @@ def values_per_space(estimator: Any, argument: str, names: list[Any]) -> list[An
                 f"{one!r} for the space {name!r}."
             )
     return found
+
+
+def shares_of_spaces(estimator: Any, names: list[Any]) -> tuple[tuple[float, ...], float]:
+    r"""Weights of the kernels, and the weight of the norm that belongs to their sum.
+
+    With :math:`w_m = \lambda_0 / \lambda_m` and :math:`1 / \lambda_0 = \sum_m 1 / \lambda_m` the sum of :math:`w_m K_m` over
+    :math:`\lambda_0` is that of :math:`K_m / \lambda_m`.
+    """
+    shares = 1.0 / np.array(values_per_space(estimator, "lam", names), dtype=float)
+    return tuple(map(float, shares / shares.sum())), float(1.0 / shares.sum())
+
+
+def rows_of_spaces(blocks: list[tuple[Any, np.ndarray]]) -> tuple[Any, np.ndarray]:
+    """Features side by side, as a :class:`SumKernel` takes them, of the examples that have any space; and which these are.
+
+    Parameters
+    ----------
+    blocks : list of (ndarray or None, bool ndarray)
+        Features of the examples that have the space (None where none has), and which these are.
+    """
+    available = np.any([known for _, known in blocks], axis=0)
+    columns = []
+    for features, known in blocks:
+        block = np.zeros((len(known), 0 if features is None else features.shape[1]))
+        if features is not None:
+            block[known] = features
+        columns.append(block)
+    there = np.column_stack([known for _, known in blocks]).astype(float)
+    return np.hstack([*columns, there])[available], available
 
 
 def all_are(value: Any, kernel: str) -> bool:
@@ -110,11 +138,7 @@ class SpaceStack:
 
     @classmethod
     def of(cls, estimator: Any, spaces: dict[Any, PrivilegedInput]) -> SpaceStack:
-        """Of checked spaces, by an estimator's parameters.
-
-        With weights :math:`w_m = \\lambda_0 / \\lambda_m`, :math:`1 / \\lambda_0 = \\sum_m 1 / \\lambda_m`, the sum of
-        :math:`w_m K_m` over :math:`\\lambda_0` is that of :math:`K_m / \\lambda_m`. An estimator without ``lam`` has weights 1.
-        """
+        """Of checked spaces, by an estimator's parameters; one without ``lam`` gives every space the weight 1."""
         names, lam = list(spaces), None
         kernels = values_per_space(estimator, "privileged_kernel", names)
         form = "sum"
@@ -127,13 +151,12 @@ class SpaceStack:
                 )
         elif all_are(kernels, "linear"):
             form = "linear"
-        weights = np.ones(len(names))
+        weights = (1.0,) * len(names)
         if hasattr(estimator, "lam"):
-            shares = 1.0 / np.array(values_per_space(estimator, "lam", names), dtype=float)
-            weights = shares / shares.sum()
-            lam = float(1.0 / shares.sum()) if is_per_space(estimator.lam) else None
+            weights, total = shares_of_spaces(estimator, names)
+            lam = total if is_per_space(estimator.lam) else None
         widths = tuple(int(space.data.shape[1]) for space in spaces.values())
-        return cls(tuple(names), widths, tuple(map(float, weights)), form, lam)
+        return cls(tuple(names), widths, weights, form, lam)
 
     def effective_lam(self, lam: Any) -> float:
         """Weight of the norm that belongs to the sum of the kernels."""
@@ -167,9 +190,7 @@ class SpaceStack:
             rows = table[there, ends[m] : ends[m + 1]] if there.any() else np.zeros((1, self.widths[m]))
             part = Kernel.of(one, rows, "privileged_", weight[there] if there.any() else np.ones(1))
             parts.append(replace(part, argument=f"privileged[{names[m]!r}]"))
-        return SumKernel(
-            "sum", argument="privileged", parts=tuple(parts), widths=self.widths, weights=self.weights
-        )
+        return SumKernel("sum", argument="privileged", parts=tuple(parts), widths=self.widths, weights=self.weights)
 
     @property
     def column_scale(self) -> np.ndarray:
@@ -203,9 +224,9 @@ class StackedInput(PrivilegedInput):
     kernel: Any = None
 
     def take(self, rows, precomputed=False):
-        """Some of the examples; of a kernel matrix these rows and columns."""
+        """Some of the examples; of a kernel matrix these rows and columns. Their kernel is to be chosen by them alone."""
         part = super().take(rows, precomputed)
-        return StackedInput(part.data, part.available, None, self.stack, self.kernel)
+        return StackedInput(part.data, part.available, None, self.stack)
 
 
 def refuse_several(estimator: Any, privileged: Any) -> None:
@@ -244,7 +265,7 @@ def check_spaces(estimator: Any, privileged: Any, n_samples: int, **options: Any
     names = names_of_spaces(privileged)
     spaces = check_privileged_spaces(privileged, n_samples, **options)
     if names == [None]:
-        for argument in VALUES:
+        for argument in PER_SPACE:
             if hasattr(estimator, argument):
                 values_per_space(estimator, argument, names)
     if not names or names == [None]:
