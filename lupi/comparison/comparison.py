@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from numbers import Real
 from os import PathLike
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -215,6 +217,7 @@ def compare(
     n_jobs: int = 1,
     store: str | PathLike[str] | None = None,
     on_progress: Callable[[int, int], Any] | bool | None = None,
+    max_time: float | None = None,
     source: str | None = None,
     command: str | None = None,
 ) -> Comparison:
@@ -290,6 +293,9 @@ def compare(
     on_progress : callable or bool, optional
         Called as ``on_progress(done, total)``, and before that, if there is such a method, ``on_progress.expect(seconds, sure)``
         with the time that is left. True prints how long it will take after the first fits, then a line now and then.
+    max_time : float or None, default=None
+        Seconds after which no new unit of work is begun: a TimeoutError says how far it came. With a ``store`` the same call goes
+        on from there.
     source, command : str, optional
         Where the data come from, and the command to repeat the run, for the report.
 
@@ -309,7 +315,10 @@ def compare(
     >>> [row["title"] for row in result.summary["sizes"][0]["methods"]]
     ['logistic regression', 'ridge student', 'surrogate, ridge']
     """
+    if max_time is not None and not (isinstance(max_time, Real) and max_time > 0):
+        raise ValueError(f"`max_time` must be a positive number of seconds or None, got {max_time!r}.")
     whole, dropped = X, None
+    until = None if max_time is None else monotonic() + max_time
     if target is not None:
         if y is not None:
             raise ValueError("with `target` the labels are a column of the table: leave out `y`.")
@@ -363,7 +372,7 @@ def compare(
             "methods that use unlabelled rows, and never a test set.",
         )
     with _open_store(store, protocol.fingerprint(digest)) as opened, _reporting(on_progress) as report:
-        runner = _Runner(setup, opened, n_jobs, report)
+        runner = _Runner(setup, opened, n_jobs, report, until)
         sizes = runner.first(list(chosen), permutations)
         tested, skipped = runner.exact_test(sizes[-1], permutations)
         effects = runner.columns(sizes[-1]) if columns else []
@@ -392,8 +401,8 @@ def compare(
 class _Runner:
     """The three rounds of units: the comparison, the exact test, the columns."""
 
-    def __init__(self, setup, store, n_jobs, report):
-        self.setup, self.store, self.n_jobs, self.report = setup, store, n_jobs, report
+    def __init__(self, setup, store, n_jobs, report, until=None):
+        self.setup, self.store, self.n_jobs, self.report, self.until = setup, store, n_jobs, report, until
         self.results, self.before = {}, 0
         self.forecast = Forecast(unit_kind, guess_seconds, count_workers(n_jobs))
 
@@ -414,7 +423,18 @@ class _Runner:
             n_jobs=self.n_jobs,
             on_progress=tell,
             on_result=lambda key, result: self.forecast.add(keys[key], result["seconds"]),
+            until=self.until,
         )
+        missing = sum(result is None for result in found.values())
+        if missing:
+            raise TimeoutError(
+                f"the time of the comparison (max_time) was over with {missing} of {len(found)} fits to do. "
+                + (
+                    "What was finished is kept, the same call goes on from there."
+                    if self.store.path is not None
+                    else "With a `store` the same call would go on from there."
+                )
+            )
         self.before += len(units)
         self.results |= {keys[key]: result for key, result in found.items()}
 

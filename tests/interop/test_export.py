@@ -27,6 +27,7 @@ from lupi import (
     SurrogateRegressor,
     SVM2Plus,
     SVMPlus,
+    SVRPlus,
 )
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "intersection")
@@ -50,6 +51,8 @@ def kernel_models():
     yield SVMPlus(), THREE
     yield SVMPlus(kernel="linear", privileged_kernel="linear"), THREE
     yield SVM2K(kernel="poly"), TWO == 1
+    yield SVRPlus(), NUMBERS
+    yield SVRPlus(kernel="linear", privileged_kernel="linear"), NUMBERS
     yield RankSVM(kernel="rbf", n_components=20, random_state=0), NUMBERS
     yield RankTransfer(kernel="rbf"), TWO
     yield RankTransfer(), TWO

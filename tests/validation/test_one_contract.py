@@ -20,6 +20,7 @@ from lupi import (
     SurrogateRegressor,
     SVM2Plus,
     SVMPlus,
+    SVRPlus,
 )
 from lupi.tasks import Chain, Multiclass
 from lupi.validation import check_group, check_privileged, check_privileged_sequence, check_privileged_spaces
@@ -37,6 +38,7 @@ ESTIMATORS = {
     "SVMPlus": SVMPlus,
     "SVM2Plus": SVM2Plus,
     "SVM2K": SVM2K,
+    "SVRPlus": SVRPlus,
     "OneClassSVMPlus": OneClassSVMPlus,
     "RankTransfer": lambda: RankTransfer(0.1),
     "RankTransferCV": lambda: RankTransferCV([0.1], [0.1, 1.0], cv=2),

@@ -8,6 +8,7 @@ of X, so that n rows speak about f and not n rows for every column of Z.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -106,12 +107,21 @@ def factor(
     return h / scale, u / scale
 
 
-def _moments(columns, X, centred, weight):
+def _moments(columns: np.ndarray, X: np.ndarray, centred: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Sums of w [1, z] t x', of shape (s + 1, k, p)."""
     return np.stack([columns.T @ ((weight * t)[:, None] * X) for t in centred.T], axis=1)
 
 
-def _without_rows(columns, X, centred, out, moments, counts, start, lengths):
+def _without_rows(
+    columns: np.ndarray,
+    X: np.ndarray,
+    centred: np.ndarray,
+    out: np.ndarray,
+    moments: np.ndarray,
+    counts: np.ndarray,
+    start: np.ndarray,
+    lengths: np.ndarray,
+) -> np.ndarray:
     """The formula of `factor` for every row at once, multiplied out."""
     towards = np.tensordot(start, moments, axes=1)  # C' K u0, of shape (k, p)
     along = columns @ start
@@ -189,7 +199,7 @@ def fit_product(
     return ProductFit(path, ridge, _expected(x_path, h[:, None], groups), x_path, Z)
 
 
-def _expected(x_path, h, groups):
+def _expected(x_path: RidgePath, h: np.ndarray, groups: np.ndarray | None) -> Any:
     fit = choose_penalty(x_path, h, groups, "error")
     mean = x_path.weight @ h / x_path.total
     constant = np.broadcast_to(mean, h.shape)
