@@ -13,7 +13,8 @@ from sklearn.utils.validation import validate_data
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators.convergence import unfinished
-from lupi.estimators.kernel_machine import POSITIVE, KernelMachine, TrainingData
+from lupi.estimators.kernel_machine import KernelMachine, TrainingData
+from lupi.estimators.several_spaces import PER_SPACE
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import SOLVERS, solve
 from lupi.solvers.solution import deadline
@@ -86,14 +87,14 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
     _parameter_constraints: dict[str, Any] = {
         **KernelMachine._parameter_constraints,
         "nu": [Real],
-        "lam": POSITIVE,
+        "lam": PER_SPACE["lam"],
         "solver": [StrOptions(ONE_CLASS_SOLVERS)],
     }
 
     def __init__(
         self,
         nu: float = 0.5,
-        lam: float = 1.0,
+        lam: Any = 1.0,
         *,
         kernel: KernelName = "rbf",
         gamma: str | float = "scale",
@@ -148,7 +149,7 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
                 problem: Any = one_class_dual(data.decision.dense, self.nu)
             else:
                 spaces = data.decision.dense, data.privileged_space().dense
-                problem = one_class_plus_dual(*spaces, self.nu, self.lam, data.available)
+                problem = one_class_plus_dual(*spaces, self.nu, data.lam(self.lam), data.available)
             solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
             if not solution.converged:
                 warnings.warn(unfinished(self, solution), stacklevel=3)

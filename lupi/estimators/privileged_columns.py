@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from inspect import Parameter, signature
 from numbers import Integral
 from typing import Any, Self
@@ -112,7 +113,8 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
             )
         X = _as_table(X)
         names = column_names(X)
-        privileged = _positions(self.columns, X, names)
+        groups = _groups(self.columns, X, names)
+        privileged = np.unique(np.concatenate(list(groups.values())))
         decision = np.setdiff1d(np.arange(X.shape[1]), privileged)
         if len(decision) == 0:
             raise ValueError(
@@ -120,9 +122,13 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
             )
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
-        block = _safe_indexing(X, privileged.tolist(), axis=1) if len(privileged) else None
-        if block is not None and self.privileged_transformer is not None:
-            self.privileged_transformer_, block = _transformed(clone(self.privileged_transformer), block, y)
+        blocks = {name: _safe_indexing(X, index.tolist(), axis=1) for name, index in groups.items() if len(index)}
+        if blocks and self.privileged_transformer is not None:
+            found = {name: _transformed(clone(self.privileged_transformer), block, y) for name, block in blocks.items()}
+            blocks = {name: block for name, (_, block) in found.items()}
+            fitted = {name: transformer for name, (transformer, _) in found.items()}
+            self.privileged_transformer_ = fitted if isinstance(self.columns, Mapping) else fitted[None]
+        block: Any = blocks if isinstance(self.columns, Mapping) else blocks.get(None)
         self.estimator_ = clone(self.estimator)
         self.estimator_.fit(
             _safe_indexing(X, decision.tolist(), axis=1), y, **{_privileged_key(self.estimator): block}, **fit_params
@@ -256,6 +262,20 @@ def _as_table(X):
     if X.shape[1] == 0:
         raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
     return X.tocsr() if sparse.issparse(X) else X
+
+
+def _groups(columns, X, names):
+    """Positions of the privileged columns of each space; of the only one by the name None."""
+    if not isinstance(columns, Mapping):
+        return {None: _positions(columns, X, names)}
+    groups = {name: _positions(group, X, names) for name, group in columns.items()}
+    empty = [name for name, group in groups.items() if len(group) == 0]
+    if empty or not groups:
+        raise ValueError(
+            f"`columns` {f'names no column for the space {empty[0]!r}' if empty else 'names no space'}; give every space "
+            "its columns."
+        )
+    return groups
 
 
 def _positions(columns, X, names):

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators.kernel_machine import POSITIVE, ROUGH, KernelClassifier
+from lupi.estimators.several_spaces import PER_SPACE
 from lupi.kernels import FeatureSpace, Space
 from lupi.problems import deformation_space, linear_problems, svm2_plus_dual
 from lupi.solvers import SOLVERS, solve
@@ -112,7 +113,7 @@ class SVM2Plus(KernelClassifier):
     _parameter_constraints: dict[str, Any] = {
         **KernelClassifier._parameter_constraints,
         "C": POSITIVE,
-        "lam": POSITIVE,
+        "lam": PER_SPACE["lam"],
         "kappa": [Interval(Real, 0, np.inf, closed="right")],
         "correction": [StrOptions({"slack", "labelled"})],
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
@@ -124,7 +125,7 @@ class SVM2Plus(KernelClassifier):
     def __init__(
         self,
         C: float = 1.0,
-        lam: float = 1.0,
+        lam: Any = 1.0,
         *,
         correction: str = "slack",
         kappa: float = 3.0,
@@ -206,7 +207,7 @@ class SVM2Plus(KernelClassifier):
     def _problems(self, data):
         """One problem a class, over the same kernel matrix and the same Q."""
         C, deformation = self.C * data.weight, None
-        prices = C, self.lam, self.kappa, self.correction == "labelled", data.available
+        prices = C, data.lam(self.lam), self.kappa, self.correction == "labelled", data.available
         if data.over_weights(self.solver, smooth=np.isfinite(self.kappa) or data.Z is None):
             X, Z = data.explicit
             return linear_problems(X, Z, data.signs, *prices, squared=True)
@@ -216,7 +217,7 @@ class SVM2Plus(KernelClassifier):
             few = data.rough and not data.decision.on_demand
             curvature = float(data.decision.diagonal().mean()) if few else None
             deformation = deformation_space(
-                space, C, self.lam, data.available, single=self.tol >= ROUGH, curvature=curvature
+                space, C, data.lam(self.lam), data.available, single=self.tol >= ROUGH, curvature=curvature
             )
         return [svm2_plus_dual(data.decision, deformation, y, *prices) for y in data.signs]
 

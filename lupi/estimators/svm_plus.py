@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
+from lupi.estimators.several_spaces import PER_SPACE
 from lupi.problems import linear_problems, svm_dual, svm_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
@@ -140,7 +141,7 @@ class SVMPlus(KernelClassifier):
     _parameter_constraints: dict[str, Any] = {
         **KernelClassifier._parameter_constraints,
         "C": POSITIVE,
-        "lam": POSITIVE,
+        "lam": PER_SPACE["lam"],
         "kappa": [Interval(Real, 0, np.inf, closed="right")],
         "correction": [StrOptions({"slack", "labelled"})],
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
@@ -151,7 +152,7 @@ class SVMPlus(KernelClassifier):
     def __init__(
         self,
         C: float = 1.0,
-        lam: float = 1.0,
+        lam: Any = 1.0,
         *,
         correction: str = "slack",
         kappa: float = 3.0,
@@ -232,11 +233,11 @@ class SVMPlus(KernelClassifier):
         """One problem a class, over the same spaces."""
         C, labelled = self.C * data.weight, self.correction == "labelled"
         if data.over_weights(self.solver, smooth=False):
-            prices = C, self.lam, self.kappa, labelled, data.available
+            prices = C, data.lam(self.lam), self.kappa, labelled, data.available
             X, Z = data.explicit
             return linear_problems(X, Z, data.signs, *prices, squared=False)
         if data.Z is None:
             return [svm_dual(data.decision, y, C) for y in data.signs]
-        privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / self.lam)
+        privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / data.lam(self.lam))
         shared = C, self.kappa, labelled, data.available
         return [svm_plus_dual(data.decision, privileged, y, *shared) for y in data.signs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from numbers import Real
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +17,7 @@ from lupi.engine.model_parts import model_part
 from lupi.estimators.convergence import unfinished
 from lupi.estimators.kernel_machine import COLUMNS, NON_NEGATIVE, POSITIVE, KernelMachine, TrainingData
 from lupi.estimators.paths import WarmStartedPath
+from lupi.estimators.several_spaces import PER_SPACE
 from lupi.problems import svr_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
@@ -121,10 +122,10 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
     (2, 2)
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **KernelMachine._parameter_constraints,
         "C": POSITIVE,
-        "lam": POSITIVE,
+        "lam": PER_SPACE["lam"],
         "epsilon": NON_NEGATIVE,
         "kappa": [Interval(Real, 0, np.inf, closed="right")],
         "cache_size": POSITIVE,
@@ -135,7 +136,7 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
     def __init__(
         self,
         C: float = 1.0,
-        lam: float = 1.0,
+        lam: Any = 1.0,
         epsilon: float = 0.1,
         *,
         kappa: float = 3.0,
@@ -228,7 +229,7 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
         """One problem."""
         privileged = None
         if data.Z is not None:
-            privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / self.lam)
+            privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / data.lam(self.lam))
         prices = self.C * data.weight, self.epsilon, self.kappa
         return [svr_plus_dual(data.decision, privileged, data.labels, *prices, data.available)]
 

@@ -64,9 +64,7 @@ def _smo_within(problem: KernelQP, tol: float, budget: int) -> Solution:
     if first < budget and n <= MOST_MIXED and sum(space.few_features for space in problem.spaces) == 1:
         solution = solve_smo(problem, tol=tol, max_iter=n)
         if solution.violation > STUBBORN * _first_violation(problem) and solution.n_iter == n:
-            solution = _from_central_path(problem, solution)
-            if _exact(solution):
-                return solution
+            return _from_central_path(problem, solution)
         begun = solution.point
     solution = solve_smo(problem, tol=tol, max_iter=first, start=begun)
     if solution.violation <= tol or first == budget or solution.n_iter < first or out_of_time():
@@ -87,10 +85,12 @@ def _first_violation(problem: KernelQP) -> float:
 
 
 def _from_central_path(problem: KernelQP, start: Solution) -> Solution:
-    """Active-set steps from the bounds that an interior point finds active long before its end, or ``start``."""
+    """Active-set steps from the bounds that an interior point finds active long before its end; else from its end."""
     rough, active = follow_central_path(problem, tol=NEAR_THE_END, max_iter=-1, early=True)
     found = polish(problem, rough, guess=active, max_iter=ROUNDS_FROM_INTERIOR)
-    return replace(found if _exact(found) else start, n_iter=start.n_iter + found.n_iter)
+    if not _exact(found) and not out_of_time():
+        found = found.better(solve_interior_point(problem))
+    return found.better(start)
 
 
 def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
@@ -114,9 +114,9 @@ ROUND_OPERATION, STEP_OPERATION = 0.15, 5.0
 # Up to here an interior point takes some 20 milliseconds whatever the prices are: where a neighbour's bounds do not help in a
 # two-space problem, SMO does not either.
 FEW_VARIABLES = 600
-# One space by features, the other by its matrix: where as many steps as examples leave more than this share of the violation,
-# an interior point (up to so many examples) that stops at this gap finds the active bounds sooner.
-STUBBORN, MOST_MIXED, NEAR_THE_END = 0.4, 3000, 1e-2
+# One space by features, the other by its matrix: where as many steps as examples leave more than this many times the violation
+# of the start, an interior point (up to so many examples) that stops at this gap finds the active bounds sooner.
+STUBBORN, MOST_MIXED, NEAR_THE_END = 1.2, 3000, 1e-2
 # A problem with two sides has twice the variables of others: a factorization of them takes eight times as long.
 TWO_SIDES = 5
 # Rounds from a neighbour's active set; where more are needed, the sets have little in common.

@@ -112,6 +112,9 @@ class _Iterate:
         ridge = float(np.mean(self.problem.ridge))
         size = 1.0 / max(max(curvature) + ridge, 1e-300)
         finite = self.problem.upper[self.has_upper]
+        if self.problem.n_examples >= LARGE and self.system.can_be_single and len(finite):
+            # Both spaces' shares of the first point cancel in the one that is curved most.
+            return float(min(10.0 * size, 0.1 * np.median(finite)))
         return float(min(size, np.median(finite))) if len(finite) else size
 
     def _gradient(self, betas: list[np.ndarray]) -> np.ndarray:

@@ -22,7 +22,7 @@ from lupi.solvers.kernel.two_sides_system import TwoSidesSystem
 # An intercept is a feature without a norm; this much of one keeps the matrix positive definite.
 BIAS_NORM = 1e-11
 # An entry of a matrix in single precision; such an example does not move.
-LARGEST = 1e30
+LARGEST_ENTRY = 1e30
 
 # Up to so many variables one factorization is quicker than several smaller ones.
 FEW_VARIABLES = 400
@@ -224,7 +224,7 @@ class MixedSystem:
             self.memory = np.empty_like(kernel)
         np.copyto(self.memory, kernel)
         self.memory[np.diag_indices(len(kernel))] += (
-            np.minimum(self.inverse, LARGEST) if self.single else self.inverse
+            np.minimum(self.inverse, LARGEST_ENTRY) if self.single else self.inverse
         ).astype(kernel.dtype)
         factorize = lapack.spotrf if self.single else lapack.dpotrf
         self.factor, info = factorize(self.memory, lower=1, overwrite_a=1, clean=0)
