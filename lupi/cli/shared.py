@@ -60,6 +60,12 @@ Scheduler = Annotated[
     typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.5:8786."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Everything random follows from it.")]
+MaxTime = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS", min=1e-9, help="Begin nothing new after so long; the same command goes on from there."
+    ),
+]
 Jobs = Annotated[int, typer.Option(help="Processes; -1: one for each core.")]
 
 

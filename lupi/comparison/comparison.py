@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from numbers import Real
 from os import PathLike
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,10 +28,21 @@ from lupi.comparison.summary import (
     summarize_permutations,
     worth,
 )
-from lupi.comparison.units import Setup, Unit, column_groups, fit_final, hard_rows, plan, run_unit
+from lupi.comparison.units import (
+    Setup,
+    Unit,
+    column_groups,
+    fit_final,
+    guess_seconds,
+    hard_rows,
+    plan,
+    run_unit,
+    unit_kind,
+)
 from lupi.comparison.verdict import verdict
 from lupi.engine.store import RunStore, digest_of, strict_json, write_atomically
-from lupi.engine.units import measured, progress, run_units
+from lupi.engine.units import Forecast, measured, progress, run_units
+from lupi.engine.workers import count_workers
 from lupi.validation import is_frame
 from lupi.validation.types import VectorLike
 
@@ -204,6 +217,7 @@ def compare(
     n_jobs: int = 1,
     store: str | PathLike[str] | None = None,
     on_progress: Callable[[int, int], Any] | bool | None = None,
+    max_time: float | None = None,
     source: str | None = None,
     command: str | None = None,
 ) -> Comparison:
@@ -277,7 +291,11 @@ def compare(
         of another protocol or of other data in that file are refused. For a folder that exists, a file in it, one for
         each protocol and data.
     on_progress : callable or bool, optional
-        Called as ``on_progress(done, total)``; True prints a line now and then.
+        Called as ``on_progress(done, total)``, and before that, if there is such a method, ``on_progress.expect(seconds, sure)``
+        with the time that is left. True prints how long it will take after the first fits, then a line now and then.
+    max_time : float or None, default=None
+        Seconds after which no new unit of work is begun: a TimeoutError says how far it came. With a ``store`` the same call goes
+        on from there.
     source, command : str, optional
         Where the data come from, and the command to repeat the run, for the report.
 
@@ -297,7 +315,10 @@ def compare(
     >>> [row["title"] for row in result.summary["sizes"][0]["methods"]]
     ['logistic regression', 'ridge student', 'surrogate, ridge']
     """
+    if max_time is not None and not (isinstance(max_time, Real) and max_time > 0):
+        raise ValueError(f"`max_time` must be a positive number of seconds or None, got {max_time!r}.")
     whole, dropped = X, None
+    until = None if max_time is None else monotonic() + max_time
     if target is not None:
         if y is not None:
             raise ValueError("with `target` the labels are a column of the table: leave out `y`.")
@@ -351,8 +372,8 @@ def compare(
             "methods that use unlabelled rows, and never a test set.",
         )
     with _open_store(store, protocol.fingerprint(digest)) as opened, _reporting(on_progress) as report:
-        runner = _Runner(setup, opened, n_jobs, report)
-        sizes = runner.first(list(chosen), to_come=n_splits if permutations else 0)
+        runner = _Runner(setup, opened, n_jobs, report, until)
+        sizes = runner.first(list(chosen), permutations)
         tested, skipped = runner.exact_test(sizes[-1], permutations)
         effects = runner.columns(sizes[-1]) if columns else []
     translated = worth(sizes)
@@ -380,23 +401,53 @@ def compare(
 class _Runner:
     """The three rounds of units: the comparison, the exact test, the columns."""
 
-    def __init__(self, setup, store, n_jobs, report):
-        self.setup, self.store, self.n_jobs, self.report = setup, store, n_jobs, report
+    def __init__(self, setup, store, n_jobs, report, until=None):
+        self.setup, self.store, self.n_jobs, self.report, self.until = setup, store, n_jobs, report, until
         self.results, self.before = {}, 0
+        self.forecast = Forecast(unit_kind, guess_seconds, count_workers(n_jobs))
 
-    def run(self, units, to_come=0):
+    def run(self, units, to_come=()):
         keys = {self.setup.key(unit): unit for unit in units}
+        self.forecast.plan([*units, *to_come])
+
+        def tell(done, total):
+            if (expect := getattr(self.report, "expect", None)) is not None:
+                seconds, sure = self.forecast.left()
+                if seconds is not None:
+                    expect(seconds, sure)
+            self.report(self.before + done, self.before + total + len(to_come))
+
         found = run_units(
             [(key, measured, run_unit, unit, self.setup) for key, unit in keys.items()],
             self.store,
             n_jobs=self.n_jobs,
-            on_progress=lambda done, total: self.report(self.before + done, self.before + total + to_come),
+            on_progress=tell,
+            on_result=lambda key, result: self.forecast.add(keys[key], result["seconds"]),
+            until=self.until,
         )
+        missing = sum(result is None for result in found.values())
+        if missing:
+            raise TimeoutError(
+                f"the time of the comparison (max_time) was over with {missing} of {len(found)} fits to do. "
+                + (
+                    "What was finished is kept, the same call goes on from there."
+                    if self.store.path is not None
+                    else "With a `store` the same call would go on from there."
+                )
+            )
         self.before += len(units)
         self.results |= {keys[key]: result for key, result in found.items()}
 
-    def first(self, names, to_come):
-        """The comparison itself; so many units of the exact test will follow, and count as work to do."""
+    def first(self, names, permutations):
+        """The comparison itself; the units of the exact test will follow, most likely by the stand-in."""
+        protocol = self.setup.protocol
+        rows = "all" if len(self.setup.data.unlabelled) else "labelled"
+        splits = range(
+            protocol.n_splits if permutations > 0 and any(self.setup.methods[n].privileged for n in names) else 0
+        )
+        to_come = [
+            Unit(protocol.train_sizes[-1], split, STAND_IN, f"permuted {permutations}", rows) for split in splits
+        ]
         self.run(plan(self.setup, names), to_come)
         return summarize(self.results, self.setup, names)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from time import monotonic, process_time
 
 from threadpoolctl import threadpool_limits
@@ -14,9 +14,11 @@ from lupi.engine.workers import run_anywhere
 
 # Between two lines of a log file.
 LINE_SECONDS = 60.0
+# Warnings that say nothing about a result: they come once in a process, or whenever garbage is collected.
+OF_THE_PROCESS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 
 
-def run_units(work, store, *, n_jobs=1, on_progress=None, catch=(), share=True):
+def run_units(work, store, *, n_jobs=1, on_progress=None, on_result=None, catch=(), share=True, until=None):
     """Do the work that the store does not hold yet, and return all results.
 
     Every unit runs with one thread, so that results do not depend on the number of workers. The order of the units is the
@@ -32,10 +34,15 @@ def run_units(work, store, *, n_jobs=1, on_progress=None, catch=(), share=True):
         Processes, as in joblib. Inside :func:`~lupi.engine.workers.cluster` units run there.
     on_progress : callable or None, default=None
         Called with the numbers of finished and of all units.
+    on_result : callable or None, default=None
+        Called before that with a unit's key and result; of stored units, too.
     catch : tuple of exception types, default=()
         These errors are results, too, but are not stored; the other units still run.
     share : bool, default=True
         Whether large arrays among the arguments go to processes as memory maps: right for data that units share.
+    until : float or None, default=None
+        Moment of :func:`time.monotonic` after which no result is waited for: those that are missing then are None. What is
+        stored already is given back whatever the time.
 
     Returns
     -------
@@ -55,13 +62,24 @@ def run_units(work, store, *, n_jobs=1, on_progress=None, catch=(), share=True):
     todo = [(key, catch, where, *call) for key, call in work.items() if results[key] is None]
     n_done = len(work) - len(todo)
     report = on_progress or (lambda done, total: None)
+    note = on_result or (lambda key, result: None)
+    for key, result in results.items():
+        if result is not None:
+            note(key, result)
     report(n_done, len(work))
-    for key, result, error in run_anywhere(_run, todo, n_jobs=n_jobs, share=share):
-        if error is None and not store.in_workers:
-            store.add(key, result)
-        results[key] = store.get(key) if error is None else error
-        n_done += 1
-        report(n_done, len(work))
+    if until is not None and monotonic() >= until:
+        return results
+    with closing(run_anywhere(_run, todo, n_jobs=n_jobs, share=share)) as arriving:
+        for key, result, error in arriving:
+            if error is None and not store.in_workers:
+                store.add(key, result)
+            results[key] = store.get(key) if error is None else error
+            if error is None:
+                note(key, results[key])
+            n_done += 1
+            report(n_done, len(work))
+            if until is not None and monotonic() >= until:
+                break
     return results
 
 
@@ -80,7 +98,7 @@ def _run(key, catch, store, function, *arguments):
 
 
 def measured(function, *arguments):
-    """Result of a function, with `seconds` (of processor time) and `warnings` (category: how many).
+    """Result of a function, with `seconds` (of processor time) and `warnings` (category: how many) that are about the result.
 
     Parameters
     ----------
@@ -101,13 +119,16 @@ def measured(function, *arguments):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = function(*arguments)
-    counts = dict(sorted(Counter(w.category.__name__ for w in caught).items()))
+    kinds = [w.category for w in caught if not issubclass(w.category, OF_THE_PROCESS)]
+    counts = dict(sorted(Counter(kind.__name__ for kind in kinds).items()))
     return {**result, "warnings": counts, "seconds": process_time() - start}
 
 
 @contextmanager
 def progress(description, shown=True):
     """A function ``report(done, total)`` that tells how far the work is, on the error stream.
+
+    Its method ``expect(seconds, sure)`` takes a forecast of the time that is left (:class:`ProgressLines`).
 
     Parameters
     ----------
@@ -125,25 +146,13 @@ def progress(description, shown=True):
         yield lambda done, total: None
     elif sys.stderr.isatty():
         with _bar() as bar:
-            task = bar.add_task(description, total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
+            yield ProgressBar(bar, description)
     else:
         yield progress_lines(description)
 
 
 def progress_lines(description, every=LINE_SECONDS, file=None, clock=None):
-    """A function ``(done, total)`` that prints how long it will take, and then a line now and then.
-
-    Parameters
-    ----------
-    description : str
-        What is done.
-    every : float
-        Seconds between two lines.
-    file : text file, optional
-        The error stream if not given.
-    clock : callable, optional
-        Seconds; that of the machine if not given.
+    """As :class:`ProgressLines`.
 
     Examples
     --------
@@ -156,25 +165,131 @@ def progress_lines(description, every=LINE_SECONDS, file=None, clock=None):
     fitting: 10 of 100 after 10 s; about 2 minutes in all
     fitting: 70 of 100 after 1 minute; about 2 minutes in all
     """
-    state = {}
+    return ProgressLines(description, every, file, clock or monotonic)
 
-    def report(done, total):
-        now = (clock or monotonic)()
-        start, first = state.setdefault("start", (now, done))
+
+class ProgressLines:
+    """A function ``(done, total)`` that prints how long it will take, and then a line now and then.
+
+    The time is told as soon as it is known: from a forecast at once, else from the first twentieth of the work.
+
+    Parameters
+    ----------
+    description : str
+        What is done.
+    every : float
+        Seconds between two lines.
+    file : text file or None
+        None: the error stream.
+    clock : callable
+        Seconds.
+    """
+
+    def __init__(self, description, every, file, clock):
+        self.description, self.every, self.file, self.clock = description, every, file, clock
+        self.start = self.said = self.left = None
+        self.sure = self.said_surely = False
+
+    def expect(self, seconds, sure=True):
+        """Say how many seconds the rest will take, before `report` is called; a first guess is not `sure`."""
+        self.left, self.sure = seconds, sure
+
+    def __call__(self, done, total):
+        """So many of all units are finished."""
+        now = self.clock()
+        if self.start is None:
+            self.start = now, done
+        start, first = self.start
         fresh = done - first
-        due = fresh and (
-            ("said" not in state and fresh >= 0.05 * total) or ("said" in state and now - state["said"] >= every)
+        if self.left is not None:
+            whole, news = now - start + self.left, self.said is None or (self.sure and not self.said_surely)
+        elif fresh:
+            whole, news = (now - start) * (total - first) / fresh, self.said is None and fresh >= 0.05 * total
+        else:
+            return
+        if not news and (self.said is None or now - self.said < self.every):
+            return
+        self.said, self.said_surely = now, self.sure
+        guess = "" if self.sure or self.left is None else " (a first guess)"
+        print(
+            f"{self.description}: {done} of {total} after {duration(now - start)}; about {duration(whole)} in all{guess}",
+            file=self.file or sys.stderr,
+            flush=True,
         )
-        if due:
-            state["said"] = now
-            whole = (now - start) * (total - first) / fresh
-            print(
-                f"{description}: {done} of {total} after {duration(now - start)}; about {duration(whole)} in all",
-                file=file or sys.stderr,
-                flush=True,
-            )
 
-    return report
+
+class ProgressBar:
+    """The same on a terminal: a bar, and beside it the time that is left."""
+
+    def __init__(self, bar, description):
+        self.bar, self.task = bar, bar.add_task(description, total=None, left="")
+        self.forecast = False
+
+    def expect(self, seconds, sure=True):
+        """As of :class:`ProgressLines`."""
+        self.forecast = True
+        self.bar.update(self.task, left=f"about {duration(seconds)} left{'' if sure else ' (a first guess)'}")
+
+    def __call__(self, done, total):
+        """So many of all units are finished."""
+        self.bar.update(self.task, completed=done, total=total)
+        if not self.forecast:
+            seconds = self.bar.tasks[self.task].time_remaining
+            self.bar.update(self.task, left="" if seconds is None else f"about {duration(seconds)} left")
+
+
+class Forecast:
+    """Seconds that units of work still need: units of one kind take about as long.
+
+    Parameters
+    ----------
+    kind : callable
+        From a unit to its kind.
+    guess : callable
+        From a kind of which no unit is finished, and the seconds of the finished kinds, to seconds (None: it cannot be told) and
+        whether they are as good as measured.
+    workers : int
+        How many units run at a time.
+
+    Examples
+    --------
+    >>> forecast = Forecast(lambda unit: unit[0], lambda kind, seconds: (2 * max(seconds.values()), False), workers=2)
+    >>> forecast.plan(["a1", "a2", "a3", "b1"])
+    >>> forecast.add("a1", 3.0)
+    >>> forecast.left()
+    (6.0, False)
+    >>> forecast.add("b1", 1.0)
+    >>> forecast.left()
+    (3.0, True)
+    """
+
+    def __init__(self, kind, guess, workers):
+        self.kind, self.guess, self.workers = kind, guess, workers
+        self.pending, self.seconds = Counter(), {}
+
+    def plan(self, units):
+        """These are the units that come."""
+        self.pending = Counter(map(self.kind, units))
+
+    def add(self, unit, seconds):
+        """A unit is finished."""
+        kind = self.kind(unit)
+        self.pending[kind] -= 1
+        # The least: the first unit of a kind may have compiled something, and others waited for their turn.
+        self.seconds[kind] = min(seconds, self.seconds.get(kind, seconds))
+
+    def left(self):
+        """Seconds until the end (None: not known yet), and whether none of them is a guess."""
+        pending = {kind: n for kind, n in self.pending.items() if n > 0}
+        each = {
+            kind: (self.seconds[kind], True) if kind in self.seconds else self.guess(kind, self.seconds)
+            for kind in pending
+        }
+        if any(seconds is None for seconds, _ in each.values()):
+            return None, False
+        total = sum(n * each[kind][0] for kind, n in pending.items())
+        busy = max(1, min(self.workers, sum(pending.values())))
+        return total / busy, all(sure for _, sure in each.values())
 
 
 def duration(seconds):
@@ -195,22 +310,14 @@ def duration(seconds):
 
 def _bar():
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     return Progress(
         TextColumn("{task.description}", markup=False),
-        BarColumn(),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("remaining"),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[left]}", markup=False),
         console=Console(stderr=True),
         transient=True,
     )

@@ -31,6 +31,18 @@ def chosen_client():
     return _client.get()
 
 
+def count_workers(n_jobs):
+    """How many units run at a time, where units are to run now.
+
+    Examples
+    --------
+    >>> count_workers(1)
+    1
+    """
+    client = _client.get()
+    return effective_n_jobs(n_jobs) if client is None else max(1, sum(client.ncores().values()))
+
+
 @contextmanager
 def cluster(scheduler=None):
     """Run units of work on a Dask cluster inside this block; on this machine if no address is given.

@@ -18,7 +18,8 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
     r"""Learn classes from the score of a teacher who sees privileged features; the recommended method.
 
     Teachers on :math:`[Z, cX]` for several scales c, and one on X alone, are fitted to the labels and averaged by their
-    evidence on left-out rows. Their score, calibrated by a logistic (softmax) regression, gives
+    evidence on left-out rows; one on X *times* a factor of Z joins them where a column says how X is to be read, such as "this
+    label was wrong" (rows in memory only). Their score, calibrated by a logistic (softmax) regression, gives
     every row, labelled or not, a *surrogate*: a target with less noise than the
     label. A student learns the surrogate from X, and its output is averaged with that of the plain student on the labels.
     Prediction needs X alone.
@@ -59,7 +60,10 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
         The fitted plain student. The same as `estimator_` where nothing was learned from privileged features.
     teacher_weights_ : ndarray of shape (n_scales + 1,)
         Weights of the teachers, one a scale and one for X alone. (With several privileged spaces the scales repeat:
-        all spaces together, then each with less of the others.) Only with privileged features, as the next two.
+        all spaces together, then each with less of the others.) Only with privileged features, as the next three.
+    product_weight_ : float
+        Weight of the teacher on Z, and on X times a factor of Z; 0 unless left-out rows speak clearly for it. It and
+        `teacher_weights_` sum to 1.
     teacher_slope_ : float
         Slope of the calibration, for a score of unit spread.
     surrogate_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
@@ -186,8 +190,9 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
     r"""Learn numbers from the score of a teacher who sees privileged features; the recommended method.
 
     Teachers on :math:`[Z, cX]` for several scales c, and one on X alone, are fitted to the labels and averaged by their
-    evidence on left-out rows. Their score gives every row, labelled or not, a *surrogate*: a target with less noise than the
-    label. A student learns the surrogate from X, and its output is averaged with that of the plain student on the labels.
+    evidence on left-out rows; one on X *times* a factor of Z joins them where a column says how X is to be read, such as the
+    time at risk (rows in memory only). Their score gives every row, labelled or not, a *surrogate*: a target with less noise than
+    the label. A student learns the surrogate from X, and its output is averaged with that of the plain student on the labels.
     Prediction needs X alone.
 
     Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the plain
@@ -222,7 +227,10 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
         The fitted plain student. The same as `estimator_` where nothing was learned from privileged features.
     teacher_weights_ : ndarray of shape (n_scales + 1,)
         Weights of the teachers, one a scale and one for X alone. (With several privileged spaces the scales repeat:
-        all spaces together, then each with less of the others.) Only with privileged features, as the next two.
+        all spaces together, then each with less of the others.) Only with privileged features, as the next three.
+    product_weight_ : float
+        Weight of the teacher on Z, and on X times a factor of Z; 0 unless left-out rows speak clearly for it. It and
+        `teacher_weights_` sum to 1.
     teacher_slope_ : float
         Slope of the calibration, for a score of unit spread.
     surrogate_ : ndarray of shape (n_samples,)

@@ -157,9 +157,9 @@ def make_candidates(scales, names, kernels=("linear",)):
 def ridge_lesson(room: Classroom, candidates: list[TeacherCandidate]) -> Lesson:
     """Averaged ridge teachers, in closed form.
 
-    With several classes the evidence is the log-loss of the calibrated left-out scores, otherwise the squared error. A teacher on
-    Z, and on X times a factor of Z, joins them, last but one, where the evidence speaks clearly for it: for a column that says how X
-    is to be read (`lupi.problems.surrogate.products`).
+    With several classes the evidence is the log-loss of the calibrated left-out scores, otherwise the squared error. A teacher
+    on Z, and on X times a factor of Z, joins them, last but one, where the evidence speaks clearly for it: for a column that
+    says how X is to be read (`lupi.problems.surrogate.products`).
 
     Parameters
     ----------

@@ -123,7 +123,7 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
     (2, 2)
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, Any] = {
         **KernelMachine._parameter_constraints,
         "C": POSITIVE,
         "lam": PER_SPACE["lam"],

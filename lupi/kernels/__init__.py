@@ -4,12 +4,13 @@ from lupi.kernels.blocks import KernelBlocks
 from lupi.kernels.features import FeatureSpace
 from lupi.kernels.memory import available_memory, require_memory
 from lupi.kernels.pivoted import pivoted_cholesky
-from lupi.kernels.products import scale_and_mirror
+from lupi.kernels.products import add_signed_block, scale_and_mirror
 from lupi.kernels.rows import KernelRows
 from lupi.kernels.several import SumKernel
 from lupi.kernels.space import (
     KERNEL_CONSTRAINTS,
     KERNELS,
+    LARGE_MATRIX,
     PRIVILEGED_KERNEL_CONSTRAINTS,
     Kernel,
     Space,
@@ -23,6 +24,7 @@ from lupi.kernels.space import (
 __all__ = [
     "KERNELS",
     "KERNEL_CONSTRAINTS",
+    "LARGE_MATRIX",
     "PRIVILEGED_KERNEL_CONSTRAINTS",
     "FeatureSpace",
     "Kernel",
@@ -30,6 +32,7 @@ __all__ = [
     "KernelRows",
     "Space",
     "SumKernel",
+    "add_signed_block",
     "available_memory",
     "check_definite",
     "fits",

@@ -13,6 +13,8 @@ OPERATIONS = 1e10
 def self_products(X: np.ndarray) -> np.ndarray:
     """X X' at half the work of a general product."""
     n, d = X.shape
+    if d == 0:  # BLAS would refuse, on the error stream, and return whatever was there
+        return np.zeros((n, n))
     together = max(1, int(OPERATIONS / max(1, n * n)))
     product = blas.dsyrk(1.0, np.ascontiguousarray(X[:, :together]).T, trans=1, lower=1)
     for start in range(together, d, together):
@@ -47,3 +49,17 @@ def sparse_product(matrix, coefficients):
             for t in range(row.shape[0]):
                 out[t] += c * row[t]
     return out
+
+
+@njit(cache=True, nogil=True)
+def add_signed_block(out, matrix, index, signs):
+    """Add signs_u signs_v matrix[index_u, index_v] to the lower triangle of ``out``; where a sign is 0, nothing."""
+    used = np.flatnonzero(signs)
+    columns = index[used]
+    for a in range(used.shape[0]):
+        u = used[a]
+        row = matrix[index[u]]
+        sign = signs[u]
+        for b in range(a + 1):
+            v = used[b]
+            out[u, v] += sign * signs[v] * row[columns[b]]

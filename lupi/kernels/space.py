@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lupi.engine.model_parts import model_part
 from lupi.kernels.blocks import FeatureBlocks, KernelBlocks, MatrixBlocks, rounded
 from lupi.kernels.memory import USABLE, available_memory, require_memory
-from lupi.kernels.products import OPERATIONS, scale_and_mirror, self_products, sparse_product
+from lupi.kernels.products import OPERATIONS, add_signed_block, scale_and_mirror, self_products, sparse_product
 from lupi.kernels.rows import KernelRows
 
 # Every kernel of the library, with its parameters.
@@ -389,6 +389,20 @@ class Space:
         if self.matrix is None and self.factor is not None:
             return self.weight * (self.factor[rows] @ self.factor[columns].T)
         return self.weight * self.dense[np.ix_(rows, columns)]
+
+    def add_block(self, out: np.ndarray, index: np.ndarray, signs: np.ndarray) -> None:
+        """Add the weighted sub-matrix of some examples, rows and columns times signs, to the lower triangle of ``out``."""
+        signs = np.sqrt(self.weight) * signs
+        if self.source is None and (self.matrix is not None or self.factor is None):
+            add_signed_block(out, self.dense, index, signs)
+        elif self.source is None:
+            assert self.factor is not None
+            features = self.factor[index] * signs[:, None]
+            out += features @ features.T
+        else:
+            used = np.flatnonzero(signs)
+            block = self.source.block(index[used], index[used])
+            out[np.ix_(used, used)] += signs[used][:, None] * block * signs[used]
 
     def blocks(self, single: bool) -> KernelBlocks | FeatureBlocks | MatrixBlocks:
         """The matrix (before ``weight``) by blocks, for solvers that never see all of it."""

@@ -250,12 +250,13 @@ def make_with(build):
 
 def make_columns(rng, _):
     """One table, of which some columns are privileged."""
-    model, _, y, extra, X = make_with(
+    model, _, y, _extra, X = make_with(
         pick(rng, (svm_plus(lupi.SVMPlus), svm_plus(lupi.SVM2Plus), surrogate)) if rng else surrogate
     )(rng, _)
     rng = np.random.default_rng(0) if rng is None else rng
     q = int(rng.integers(1, 4))
-    where = pick(rng, (range(X.shape[1], X.shape[1] + q), [-1], [0], range(X.shape[1] + q), [99]))
+    last = range(X.shape[1], X.shape[1] + q)
+    where = pick(rng, (last, last, last, last, [-1], [0], range(X.shape[1] + q), [99]))
     table = np.hstack([X, values(rng, len(X), q, pick(rng, SIZES))])
     model = lupi.PrivilegedColumns(model, list(where), pick(rng, (None, None, StandardScaler())))
     return model, contained(rng, table.copy()), y, {}, table

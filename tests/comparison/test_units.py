@@ -422,7 +422,10 @@ def test_plan_has_both_controls(arrays):
     X, y, Z = arrays
     given = setup(Protocol(n_splits=2, train_sizes=(10, 20)), X, y, Z)
     keys = [given.key(unit) for unit in plan(given, ["svm", "svm+"])]
-    assert keys[:3] == ["10/0/svm/real", "10/0/svm+/real", "10/0/svm+/shuffled"]
+    # Every method once before a control of any, and split by split.
+    assert keys[:4] == ["10/0/svm/real", "10/0/svm+/real", "20/0/svm/real", "20/0/svm+/real"]
+    assert keys[4:6] == ["10/0/svm+/shuffled", "20/0/svm+/shuffled"]
+    assert all("/1/" in key for key in keys[6:])
     assert len(keys) == len(set(keys)) == 2 * 2 * 3
 
 

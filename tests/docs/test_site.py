@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import pickle
 import re
 from pathlib import Path
 
@@ -10,15 +11,16 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import lupi
+from lupi.solvers import SOLVERS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ROOMS = ("lupi", "lupi.datasets", "lupi.localize", "lupi.plot", "lupi.tasks", "lupi.vision")
 
 
-def run_code_of(page):
+def run_code_of(page, last=None):
     """The names that are there after the page's blocks, run one after the other as a reader would type them."""
     names = {}
-    for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL):
+    for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL)[:last]:
         exec(block, names)
     return names
 
@@ -81,11 +83,31 @@ def test_pipelines():
     }
 
 
+@pytest.mark.parametrize(("encoder", "last"), [("scikit-learn", 2), ("skrub", None)])
+def test_tables(encoder, last, capsys):
+    pytest.importorskip(encoder.replace("scikit-learn", "sklearn"))
+    names = run_code_of("tables.md", last)
+    assert re.search(rf"^## {encoder}$", (DOCS / "tables.md").read_text(), flags=re.MULTILINE)
+    scores = np.array(capsys.readouterr().out.splitlines()[-1].strip("[]").split(), dtype=float)
+    assert scores.mean() > 0.7
+    copied = pickle.loads(pickle.dumps(names["model"]))
+    new = names["patients"].drop(columns=names["later"])
+    np.testing.assert_array_equal(copied.predict(new), names["model"].predict(new))
+
+
 def test_own_parts():
     names = run_code_of("own_parts.md")
     assert "distilled" in str(names["result"])
     kernel = names["cauchy"](names["X"], names["X"])
     assert abs(kernel.diagonal() - 1).max() < 1e-12
+    assert names["yours"].converged
+    np.testing.assert_allclose(names["yours"].point, names["ours"].point, atol=1e-3)
+
+
+@pytest.fixture(autouse=True)
+def solvers_stay_as_they_are(monkeypatch):
+    """A page may add a solver of its own; other tests do not see it."""
+    monkeypatch.setitem(SOLVERS, "ranking", dict(SOLVERS["ranking"]))
 
 
 @pytest.mark.parametrize(

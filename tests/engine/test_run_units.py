@@ -1,10 +1,12 @@
 """run_units: every unit once, in any order, and the same results wherever they run."""
 
+import io
 import json
 import os
 import signal
 import warnings
 from functools import partial
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -74,6 +76,29 @@ def _process(k):
     return {"pid": np.array(os.getpid())}
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_nothing_is_begun_when_the_time_is_over(n_jobs):
+    work = [(name, dict, [("name", name)]) for name in "abcd"]
+    with RunStore(None, "x") as store:
+        run_units(work[1:2], store)
+        assert run_units(work, store, n_jobs=n_jobs, until=monotonic()) == {
+            "a": None,
+            "b": {"name": "b"},
+            "c": None,
+            "d": None,
+        }
+        assert None not in run_units(work, store, n_jobs=n_jobs, until=monotonic() + 1e6).values()
+
+
+def test_the_time_is_looked_at_after_every_unit(monkeypatch):
+    moments = iter([0.0, 1.0, 2.0, 3.0])
+    monkeypatch.setattr("lupi.engine.units.monotonic", lambda: next(moments))
+    with RunStore(None, "x") as store:
+        found = run_units([(name, dict, [("name", name)]) for name in "abcd"], store, until=2.0)
+        assert [name for name, result in found.items() if result is not None] == ["a", "b"]
+        assert store.get("b") is not None
+
+
 def test_time_and_warnings_are_measured():
     result = measured(_noisy)
     assert (result["value"], result["warnings"]) == (1, {"RuntimeWarning": 2, "UserWarning": 1})
@@ -81,7 +106,8 @@ def test_time_and_warnings_are_measured():
 
 
 def _noisy():
-    for category in (UserWarning, RuntimeWarning, RuntimeWarning):
+    # The last two come once in a process, or at any time: they do not count.
+    for category in (UserWarning, RuntimeWarning, RuntimeWarning, DeprecationWarning, ResourceWarning):
         warnings.warn("hm", category, stacklevel=1)
     return {"value": 1}
 
@@ -129,9 +155,39 @@ def test_progress_in_a_log_is_a_line_now_and_then(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
+def test_a_forecast_is_told_at_once_and_again_when_it_is_sure():
+    clock, file = iter([0.0, 2.0, 4.0, 9.0, 20.0, 75.0]), io.StringIO()
+    report = progress_lines("fitting", 60.0, file, lambda: next(clock))
+    report(0, 520)
+    for done, left, sure in ((4, 178, False), (5, 180, False), (17, 231, True), (30, 220, True), (150, 165, True)):
+        report.expect(left, sure)
+        report(done, 520)
+    assert file.getvalue().splitlines() == [
+        "fitting: 4 of 520 after 2 s; about 3 minutes in all (a first guess)",
+        "fitting: 17 of 520 after 9 s; about 4 minutes in all",
+        "fitting: 150 of 520 after 1 minute; about 4 minutes in all",
+    ]
+
+
+def test_results_are_noted_before_progress_stored_ones_too():
+    with RunStore(None, "id") as store:
+        run_units([("a", dict, [("value", 1)])], store)
+        seen = []
+        run_units(
+            [(key, dict, [("value", number)]) for key, number in (("a", 1), ("b", 2))],
+            store,
+            on_result=lambda key, result: seen.append((key, result["value"])),
+            on_progress=lambda done, total: seen.append(done),
+        )
+    assert seen == [("a", 1), 1, ("b", 2), 2]
+
+
 def test_progress_on_a_terminal_is_a_bar(capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     with progress("fitting [/x]") as report:
         report(3, 9)
-    assert "fitting [/x]" in capsys.readouterr().err
+        report.expect(130.0, sure=False)
+    shown = capsys.readouterr().err
+    assert "fitting [/x]" in shown
+    assert "about 2 minutes left (a first guess)" in shown

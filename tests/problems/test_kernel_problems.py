@@ -310,7 +310,7 @@ def test_deformation_where_lam_is_lost_beside_the_prices():
 @pytest.mark.parametrize("share", [1.0, 0.7])
 @pytest.mark.parametrize("lam", [0.5, 3.0])
 def test_a_factorization_in_single_precision_gives_products_in_double_precision(share, lam, monkeypatch):
-    monkeypatch.setattr("lupi.problems.kernel.deformation.LARGE_MATRIX", 1)
+    monkeypatch.setattr("lupi.problems.kernel.svm2_plus.LARGE_MATRIX", 1)
     draw = np.random.default_rng(3)
     features = draw.normal(size=(60, 5))
     available, C = draw.random(60) < share, draw.uniform(0.5, 2.0, size=60)
@@ -326,7 +326,7 @@ def test_a_factorization_in_single_precision_gives_products_in_double_precision(
 
 @pytest.mark.parametrize("share", [1.0, 0.7])
 def test_a_low_rank_matrix_near_q_gives_products_in_double_precision(share, monkeypatch):
-    monkeypatch.setattr("lupi.problems.kernel.deformation.LARGE_MATRIX", 1)
+    monkeypatch.setattr("lupi.problems.kernel.svm2_plus.LARGE_MATRIX", 1)
     draw = np.random.default_rng(3)
     features = draw.normal(size=(200, 3))
     available, C = draw.random(200) < share, draw.uniform(0.5, 2.0, size=200)
@@ -345,14 +345,14 @@ def test_a_low_rank_matrix_near_q_gives_products_in_double_precision(share, monk
 
 
 def test_a_kernel_of_full_rank_has_no_low_rank_matrix_near_it(monkeypatch):
-    monkeypatch.setattr("lupi.problems.kernel.deformation.LARGE_MATRIX", 1)
+    monkeypatch.setattr("lupi.problems.kernel.svm2_plus.LARGE_MATRIX", 1)
     space = deformation_space(Space(matrix=np.eye(40)), np.ones(40), 1.0, np.ones(40, bool), single=True, curvature=1.0)
     assert space.inexact
     assert space.low_rank is None
 
 
 def test_single_precision_is_not_trusted_with_a_bad_condition(monkeypatch):
-    monkeypatch.setattr("lupi.problems.kernel.deformation.LARGE_MATRIX", 1)
+    monkeypatch.setattr("lupi.problems.kernel.svm2_plus.LARGE_MATRIX", 1)
     C, every = np.full(30, 1e6), np.ones(30, bool)
     space = deformation_space(Space(matrix=Kernel("rbf")(rng.normal(size=(30, 2)))), C, 1e-3, every, single=True)
     assert not space.inexact

@@ -341,7 +341,7 @@ def test_smo_on_a_matrix_near_the_kernel_finds_the_optimum_of_the_kernel():
 @pytest.mark.parametrize("name", ["svm+", "svm2+"])
 @pytest.mark.parametrize("kappa", [3.0, np.inf])
 def test_matrices_in_single_precision_lead_to_the_optimum(name, kappa, monkeypatch):
-    for where in ("kernels.space", "problems.kernel.deformation"):
+    for where in ("kernels.space", "problems.kernel.svm2_plus"):
         monkeypatch.setattr(f"lupi.{where}.LARGE_MATRIX", 1)
     monkeypatch.setattr("lupi.solvers.kernel.smo.LARGE", 1)
     _, X, Z, y = data(5, 300)

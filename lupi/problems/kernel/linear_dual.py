@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from lupi.kernels import Kernel, Space
-from lupi.problems.kernel.deformation import deformation_features, deformation_matrix
 from lupi.problems.kernel.duals import svm_dual, svm_plus_dual
 from lupi.problems.kernel.kernel_qp import KernelQP
-from lupi.problems.kernel.svm2_plus import svm2_plus_dual
+from lupi.problems.kernel.svm2_plus import deformation_features, deformation_matrix, svm2_plus_dual
 
 
 @dataclass

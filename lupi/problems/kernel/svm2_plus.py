@@ -1,15 +1,131 @@
-r"""The dual of SVM2+ (Xu et al. 2016)."""
+r"""The dual of SVM2+, and the matrix Q through which privileged features enter it.
+
+.. math:: Q = P - \lambda P (\tilde K + \lambda P)^{-1} P, \qquad P = \mathrm{diag}(1/C_i),\; \tilde K = K^* + 1,
+
+which is :math:`\frac1C \tilde K (\frac{\lambda}{C} I + \tilde K)^{-1}` for equal weights: Xu et al. (2016), eq. (5), in a form
+whose eigenvalues stay in [0, 1/C). Rows of examples without privileged features are 0.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, lapack, solve_triangular, svd
 
-from lupi.kernels import Space
+from lupi.kernels import LARGE_MATRIX, Space, require_matrix, scale_and_mirror
+from lupi.problems.kernel.deformation import RefinedDeformation, low_rank_deformation
 from lupi.problems.kernel.duals import OneSpaceDual
 from lupi.problems.kernel.kernel_qp import Expansion
+
+# Single precision may spoil so much of Q.
+WORST_ERROR = 1e-2
+
+
+def deformation_space(
+    privileged: Space,
+    C: np.ndarray,
+    lam: float,
+    available: np.ndarray,
+    *,
+    single: bool = False,
+    curvature: float | None = None,
+) -> Space:
+    """Q as a space without an intercept: by features where the privileged space has them, else as a matrix.
+
+    Parameters
+    ----------
+    privileged : Space
+    C : ndarray of shape (n,)
+    lam : float
+    available : ndarray of bool, shape (n,)
+    single : bool
+        Factorize a large matrix in single precision where its condition allows; products with it, and with them every
+        certificate, stay those of double precision.
+    curvature : float, optional
+        Of the decision kernel: its mean diagonal. Steps are then made on a low-rank matrix near Q, if there is one, which
+        needs corrections: not to be given where many problems share Q.
+    """
+    if privileged.factor is not None:
+        return Space(factor=deformation_features(privileged.factor, C, lam, available), bias=False)
+    if single and _single_suffices(privileged, C, lam):
+        space = RefinedDeformation(
+            bias=False, inexact=True, privileged=privileged, C=C, lam=lam, available=available,
+            form=partial(deformation_matrix, single=True),
+        )  # fmt: skip
+        if curvature is None:
+            return space
+        return replace(space, low_rank=low_rank_deformation(privileged.rounded, C, lam, available, curvature))
+    return Space(matrix=deformation_matrix(privileged.dense, C, lam, available), bias=False)
+
+
+def _single_suffices(privileged: Space, C: np.ndarray, lam: float) -> bool:
+    """Whether the matrix is large, and its condition number times the last digit small."""
+    n = len(C)
+    condition = (float(privileged.diagonal().sum()) / privileged.weight + n) * float(C.max()) / lam + 1.0
+    return n >= LARGE_MATRIX and condition * float(np.finfo(np.float32).eps) <= WORST_ERROR
+
+
+def deformation_matrix(
+    K_star: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray, *, single: bool = False
+) -> np.ndarray:
+    """Q as a dense matrix, by one Cholesky factorization and inversion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Q = deformation_matrix(np.eye(2), np.ones(2), 1.0, np.array([True, True]))
+    >>> np.round(Q, 3)
+    array([[0.625, 0.125],
+           [0.125, 0.625]])
+    """
+    rows = np.flatnonzero(available)
+    everything = len(rows) == len(available)
+    require_matrix(len(available), "the matrix Q of SVM2+", copies=1 if everything and not single else 2)
+    dtype = np.float32 if single else np.float64
+    A: np.ndarray = np.array(K_star if everything else K_star[np.ix_(rows, rows)], order="C", dtype=dtype)
+    A += 1.0
+    price = 1.0 / C[rows]
+    A[np.diag_indices(len(A))] += (lam * price).astype(dtype)
+    factorize, invert = (lapack.spotrf, lapack.spotri) if single else (lapack.dpotrf, lapack.dpotri)
+    # A is symmetric, so its C-ordered transpose is the Fortran-ordered matrix LAPACK can overwrite.
+    factor, info = factorize(A.T, lower=1, overwrite_a=1)
+    if info == 0:
+        inverse, info = invert(factor, lower=1, overwrite_c=1)
+    if info != 0:
+        raise ValueError(
+            "the kernel matrix of `privileged` is not positive semi-definite, or its values are too far apart for double "
+            "precision; scale the privileged features, use a positive semi-definite kernel, or bring lam nearer to 1."
+        )
+    Q = inverse.T
+    scale_and_mirror(Q, (np.sqrt(lam) * price).astype(dtype), Q)
+    np.negative(Q, out=Q)
+    Q[np.diag_indices(len(Q))] += price.astype(dtype)
+    if everything:
+        return Q
+    out = np.zeros((len(available), len(available)), dtype=dtype)
+    out[np.ix_(rows, rows)] = Q
+    return out
+
+
+def deformation_features(features: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray) -> np.ndarray:
+    r"""U with :math:`Q = U U'`, for privileged features (or an approximation's features) fewer than examples.
+
+    :math:`U = \tilde Z (\lambda I + \tilde Z' \mathrm{diag}(C) \tilde Z)^{-1/2}` with :math:`\tilde Z = [Z, 1]`: O(n s^2).
+    """
+    Z = np.hstack([features, np.ones((len(features), 1))]) * available[:, None]
+    M = (Z * C[:, None]).T @ Z
+    M[np.diag_indices(len(M))] += lam
+    try:
+        L, _ = cho_factor(M, lower=True)
+    except LinAlgError:
+        # A lam that is lost beside C, in directions that the features do not have; another root of the rest gives the same Q.
+        _, sizes, directions = svd(Z * np.sqrt(C)[:, None], full_matrices=False)
+        there = sizes > len(Z) * np.finfo(float).eps * sizes.max(initial=0.0)
+        return np.ascontiguousarray(Z @ directions[there].T / np.sqrt(lam + sizes[there] ** 2))
+    return np.ascontiguousarray(solve_triangular(L, Z.T, lower=True).T)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ of X, so that n rows speak about f and not n rows for every column of Z.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,9 @@ from lupi.problems.surrogate.ridge import TINY, RidgeFit, RidgePath, choose_pena
 
 # A column takes part if its moments are that many standard deviations longer, squared, than noise would make them.
 DEVIATIONS = 2.0
-# What is more than a sum needs this much log-evidence from left-out rows, and as much again for every hundred of them, which is an
-# eighth of the squared error. 40 columns of noise beside real tables came to 5.4 at most with 50 or 100 rows; a column of wrong labels
-# comes to 18 and more. With many rows, sums of yes-or-no targets bend enough for products to be clear, and useless:
+# What is more than a sum needs this much log-evidence from left-out rows, and as much again for every hundred of them, which is
+# an eighth of the squared error. 40 columns of noise beside real tables came to 5.9 at most with 50 to 100 rows; a column of
+# wrong labels comes to 18 and more. With many rows, sums of yes-or-no targets bend enough for products to be clear, and useless:
 # 4 per hundred rows.
 CLEAR_EVIDENCE, ROWS_PER_EVIDENCE = 7.0, 100.0
 
@@ -40,10 +41,10 @@ def factor(
 
     If :math:`E[t \mid x, z] = b + (\theta^\top [1, z]) (w^\top x)` and Z does not depend on X, the moments
     :math:`C = \sum_i w_i [1, z_i] (t_i - \bar t) x_i^\top` have rank one in the mean, and their left singular vector is
-    :math:`\theta`. Noise alone makes :math:`V_j = \sum_i w_i (t_i - \bar t)^2 z_{ij}^2 |x_i|^2` of the squared length of row j, more
-    or less :math:`d V_j` with :math:`d^2 = 2 \sum_l e_l^2 / (\sum_l e_l)^2`, where :math:`e_l` are the sums of squares of the columns of
-    X. A column counts, :math:`k_j = 1`, if :math:`|C_j|^2 > (1 + 2 d) V_j`, otherwise :math:`k_j = 0`. With K the diagonal matrix of
-    these (1 for the constant) and :math:`u_0` the left singular vector of K C, row i gets
+    :math:`\theta`. Noise alone makes :math:`V_j = \sum_i w_i (t_i - \bar t)^2 z_{ij}^2 |x_i|^2` of the squared length of row j,
+    more or less :math:`d V_j` with :math:`d^2 = 2 \sum_l e_l^2 / (\sum_l e_l)^2`, where :math:`e_l` are the sums of squares of
+    the columns of X. A column counts, :math:`k_j = 1`, if :math:`|C_j|^2 > (1 + 2 d) V_j`, otherwise :math:`k_j = 0`. With K the
+    diagonal matrix of these (1 for the constant) and :math:`u_0` the left singular vector of K C, row i gets
 
     .. math::
 
@@ -106,12 +107,21 @@ def factor(
     return h / scale, u / scale
 
 
-def _moments(columns, X, centred, weight):
+def _moments(columns: np.ndarray, X: np.ndarray, centred: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Sums of w [1, z] t x', of shape (s + 1, k, p)."""
     return np.stack([columns.T @ ((weight * t)[:, None] * X) for t in centred.T], axis=1)
 
 
-def _without_rows(columns, X, centred, out, moments, counts, start, lengths):
+def _without_rows(
+    columns: np.ndarray,
+    X: np.ndarray,
+    centred: np.ndarray,
+    out: np.ndarray,
+    moments: np.ndarray,
+    counts: np.ndarray,
+    start: np.ndarray,
+    lengths: np.ndarray,
+) -> np.ndarray:
     """The formula of `factor` for every row at once, multiplied out."""
     towards = np.tensordot(start, moments, axes=1)  # C' K u0, of shape (k, p)
     along = columns @ start
@@ -189,7 +199,7 @@ def fit_product(
     return ProductFit(path, ridge, _expected(x_path, h[:, None], groups), x_path, Z)
 
 
-def _expected(x_path, h, groups):
+def _expected(x_path: RidgePath, h: np.ndarray, groups: np.ndarray | None) -> Any:
     fit = choose_penalty(x_path, h, groups, "error")
     mean = x_path.weight @ h / x_path.total
     constant = np.broadcast_to(mean, h.shape)

@@ -13,12 +13,15 @@ MAX_STEPS = 100
 # An iterate that is worse than the best one by this factor has lost its digits, and will not find them again.
 LOST = 1e4
 
+# Down to this relative gap directions in single precision do, of matrices with at least so many rows.
+SINGLE_ENDS, LARGE = 1e-4, 500
+
 # Changes of the variables, explicit weights, intercepts, and multipliers of the lower and upper bounds.
 Direction = tuple[np.ndarray, dict[int, np.ndarray], np.ndarray, np.ndarray, np.ndarray]
 
 
 def follow_central_path(
-    problem: KernelQP, *, tol: float, max_iter: int
+    problem: KernelQP, *, tol: float, max_iter: int, early: bool = False
 ) -> tuple[Solution, tuple[np.ndarray, np.ndarray]]:
     """Mehrotra's predictor-corrector method.
 
@@ -32,6 +35,8 @@ def follow_central_path(
         Relative duality gap at which to stop, at most 1e-6: the last digits cost one or two steps.
     max_iter : int
         Largest number of steps; -1 for the built-in limit.
+    early : bool
+        Stop at ``tol`` itself, whatever the residuals are: the point is worth little then, the bounds are.
 
     Returns
     -------
@@ -49,6 +54,10 @@ def follow_central_path(
         try:
             converged = iterate.advance(goal)
         except LinAlgError:
+            if not iterate.system.single:
+                break
+            iterate.system.single = False
+        if early and iterate.gap <= tol:
             break
     iterate.return_to_best()
     x = np.clip(iterate.x, problem.lower, problem.upper)
@@ -62,6 +71,7 @@ class _Iterate:
     def __init__(self, problem: KernelQP):
         self.problem = problem
         self.system = newton_system(problem)
+        self.system.single = self.system.can_be_single and problem.n_examples >= LARGE
         self.has_lower, self.has_upper = np.isfinite(problem.lower), np.isfinite(problem.upper)
         lower = np.where(self.has_lower, problem.lower, 0.0)
         upper = np.where(self.has_upper, problem.upper, np.inf)
@@ -77,6 +87,7 @@ class _Iterate:
         self.z_below *= force
         self.z_above *= force
         self.stalled = self.lost = False
+        self.gap = np.inf
         self.last_step = 1.0
         self.best_merit = np.inf
         self.best: dict[str, object] = {}
@@ -101,6 +112,9 @@ class _Iterate:
         ridge = float(np.mean(self.problem.ridge))
         size = 1.0 / max(max(curvature) + ridge, 1e-300)
         finite = self.problem.upper[self.has_upper]
+        if self.problem.n_examples >= LARGE and self.system.can_be_single and len(finite):
+            # Both spaces' shares of the first point cancel in the one that is curved most.
+            return float(min(10.0 * size, 0.1 * np.median(finite)))
         return float(min(size, np.median(finite))) if len(finite) else size
 
     def _gradient(self, betas: list[np.ndarray]) -> np.ndarray:
@@ -130,6 +144,9 @@ class _Iterate:
         self._remember(
             max(complementarity / size, float(np.max(np.abs(r))), (unmet + float(np.max(np.abs(e)))) / scale)
         )
+        self.gap = complementarity / size
+        if self.gap <= SINGLE_ENDS:
+            system.single = False
         if (
             complementarity <= goal * size
             and np.max(np.abs(r)) <= 1e-7

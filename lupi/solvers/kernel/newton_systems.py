@@ -10,8 +10,10 @@ with a column of ones last where the space has an intercept), ``factorize(D)`` a
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
-from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack
 
 from lupi.kernels import require_matrix
 from lupi.problems import KernelQP
@@ -19,6 +21,8 @@ from lupi.solvers.kernel.two_sides_system import TwoSidesSystem
 
 # An intercept is a feature without a norm; this much of one keeps the matrix positive definite.
 BIAS_NORM = 1e-11
+# An entry of a matrix in single precision; such an example does not move.
+LARGEST_ENTRY = 1e30
 
 # Up to so many variables one factorization is quicker than several smaller ones.
 FEW_VARIABLES = 400
@@ -67,6 +71,8 @@ def _cross(left: np.ndarray, weight: np.ndarray, right: np.ndarray | None = None
 class FeatureSystem:
     """Every space has few features: the unknowns are the weights, O(n r^2) a step."""
 
+    single = can_be_single = False
+
     def __init__(self, problem: KernelQP):
         self.problem = problem
         self.features: dict[int, np.ndarray] = {}
@@ -107,6 +113,7 @@ class DenseSystem:
     """General case: the Hessian over the variables is written out and factorized."""
 
     features: dict[int, np.ndarray]
+    single = can_be_single = False
 
     def __init__(self, problem: KernelQP):
         self.problem = problem
@@ -149,8 +156,10 @@ class MixedSystem:
         \begin{bmatrix} K + W_{kk}^{-1} & \rho \Phi & 1 \\ \cdot & -(I + \Phi' (W_{ff} - W_{fk}^2 / W_{kk}) \Phi) & 0 \\
         \cdot & \cdot & 0 \end{bmatrix}, \qquad \rho = W_{fk} / W_{kk},
 
-    an n x n matrix with a narrow border.
+    an n x n matrix with a narrow border, which may be factorized in single precision (``single``).
     """
+
+    can_be_single = True
 
     def __init__(self, problem: KernelQP):
         self.problem = problem
@@ -160,7 +169,15 @@ class MixedSystem:
         # Examples without a privileged row have no coefficient in that space.
         self.rows = np.unique(problem.example[problem.coef[self.k] != 0])
         self.K = np.asfortranarray(problem.spaces[self.k].block(self.rows, self.rows))
+        # Steps far from the optimum need few digits.
+        self.single = False
+        self.memory: np.ndarray | None = None
         self.pairs = self._variable_pairs()
+
+    @cached_property
+    def rounded(self) -> np.ndarray:
+        """The kernel matrix in single precision."""
+        return self.K.astype(np.float32)
 
     def _variable_pairs(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Pairs of variables of the same example with the squared minors of their coefficients."""
@@ -188,9 +205,7 @@ class MixedSystem:
         for i, j, minor in self.pairs:
             determinant += np.bincount(problem.example[i], minor / (D[i] * D[j]), n)
         W_ff[rows] = determinant[rows] * self.inverse
-        M = self.K.copy(order="F")
-        M[np.diag_indices(len(M))] += self.inverse
-        self.factor = cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
+        self._factorize_kernel()
         Phi = self.features[self.f]
         self.ratio = W_fk[rows] * self.inverse
         self.border = self.ratio[:, None] * Phi[rows]
@@ -198,9 +213,28 @@ class MixedSystem:
         if problem.spaces[self.k].bias:
             self.border = np.hstack([self.border, np.ones((len(rows), 1))])
             corner = np.pad(corner, ((0, 1), (0, 1)))
-        self.solved_border = cho_solve(self.factor, self.border, check_finite=False)
+        self.solved_border = self._solve_kernel(self.border)
         schur = self.border.T @ self.solved_border + corner
         self.schur = cho_factor(schur, lower=True, overwrite_a=True, check_finite=False)
+
+    def _factorize_kernel(self) -> None:
+        """The Cholesky factor of K + W_kk^{-1}, in memory that is used again."""
+        kernel = self.rounded if self.single else self.K
+        if self.memory is None or self.memory.dtype != kernel.dtype:
+            self.memory = np.empty_like(kernel)
+        np.copyto(self.memory, kernel)
+        self.memory[np.diag_indices(len(kernel))] += (
+            np.minimum(self.inverse, LARGEST_ENTRY) if self.single else self.inverse
+        ).astype(kernel.dtype)
+        factorize = lapack.spotrf if self.single else lapack.dpotrf
+        self.factor, info = factorize(self.memory, lower=1, overwrite_a=1, clean=0)
+        if info != 0:
+            raise LinAlgError("the matrix of an interior point's step is not positive definite")
+
+    def _solve_kernel(self, vectors: np.ndarray) -> np.ndarray:
+        """Solution of a system with K + W_kk^{-1}."""
+        right = vectors.astype(self.factor.dtype, copy=False)
+        return cho_solve((self.factor, True), right, check_finite=False).astype(np.float64, copy=False)
 
     def solve(self, r: np.ndarray, feature_residual: dict[int, np.ndarray], e: np.ndarray) -> Step:
         """Steps of the variables, of the explicit weights by space, and of the intercepts."""
@@ -214,7 +248,7 @@ class MixedSystem:
         biased = problem.spaces[k].bias
         if biased:
             small = np.append(small, -e[k])
-        half = cho_solve(self.factor, big, check_finite=False)
+        half = self._solve_kernel(big)
         solution = cho_solve(self.schur, self.border.T @ half + small, check_finite=False)
         coefficients = half - self.solved_border @ solution
         weights = solution[: Phi.shape[1]]

@@ -22,6 +22,7 @@ class TwoSidesSystem:
     """
 
     features: dict[int, np.ndarray]
+    single = can_be_single = False
 
     def __init__(self, problem: KernelQP):
         self.problem, self.features = problem, {}
