@@ -10,6 +10,7 @@ _PUBLIC = {
     "SVMPlus": "lupi.estimators.svm_plus",
     "SVM2Plus": "lupi.estimators.svm2_plus",
     "SVM2K": "lupi.estimators.svm_2k",
+    "SVRPlus": "lupi.estimators.svr_plus",
     "RankSVM": "lupi.estimators.rank_svm",
     "RankTransfer": "lupi.estimators.rank_transfer",
     "RankTransferCV": "lupi.estimators.rank_transfer_cv",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lupi.estimators.svm2_plus import SVM2Plus as SVM2Plus
     from lupi.estimators.svm_2k import SVM2K as SVM2K
     from lupi.estimators.svm_plus import SVMPlus as SVMPlus
+    from lupi.estimators.svr_plus import SVRPlus as SVRPlus
     from lupi.interop import to_onnx as to_onnx
     from lupi.interop import to_sklearn as to_sklearn
     from lupi.persistence import load as load

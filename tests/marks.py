@@ -52,6 +52,27 @@ def marks_in_files(folder, numbers=(), words=(), but=()):
     return found
 
 
+def bits_in_files(folder, rows, but=()):
+    """Files under a folder that hold one of some rows of noughts and ones, as an array of any type, packed, or as text.
+
+    Returns
+    -------
+    list of (name of the file, number of the row)
+    """
+    kinds = (np.uint8, np.int32, np.int64, np.float32, np.float64)
+    found = []
+    for path in sorted(Path(folder).rglob("*")):
+        if not path.is_file() or path in but:
+            continue
+        parts = [part for _, part in _parts("", _content(path))]
+        for k, row in enumerate(rows):
+            forms = [np.asarray(row, kind).tobytes() for kind in kinds]
+            forms += [(np.asarray(row, np.uint8) * 255).tobytes(), np.packbits(np.asarray(row, bool)).tobytes()]
+            forms += [mark.join(map(str, np.asarray(row, int))).encode() for mark in (",", ", ", " ", "")]
+            found += [(path.name, k) for part in parts if any(form in part for form in forms)]
+    return found
+
+
 def _content(path):
     """Bytes of a file; of a database also all its cells, wherever their pages lie."""
     content = path.read_bytes()

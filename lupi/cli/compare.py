@@ -14,6 +14,7 @@ from lupi.cli.shared import (
     Drop,
     Jobs,
     KernelOption,
+    MaxTime,
     MetricOption,
     Scheduler,
     Seed,
@@ -71,6 +72,7 @@ def compare(
     ] = Path("lupi-report"),
     seed: Seed = 0,
     scheduler: Scheduler = None,
+    max_time: MaxTime = None,
 ) -> None:
     """Do these training-only columns help? Compare methods with and without them.
 
@@ -102,6 +104,7 @@ def compare(
             n_jobs=jobs,
             store=out / "units",
             on_progress=report,
+            max_time=max_time,
             source="bundled wages of young men" if table is None else table.name,
             command=given(context),
         )

@@ -14,7 +14,9 @@ from lupi import __version__
 
 # Written out: the registry of the methods would load numba. A test compares the two.
 PLAIN_NAMES = "linear, forest, boosting, svm, surrogate-plain, ridge-plain, boosted-plain, l2svm, ranksvm"
-METHOD_NAMES = "surrogate, surrogate-ridge, surrogate-boosted, svm2+, distillation, transfer, ranktransfer, svm+, svm2k"
+METHOD_NAMES = (
+    "surrogate, surrogate-ridge, surrogate-boosted, svm2+, distillation, transfer, ranktransfer, svm+, svm2k, svr+"
+)
 REFERENCE_NAMES = "reference, joint, rankreference"
 CHUNKED_NAMES = "svm2+, svm+, ranktransfer, l2svm, svm, ranksvm"
 TABLE_KINDS = "CSV, TSV, Parquet, Feather, Excel or JSON lines"
@@ -58,6 +60,12 @@ Scheduler = Annotated[
     typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.5:8786."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Everything random follows from it.")]
+MaxTime = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS", min=1e-9, help="Begin nothing new after so long; the same command goes on from there."
+    ),
+]
 Jobs = Annotated[int, typer.Option(help="Processes; -1: one for each core.")]
 
 

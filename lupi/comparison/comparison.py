@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from numbers import Real
 from os import PathLike
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lupi.comparison.forecast import Forecast
 from lupi.comparison.leakage import examine
 from lupi.comparison.methods import METHODS, choose_methods
 from lupi.comparison.protocol import Protocol, split_rows
@@ -27,10 +28,20 @@ from lupi.comparison.summary import (
     summarize_permutations,
     worth,
 )
-from lupi.comparison.units import Setup, Unit, column_groups, fit_final, hard_rows, plan, run_unit
+from lupi.comparison.units import (
+    Setup,
+    Unit,
+    column_groups,
+    fit_final,
+    guess_seconds,
+    hard_rows,
+    plan,
+    run_unit,
+    unit_kind,
+)
 from lupi.comparison.verdict import verdict
 from lupi.engine.store import RunStore, digest_of, strict_json, write_atomically
-from lupi.engine.units import measured, progress, run_units
+from lupi.engine.units import Forecast, measured, progress, run_units
 from lupi.engine.workers import count_workers
 from lupi.validation import is_frame
 from lupi.validation.types import VectorLike
@@ -206,6 +217,7 @@ def compare(
     n_jobs: int = 1,
     store: str | PathLike[str] | None = None,
     on_progress: Callable[[int, int], Any] | bool | None = None,
+    max_time: float | None = None,
     source: str | None = None,
     command: str | None = None,
 ) -> Comparison:
@@ -281,6 +293,9 @@ def compare(
     on_progress : callable or bool, optional
         Called as ``on_progress(done, total)``, and before that, if there is such a method, ``on_progress.expect(seconds, sure)``
         with the time that is left. True prints how long it will take after the first fits, then a line now and then.
+    max_time : float or None, default=None
+        Seconds after which no new unit of work is begun: a TimeoutError says how far it came. With a ``store`` the same call goes
+        on from there.
     source, command : str, optional
         Where the data come from, and the command to repeat the run, for the report.
 
@@ -300,7 +315,10 @@ def compare(
     >>> [row["title"] for row in result.summary["sizes"][0]["methods"]]
     ['logistic regression', 'ridge student', 'surrogate, ridge']
     """
+    if max_time is not None and not (isinstance(max_time, Real) and max_time > 0):
+        raise ValueError(f"`max_time` must be a positive number of seconds or None, got {max_time!r}.")
     whole, dropped = X, None
+    until = None if max_time is None else monotonic() + max_time
     if target is not None:
         if y is not None:
             raise ValueError("with `target` the labels are a column of the table: leave out `y`.")
@@ -354,7 +372,7 @@ def compare(
             "methods that use unlabelled rows, and never a test set.",
         )
     with _open_store(store, protocol.fingerprint(digest)) as opened, _reporting(on_progress) as report:
-        runner = _Runner(setup, opened, n_jobs, report)
+        runner = _Runner(setup, opened, n_jobs, report, until)
         sizes = runner.first(list(chosen), permutations)
         tested, skipped = runner.exact_test(sizes[-1], permutations)
         effects = runner.columns(sizes[-1]) if columns else []
@@ -383,10 +401,10 @@ def compare(
 class _Runner:
     """The three rounds of units: the comparison, the exact test, the columns."""
 
-    def __init__(self, setup, store, n_jobs, report):
-        self.setup, self.store, self.n_jobs, self.report = setup, store, n_jobs, report
+    def __init__(self, setup, store, n_jobs, report, until=None):
+        self.setup, self.store, self.n_jobs, self.report, self.until = setup, store, n_jobs, report, until
         self.results, self.before = {}, 0
-        self.forecast = Forecast([], count_workers(n_jobs))
+        self.forecast = Forecast(unit_kind, guess_seconds, count_workers(n_jobs))
 
     def run(self, units, to_come=()):
         keys = {self.setup.key(unit): unit for unit in units}
@@ -405,7 +423,18 @@ class _Runner:
             n_jobs=self.n_jobs,
             on_progress=tell,
             on_result=lambda key, result: self.forecast.add(keys[key], result["seconds"]),
+            until=self.until,
         )
+        missing = sum(result is None for result in found.values())
+        if missing:
+            raise TimeoutError(
+                f"the time of the comparison (max_time) was over with {missing} of {len(found)} fits to do. "
+                + (
+                    "What was finished is kept, the same call goes on from there."
+                    if self.store.path is not None
+                    else "With a `store` the same call would go on from there."
+                )
+            )
         self.before += len(units)
         self.results |= {keys[key]: result for key, result in found.items()}
 

@@ -220,6 +220,10 @@ METHODS = {
             kernels=BOTH, by_name=True,
         ),
         Method(
+            "svr+", "SVR+", _make("lupi.estimators.svr_plus:SVRPlus"), {"C": COARSE, "lam": THREE}, plain="svm",
+            role="privileged", tasks=("regression",), kernels=BOTH, by_name=True,
+        ),
+        Method(
             "svm2k", "SVM-2K", _make("lupi.estimators.svm_2k:SVM2K"), {"C": COARSE, "D": THREE}, plain="svm",
             role="privileged", tasks=CLASSES, kernels=BOTH, by_name=True,
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from time import monotonic, process_time
 
 from threadpoolctl import threadpool_limits
@@ -14,9 +14,11 @@ from lupi.engine.workers import run_anywhere
 
 # Between two lines of a log file.
 LINE_SECONDS = 60.0
+# Warnings that say nothing about a result: they come once in a process, or whenever garbage is collected.
+OF_THE_PROCESS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 
 
-def run_units(work, store, *, n_jobs=1, on_progress=None, on_result=None, catch=(), share=True):
+def run_units(work, store, *, n_jobs=1, on_progress=None, on_result=None, catch=(), share=True, until=None):
     """Do the work that the store does not hold yet, and return all results.
 
     Every unit runs with one thread, so that results do not depend on the number of workers. The order of the units is the
@@ -38,6 +40,9 @@ def run_units(work, store, *, n_jobs=1, on_progress=None, on_result=None, catch=
         These errors are results, too, but are not stored; the other units still run.
     share : bool, default=True
         Whether large arrays among the arguments go to processes as memory maps: right for data that units share.
+    until : float or None, default=None
+        Moment of :func:`time.monotonic` after which no result is waited for: those that are missing then are None. What is
+        stored already is given back whatever the time.
 
     Returns
     -------
@@ -62,14 +67,19 @@ def run_units(work, store, *, n_jobs=1, on_progress=None, on_result=None, catch=
         if result is not None:
             note(key, result)
     report(n_done, len(work))
-    for key, result, error in run_anywhere(_run, todo, n_jobs=n_jobs, share=share):
-        if error is None and not store.in_workers:
-            store.add(key, result)
-        results[key] = store.get(key) if error is None else error
-        if error is None:
-            note(key, results[key])
-        n_done += 1
-        report(n_done, len(work))
+    if until is not None and monotonic() >= until:
+        return results
+    with closing(run_anywhere(_run, todo, n_jobs=n_jobs, share=share)) as arriving:
+        for key, result, error in arriving:
+            if error is None and not store.in_workers:
+                store.add(key, result)
+            results[key] = store.get(key) if error is None else error
+            if error is None:
+                note(key, results[key])
+            n_done += 1
+            report(n_done, len(work))
+            if until is not None and monotonic() >= until:
+                break
     return results
 
 
@@ -88,7 +98,7 @@ def _run(key, catch, store, function, *arguments):
 
 
 def measured(function, *arguments):
-    """Result of a function, with `seconds` (of processor time) and `warnings` (category: how many).
+    """Result of a function, with `seconds` (of processor time) and `warnings` (category: how many) that are about the result.
 
     Parameters
     ----------
@@ -109,7 +119,8 @@ def measured(function, *arguments):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = function(*arguments)
-    counts = dict(sorted(Counter(w.category.__name__ for w in caught).items()))
+    kinds = [w.category for w in caught if not issubclass(w.category, OF_THE_PROCESS)]
+    counts = dict(sorted(Counter(kind.__name__ for kind in kinds).items()))
     return {**result, "warnings": counts, "seconds": process_time() - start}
 
 
@@ -225,6 +236,60 @@ class ProgressBar:
         if not self.forecast:
             seconds = self.bar.tasks[self.task].time_remaining
             self.bar.update(self.task, left="" if seconds is None else f"about {duration(seconds)} left")
+
+
+class Forecast:
+    """Seconds that units of work still need: units of one kind take about as long.
+
+    Parameters
+    ----------
+    kind : callable
+        From a unit to its kind.
+    guess : callable
+        From a kind of which no unit is finished, and the seconds of the finished kinds, to seconds (None: it cannot be told) and
+        whether they are as good as measured.
+    workers : int
+        How many units run at a time.
+
+    Examples
+    --------
+    >>> forecast = Forecast(lambda unit: unit[0], lambda kind, seconds: (2 * max(seconds.values()), False), workers=2)
+    >>> forecast.plan(["a1", "a2", "a3", "b1"])
+    >>> forecast.add("a1", 3.0)
+    >>> forecast.left()
+    (6.0, False)
+    >>> forecast.add("b1", 1.0)
+    >>> forecast.left()
+    (3.0, True)
+    """
+
+    def __init__(self, kind, guess, workers):
+        self.kind, self.guess, self.workers = kind, guess, workers
+        self.pending, self.seconds = Counter(), {}
+
+    def plan(self, units):
+        """These are the units that come."""
+        self.pending = Counter(map(self.kind, units))
+
+    def add(self, unit, seconds):
+        """A unit is finished."""
+        kind = self.kind(unit)
+        self.pending[kind] -= 1
+        # The least: the first unit of a kind may have compiled something, and others waited for their turn.
+        self.seconds[kind] = min(seconds, self.seconds.get(kind, seconds))
+
+    def left(self):
+        """Seconds until the end (None: not known yet), and whether none of them is a guess."""
+        pending = {kind: n for kind, n in self.pending.items() if n > 0}
+        each = {
+            kind: (self.seconds[kind], True) if kind in self.seconds else self.guess(kind, self.seconds)
+            for kind in pending
+        }
+        if any(seconds is None for seconds, _ in each.values()):
+            return None, False
+        total = sum(n * each[kind][0] for kind, n in pending.items())
+        busy = max(1, min(self.workers, sum(pending.values())))
+        return total / busy, all(sure for _, sure in each.values())
 
 
 def duration(seconds):

@@ -17,13 +17,21 @@ from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.convergence import MAX_TIME, unfinished
 from lupi.estimators.joint_features import JOINT_KERNELS, geometry_of, joint_features, joint_kernel, normalized
-from lupi.estimators.kernel_machine import POSITIVE
 from lupi.estimators.one_class_svm_plus import ONE_CLASS_SOLVERS
+from lupi.estimators.several_spaces import (
+    PER_SPACE,
+    POSITIVE,
+    is_per_space,
+    rows_of_spaces,
+    shares_of_spaces,
+    values_per_space,
+)
 from lupi.estimators.structural_svm import TASK_METHODS, check_examples, check_privileged_inputs
+from lupi.kernels import SumKernel
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
-from lupi.validation import check_privileged
+from lupi.validation import check_privileged, names_of_spaces
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike
 
@@ -239,14 +247,16 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         As in :class:`JKSE`.
     nu : float, default=0.5
         In (0, 1].
-    lam : float, default=1.0
-        Weight of the correcting function's norm (gamma in the paper). As it goes to 0, JKSE comes back.
-    privileged_task : Task or None, default=None
-        Makes joint features of privileged inputs and true outputs. None: ``privileged`` is an array of features.
+    lam : float, or list or dict of float, default=1.0
+        Weight of the correcting function's norm (gamma in the paper). As it goes to 0, JKSE comes back. Of several spaces one
+        value for all, or one each.
+    privileged_task : Task, list or dict of Task, or None, default=None
+        Makes joint features of privileged inputs and true outputs. None: ``privileged`` is an array of features. Several tasks
+        are several spaces: ``privileged`` is then a list or dict of their inputs.
     kernel, gamma, normalize
         As in :class:`JKSE`.
     privileged_kernel, privileged_gamma, privileged_normalize
-        The same for the privileged space.
+        The same for the privileged space; of several spaces one value for all, or a list or dict with one each.
     solver, tol, max_iter, max_time
         As in :class:`OneClassSVMPlus`.
 
@@ -278,18 +288,18 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
 
     _parameter_constraints: dict[str, Any] = {
         **JKSE._parameter_constraints,
-        "lam": POSITIVE,
-        "privileged_task": [TASK_METHODS, None],
-        "privileged_kernel": [StrOptions(JOINT_KERNELS)],
-        "privileged_gamma": GAMMA,
-        "privileged_normalize": ["boolean"],
+        "lam": PER_SPACE["lam"],
+        "privileged_task": [TASK_METHODS, None, list, tuple, dict],
+        "privileged_kernel": [StrOptions(JOINT_KERNELS), list, tuple, dict],
+        "privileged_gamma": [*GAMMA, list, tuple, dict],
+        "privileged_normalize": ["boolean", list, tuple, dict],
     }
 
     def __init__(
         self,
         task: Any,
         nu: float = 0.5,
-        lam: float = 1.0,
+        lam: Any = 1.0,
         *,
         privileged_task: Any = None,
         kernel: KernelName = "chi2",
@@ -329,7 +339,8 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         X : sequence of inputs
         Y : sequence of true outputs
         privileged : sequence of privileged inputs, array-like of shape (n_samples, n_privileged), or None
-            Inputs of ``privileged_task`` if there is one, feature rows otherwise (a row of NaN is not available).
+            Inputs of ``privileged_task`` if there is one, feature rows otherwise (a row of NaN is not available), or a list or
+            dict of these for several spaces.
             None gives JKSE.
 
         Returns
@@ -338,14 +349,16 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         """
         with deadline(self.max_time):
             features = self._check(X, Y)
-            rows, available = self._privileged_features(privileged, Y, X)
+            names = self._names_of_spaces(privileged)
+            blocks = self._privileged_features(privileged, names, Y, X)
+            rows, available = blocks[0] if len(blocks) == 1 else rows_of_spaces(blocks)
             if available.any():
-                self._privileged_kernel = joint_kernel(
-                    self.privileged_kernel, self.privileged_gamma, rows, "privileged", geometry_of(self.privileged_task)
-                )
+                self._privileged_names = names
+                self._privileged_kernel = self._kernel_of_spaces(blocks, names)
                 K_star = np.zeros((len(X), len(X)))
                 K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
-                problem: Any = one_class_plus_dual(self._kernel(features), K_star, self.nu, self.lam, available)
+                lam = shares_of_spaces(self, names)[1]
+                problem: Any = one_class_plus_dual(self._kernel(features), K_star, self.nu, lam, available)
             else:
                 problem = one_class_dual(self._kernel(features), self.nu)
             solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
@@ -358,21 +371,60 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
                 self._privileged_data, self._available = rows, available
             return self._store(features, problem, solution)
 
-    def _privileged_features(self, privileged, Y, X):
-        """Features of the privileged space for the examples that have them, and which these are."""
-        name, task = type(self).__name__, self.privileged_task
-        if task is None:
-            given = check_privileged(privileged, len(X), estimator_name=name, accept_sparse=False, index_of=X)
-        else:
-            given = check_privileged_inputs(privileged, X, Y, task, estimator_name=name)
-        if given is None or not given.available.any():
-            return None, np.zeros(len(X), dtype=bool)
-        index = np.flatnonzero(given.available)
-        if task is None:
-            features = given.data[index]
-        else:
-            features = joint_features(task, [given.data[i] for i in index], [Y[i] for i in index], False)
-        return (normalized(features, geometry_of(task)) if self.privileged_normalize else features), given.available
+    def _names_of_spaces(self, privileged):
+        """Names of the privileged spaces: of tables, or, where tasks read them, of the tasks."""
+        tasks = self.privileged_task
+        if not is_per_space(tasks):
+            return names_of_spaces(privileged) or [None] if tasks is None else [None]
+        names = list(tasks) if isinstance(tasks, dict) else list(range(len(tasks)))
+        given = list(privileged) if isinstance(privileged, dict) else list(range(len(privileged or [])))
+        if privileged is not None and set(given) != set(names):
+            raise ValueError(
+                f"JKSEPlus: `privileged_task` has the spaces {names}, but `privileged` has {given}; give the inputs of every "
+                "task, or privileged=None."
+            )
+        return names
+
+    def _privileged_features(self, privileged, names, Y, X):
+        """Of every privileged space: features of the examples that have it (None where none has), and which these are."""
+        tasks = values_per_space(self, "privileged_task", names)
+        normalize = values_per_space(self, "privileged_normalize", names)
+        blocks = []
+        for name, task, share in zip(names, tasks, normalize):
+            several = name is not None and privileged is not None
+            given = self._checked(privileged[name] if several else privileged, name, task, Y, X)
+            if given is None or not given.available.any():
+                blocks.append((None, np.zeros(len(X), dtype=bool)))
+                continue
+            index = np.flatnonzero(given.available)
+            if task is None:
+                features = given.data[index]
+            else:
+                features = joint_features(task, [given.data[i] for i in index], [Y[i] for i in index], False)
+            blocks.append((normalized(features, geometry_of(task)) if share else features, given.available))
+        return blocks
+
+    def _checked(self, privileged, name, task, Y, X):
+        who = type(self).__name__
+        if task is not None:
+            return check_privileged_inputs(privileged, X, Y, task, estimator_name=who)
+        argument = "privileged" if name is None else f"privileged[{name!r}]"
+        return check_privileged(
+            privileged, len(X), estimator_name=who, accept_sparse=False, index_of=X, argument=argument
+        )
+
+    def _kernel_of_spaces(self, blocks, names):
+        """Kernel of the privileged space, or the weighted sum of those of several."""
+        values = [values_per_space(self, f"privileged_{key}", names) for key in ("kernel", "gamma", "task")]
+        parts = [
+            joint_kernel(kernel, gamma, np.zeros((1, 1)) if rows is None else rows, "privileged", geometry_of(task))
+            for (rows, _), kernel, gamma, task in zip(blocks, *values)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        widths = tuple(0 if rows is None else rows.shape[1] for rows, _ in blocks)
+        weights = shares_of_spaces(self, names)[0]
+        return SumKernel("sum", argument="privileged", parts=tuple(parts), widths=widths, weights=weights)
 
     def correcting_function(self, privileged: PrivilegedLike, Y: Any = None) -> np.ndarray:
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard a pair is.
@@ -396,7 +448,10 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
                 "files and pickles hold no privileged rows."
             )
         privileged = privileged.toarray() if sparse.issparse(privileged) else privileged
-        features, available = self._privileged_features(privileged, Y, privileged)
+        names = getattr(self, "_privileged_names", [None])
+        given = privileged if names == [None] else privileged[names[0]]
+        blocks = self._privileged_features(privileged, names, Y, given)
+        features, available = blocks[0] if len(blocks) == 1 else rows_of_spaces(blocks)
         values = np.full(len(available), np.nan)
         if available.any():
             coefficients = np.asarray(self.privileged_dual_coef_)[self._available]

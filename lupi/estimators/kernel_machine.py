@@ -18,14 +18,14 @@ from lupi.estimators.chunked_input import check_target, not_linear, read_chunks
 from lupi.estimators.convergence import MAX_TIME, unfinished
 from lupi.estimators.landmarks import LandmarkExpansions, LandmarkFeatures
 from lupi.estimators.paths import WarmStartedPath
-from lupi.kernels import KERNEL_CONSTRAINTS, PRIVILEGED_KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
+from lupi.estimators.several_spaces import PER_SPACE, POSITIVE, SpaceStack, all_are, check_spaces, refuse_several
+from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
 from lupi.problems import over_weights
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.solvers import SOLVERS
 from lupi.validation import check_classes, check_magnitude, check_privileged, effective_class_weight, is_chunked
 from lupi.validation.types import MatrixLike, PrivilegedLike
 
-POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
 
 # What linear functions can be trained in; kernel matrices are always in the first.
@@ -44,6 +44,7 @@ OPTIONAL_ATTRIBUTES = (
     "privileged_coef_",
     "_privileged_rows",
     "_privileged_data",
+    "_stack",
     "_landmark_coef",
     "approximation_error_",
     "privileged_approximation_error_",
@@ -108,6 +109,7 @@ class TrainingData(LandmarkFeatures):
     classes: Any = None
     columns: dict[str, Any] = field(default_factory=dict)
     rough: bool = False
+    stack: SpaceStack | None = None
 
     @classmethod
     def of(cls, estimator, X, privileged, weight, cache_size=np.inf, *, index_of):
@@ -117,26 +119,28 @@ class TrainingData(LandmarkFeatures):
                 f"kernel='precomputed' needs a square matrix of shape (n_samples, n_samples) as `X`; got {X.shape}."
             )
         check_magnitude(X, "X", estimator_name=type(estimator).__name__)
-        given = estimator.privileged_kernel == "precomputed"
-        checked = check_privileged(
-            privileged,
-            X.shape[0],
-            estimator_name=type(estimator).__name__,
-            precomputed=given,
-            index_of=index_of,
-            dtypes=PRECISIONS if _linear(estimator) else PRECISIONS[:1],
-        )
+        dtypes = PRECISIONS if _linear(estimator) else PRECISIONS[:1]
+        checked = check_spaces(estimator, privileged, X.shape[0], index_of=index_of, dtypes=dtypes)
         # An example of weight 0 is one that is not there.
         kept = np.flatnonzero(weight > 0)
         X, weight = _rows(X, kept, estimator.kernel), weight[kept]
         kernel = Kernel.of(estimator, X, weight=weight)
+        stack = getattr(checked, "stack", None)
         Z, available, privileged_kernel = None, np.zeros(len(kept), dtype=bool), None
         if checked is not None and checked.available[kept].any():
-            Z, available = _rows(checked.data, kept, estimator.privileged_kernel), checked.available[kept]
+            given = all_are(estimator.privileged_kernel, "precomputed")
+            Z, available = _rows(checked.data, kept, "precomputed" if given else ""), checked.available[kept]
             known = Z if given or available.all() or isinstance(Z, ChunkedRows) else Z[available]
-            privileged_kernel = Kernel.of(estimator, known, "privileged_", weight[available])
+            if stack is not None:
+                privileged_kernel = stack.kernel(estimator, known, weight[available])
+            else:
+                privileged_kernel = Kernel.of(estimator, known, "privileged_", weight[available])
         n_privileged = 0 if checked is None else checked.data.shape[1]
-        return cls(X, kept, weight, kernel, cache_size, Z, available, privileged_kernel, n_privileged)
+        return cls(X, kept, weight, kernel, cache_size, Z, available, privileged_kernel, n_privileged, stack=stack)
+
+    def lam(self, lam: Any) -> float:
+        """Weight of the correcting function's norm, from that of the estimator: of several spaces one for their sum."""
+        return lam if self.stack is None else self.stack.effective_lam(lam)
 
     @cached_property
     def decision(self) -> Space:
@@ -178,7 +182,7 @@ class TrainingData(LandmarkFeatures):
 
 def _linear(estimator):
     """Whether both functions are linear: these are kept in single precision where the user gave that."""
-    return estimator.kernel == estimator.privileged_kernel == "linear"
+    return all_are(estimator.kernel, "linear") and all_are(estimator.privileged_kernel, "linear")
 
 
 def _rows(data, kept, kernel):
@@ -198,10 +202,11 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
     _privileged_rows_in = ("_privileged_data",)
     # Models of files that were written before the parameter was there.
     max_time: float | None = None
+    _stack: SpaceStack | None = None
 
     _parameter_constraints: dict[str, Any] = {
         **KERNEL_CONSTRAINTS,
-        **PRIVILEGED_KERNEL_CONSTRAINTS,
+        **{name: constraint for name, constraint in PER_SPACE.items() if name != "lam"},
         "solver": [StrOptions(set(SOLVERS["kernel"]))],
         "tol": POSITIVE,
         "max_iter": [Interval(Integral, -1, None, closed="left")],
@@ -245,8 +250,10 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
         self._privileged_kernel = kernel = data.privileged_kernel
         coefficients = np.vstack([function.coefficients for function in functions])[:, data.available]
         self.privileged_dual_coef_ = coefficients
-        self.privileged_intercept_ = np.array([function.intercept for function in functions])
+        # A problem may have several functions of the space: a row of coefficients and an intercept each.
+        self.privileged_intercept_ = np.hstack([function.intercept for function in functions])
         self._privileged_rows = data.kept[data.available]
+        self._stack = data.stack
         if data.approximation is not None:
             self._store_privileged_landmarks(data, functions)
         elif functions[0].weights is not None:
@@ -255,6 +262,9 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
             self.privileged_coef_ = np.asarray(coefficients @ data.Z[data.available])
         elif kernel.name != "precomputed":
             self._privileged_data = data.Z[data.available]
+        if data.stack is not None and hasattr(self, "privileged_coef_"):
+            # In units of the features that the user gave.
+            self.privileged_coef_ = self.privileged_coef_ * data.stack.column_scale
 
     def _decision_values(self, X):
         """Values of the decision functions without intercepts, one column each."""
@@ -270,13 +280,14 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
 
         Parameters
         ----------
-        privileged : array-like of shape (n_samples, n_privileged)
-            Privileged features; with ``privileged_kernel="precomputed"`` their kernel values with the training examples.
+        privileged : array-like of shape (n_samples, n_privileged), or a list or dict of these
+            Privileged features, in the spaces of ``fit``; with ``privileged_kernel="precomputed"`` their kernel values with the
+            training examples.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            NaN where a row is entirely NaN.
+            NaN where a row is entirely NaN. Of a regressor two columns: the slack above of the tube, and the one below.
         """
         check_is_fitted(self)
         name = type(self).__name__
@@ -286,7 +297,10 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
                 "call fit with privileged=Z."
             )
         n = privileged.shape[0] if hasattr(privileged, "shape") else len(privileged)
-        checked = check_privileged(privileged, n, estimator_name=f"{name}.correcting_function")
+        if self._stack is not None:
+            checked: Any = self._stack.read(privileged, f"{name}.correcting_function")
+        else:
+            checked = check_privileged(privileged, n, estimator_name=f"{name}.correcting_function")
         if checked.data.shape[1] != self.n_privileged_features_in_:
             raise ValueError(
                 f"`privileged` has {checked.data.shape[1]} features, but {name} was fitted with "
@@ -298,7 +312,8 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
 
     def _privileged_values(self, Z):
         if hasattr(self, "privileged_coef_"):
-            return np.asarray(Z @ self.privileged_coef_.T)
+            scale = 1.0 if self._stack is None else self._stack.column_scale
+            return np.asarray(Z @ (self.privileged_coef_ / scale).T)
         given = self._privileged_kernel.name == "precomputed"
         if not given and not hasattr(self, "_privileged_data"):
             raise ValueError(
@@ -327,6 +342,7 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
             raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
         dtypes = PRECISIONS if _linear(self) else PRECISIONS[:1]
         if is_chunked(X):
+            refuse_several(self, privileged)
             chunks = read_chunks(self, X, privileged, dtypes, y=y, sample_weight=sample_weight)
             X, privileged = chunks.table(), chunks.privileged
             y, sample_weight = chunks.vectors.values()

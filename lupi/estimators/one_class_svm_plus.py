@@ -13,7 +13,8 @@ from sklearn.utils.validation import validate_data
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators.convergence import unfinished
-from lupi.estimators.kernel_machine import POSITIVE, KernelMachine, TrainingData
+from lupi.estimators.kernel_machine import KernelMachine, TrainingData
+from lupi.estimators.several_spaces import PER_SPACE
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import SOLVERS, solve
 from lupi.solvers.solution import deadline
@@ -39,12 +40,13 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
     ----------
     nu : float, default=0.5
         In (0, 1]: about the share of training examples that may be left outside.
-    lam : float, default=1.0
-        Weight of the correcting function's norm.
+    lam : float, or list or dict of float, default=1.0
+        Weight of the correcting function's norm. Of several spaces one
+        value for all, or one each: their kernels enter as the sum of :math:`K^*_m / \lambda_m`.
     kernel, gamma, degree, coef0
         Kernel of the decision space, as in :class:`SVMPlus`.
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        The same for the privileged space.
+        The same for the privileged space; of several spaces one value for all, or a list or dict with one each.
     solver : {"auto", "smo", "interior_point", "reference"}, default="auto"
         As in :class:`SVMPlus`.
     tol : float, default=1e-4
@@ -86,14 +88,14 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
     _parameter_constraints: dict[str, Any] = {
         **KernelMachine._parameter_constraints,
         "nu": [Real],
-        "lam": POSITIVE,
+        "lam": PER_SPACE["lam"],
         "solver": [StrOptions(ONE_CLASS_SOLVERS)],
     }
 
     def __init__(
         self,
         nu: float = 0.5,
-        lam: float = 1.0,
+        lam: Any = 1.0,
         *,
         kernel: KernelName = "rbf",
         gamma: str | float = "scale",
@@ -134,7 +136,8 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         y : None
             Ignored.
         privileged : array-like of shape (n_samples, n_privileged), optional
-            Features that exist at training time only; a row of NaN is not available. None gives the one-class SVM.
+            Features that exist at training time only; a row of NaN is not available. A list or dict of tables is several spaces.
+            None gives the one-class SVM.
 
         Returns
         -------
@@ -148,7 +151,7 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
                 problem: Any = one_class_dual(data.decision.dense, self.nu)
             else:
                 spaces = data.decision.dense, data.privileged_space().dense
-                problem = one_class_plus_dual(*spaces, self.nu, self.lam, data.available)
+                problem = one_class_plus_dual(*spaces, self.nu, data.lam(self.lam), data.available)
             solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
             if not solution.converged:
                 warnings.warn(unfinished(self, solution), stacklevel=3)

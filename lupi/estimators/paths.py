@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from numbers import Real
 from typing import Any
 
 from sklearn.base import clone
@@ -116,14 +117,21 @@ def _same_but(candidates, free):
     """Positions of the candidates, in groups that agree in all parameters but the free ones."""
     groups: dict[str, list[int]] = {}
     for k, params in enumerate(candidates):
-        key = repr(sorted((name, value) for name, value in params.items() if name not in free))
+        # A price with one value per space is part of the kernels' sum.
+        fixed = {name: value for name, value in params.items() if name not in free or not isinstance(value, Real)}
+        key = repr(sorted(fixed.items()))
         groups.setdefault(key, []).append(k)
     return groups.values()
 
 
 def _easiest_first(members, candidates):
     """Positions in the order of C; with a large lam the correcting function hardly moves, so that comes first."""
-    return sorted(members, key=lambda k: (candidates[k].get("C", 0.0), -candidates[k].get("lam", 0.0)))
+
+    def price(k, name):
+        value = candidates[k].get(name, 0.0)
+        return value if isinstance(value, Real) else 0.0
+
+    return sorted(members, key=lambda k: (price(k, "C"), -price(k, "lam")))
 
 
 def _nearest(params, others):

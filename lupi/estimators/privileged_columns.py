@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from inspect import Parameter, signature
 from numbers import Integral
 from typing import Any, Self
@@ -36,12 +37,13 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
     estimator : estimator
         One whose `fit` takes `privileged`, such as :class:`~lupi.SVM2Plus`, or a pipeline that ends in one (its earlier
         steps then see the decision features only).
-    columns : str, int, slice, list of str or int, boolean mask or callable
+    columns : str, int, slice, list of str or int, boolean mask, callable, or dict of these
         The privileged columns: names (of a data frame), positions, a slice of either, or a function that takes the
         table and returns one of these, such as :class:`sklearn.compose.make_column_selector`. An empty list fits the
-        estimator's plain counterpart, with `privileged=None`.
+        estimator's plain counterpart, with `privileged=None`. A dict from names to columns makes several privileged spaces.
     privileged_transformer : transformer, optional
-        Fitted to the privileged columns of the training rows and applied to them before the estimator sees them, such as a
+        Fitted to the privileged columns of the training rows and applied to them before the estimator sees them (of several
+        spaces a copy each), such as a
         scaler, an imputer or an encoder of words. It sees the rows that have a value only; the others stay without.
 
     Attributes
@@ -50,7 +52,7 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
         The fitted estimator.
     classes_ : ndarray of shape (n_classes,)
         The labels, if the estimator is a classifier.
-    privileged_transformer_ : transformer
+    privileged_transformer_ : transformer, or dict of them by space
         The fitted transformer, if one was given and there are privileged columns.
     privileged_columns_ : ndarray of int
         Positions of the privileged columns in the table.
@@ -112,7 +114,8 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
             )
         X = _as_table(X)
         names = column_names(X)
-        privileged = _positions(self.columns, X, names)
+        groups = _groups(self.columns, X, names)
+        privileged = np.unique(np.concatenate(list(groups.values())))
         decision = np.setdiff1d(np.arange(X.shape[1]), privileged)
         if len(decision) == 0:
             raise ValueError(
@@ -120,9 +123,13 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
             )
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
-        block = _safe_indexing(X, privileged.tolist(), axis=1) if len(privileged) else None
-        if block is not None and self.privileged_transformer is not None:
-            self.privileged_transformer_, block = _transformed(clone(self.privileged_transformer), block, y)
+        blocks = {name: _safe_indexing(X, index.tolist(), axis=1) for name, index in groups.items() if len(index)}
+        if blocks and self.privileged_transformer is not None:
+            found = {name: _transformed(clone(self.privileged_transformer), block, y) for name, block in blocks.items()}
+            blocks = {name: block for name, (_, block) in found.items()}
+            fitted = {name: transformer for name, (transformer, _) in found.items()}
+            self.privileged_transformer_ = fitted if isinstance(self.columns, Mapping) else fitted[None]
+        block: Any = blocks if isinstance(self.columns, Mapping) else blocks.get(None)
         self.estimator_ = clone(self.estimator)
         self.estimator_.fit(
             _safe_indexing(X, decision.tolist(), axis=1), y, **{_privileged_key(self.estimator): block}, **fit_params
@@ -256,6 +263,20 @@ def _as_table(X):
     if X.shape[1] == 0:
         raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
     return X.tocsr() if sparse.issparse(X) else X
+
+
+def _groups(columns, X, names):
+    """Positions of the privileged columns of each space; of the only one by the name None."""
+    if not isinstance(columns, Mapping):
+        return {None: _positions(columns, X, names)}
+    groups = {name: _positions(group, X, names) for name, group in columns.items()}
+    empty = [name for name, group in groups.items() if len(group) == 0]
+    if empty or not groups:
+        raise ValueError(
+            f"`columns` {f'names no column for the space {empty[0]!r}' if empty else 'names no space'}; give every space "
+            "its columns."
+        )
+    return groups
 
 
 def _positions(columns, X, names):

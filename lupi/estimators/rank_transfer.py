@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -20,10 +21,10 @@ from lupi.estimators.rank_svm import (
     path_scores,
     prepare_path,
 )
-from lupi.kernels import PRIVILEGED_KERNEL_CONSTRAINTS
+from lupi.estimators.several_spaces import PER_SPACE, all_are, check_spaces, refuse_several
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
 from lupi.solvers.solution import deadline
-from lupi.validation import check_privileged, is_chunked
+from lupi.validation import is_chunked
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
@@ -35,19 +36,21 @@ FEW_PAIRS = 0.01
 def check_transfer_input(estimator, X, y, privileged, group):
     """Input of a ranker with privileged features: a RankingInput, and a PrivilegedInput or None."""
     if is_chunked(X):
+        refuse_several(estimator, privileged)
         chunks = read_chunks(estimator, X, privileged, (np.float64,), y=y, group=group)
         X, privileged = chunks.table(), chunks.privileged
         y, group = chunks.vectors.values()
         chunks.set_columns(estimator)
     data = check_ranking_input(estimator, X, y, group, partial=True)
-    privileged = check_privileged(
-        privileged,
-        len(data.y),
-        estimator_name=type(estimator).__name__,
-        precomputed=estimator.privileged_kernel == "precomputed",
-        index_of=X,
-    )
-    return data, privileged
+    return data, _with_kernel(estimator, check_spaces(estimator, privileged, len(data.y), index_of=X))
+
+
+def _with_kernel(estimator, privileged):
+    """Several spaces with the kernel of their sum, which all teachers share."""
+    if getattr(privileged, "stack", None) is None or privileged.kernel is not None or not privileged.available.any():
+        return privileged
+    known = privileged.data[privileged.available]
+    return replace(privileged, kernel=privileged.stack.kernel(estimator, known, np.ones(known.shape[0])))
 
 
 @model_part
@@ -82,7 +85,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
     kernel, gamma, degree, coef0
         Student's kernel; see :class:`RankSVM`.
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        Teacher's kernel.
+        Teacher's kernel. Of several spaces one value for all, or a list or dict with one each; the kernels are added up.
     n_components : int, default=None
         Use Nystroem with so many components. None: only above 2000 examples, with 500.
     solver : {"auto", "newton", "coordinate", "bundle"}, default="auto"
@@ -141,7 +144,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **RANKER_CONSTRAINTS,
-        **PRIVILEGED_KERNEL_CONSTRAINTS,
+        **{name: constraint for name, constraint in PER_SPACE.items() if name != "lam"},
         "C_privileged": RANKER_CONSTRAINTS["C"],
         "pairs": [StrOptions({"all", "across"})],
         "margin_threshold": [Interval(Real, 0.0, None, closed="left")],
@@ -210,6 +213,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
             Grades, higher = to be ranked higher; NaN, None, pandas' NA and the value `unlabelled` mark rows without one.
         privileged : {array-like, sparse matrix} of shape (n_samples, n_privileged), default=None
             Features that exist at training time only. A row that is entirely NaN: not available for this example.
+            A list or dict of tables is several spaces, of which one teacher learns.
             None: the plain ranking SVM.
         group : array-like of shape (n_samples,), default=None
             Query of each example: only examples of the same query are compared.
@@ -294,9 +298,9 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
             return [(None, scores) for scores in margins]
         rows = np.flatnonzero(privileged.available & data.labelled)
         scored = np.flatnonzero(privileged.available)
-        precomputed = self.privileged_kernel == "precomputed"
+        precomputed = all_are(self.privileged_kernel, "precomputed")
         seen = data._replace(X=privileged.data).take(rows, precomputed)
-        teachers = self._rankers(seen, Cs)
+        teachers = self._rankers(seen, Cs, privileged)
         for problem in teachers:
             if isinstance(problem, ValueError):
                 raise ValueError(
@@ -306,10 +310,13 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         margins[:, scored] = path_scores(teachers, given)
         return list(zip(teachers, margins))
 
-    def _rankers(self, seen, Cs):
+    def _rankers(self, seen, Cs, privileged):
         """Teachers on the privileged features of some examples."""
         shared = ("loss", "n_components", "solver", "tol", "max_iter", "max_time", "random_state")
         kernel = {name: getattr(self, f"privileged_{name}") for name in ("kernel", "gamma", "degree", "coef0")}
+        whole = getattr(privileged, "kernel", None)
+        if whole is not None:
+            kernel = {"kernel": whole if whole.name == "sum" else whole.name}
         ranker = RankSVM(**{name: getattr(self, name) for name in shared}, **kernel)
         return ranker.fit_path([{"C": C} for C in Cs], seen.X, seen.y, seen.group)
 
@@ -347,13 +354,13 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
     def _left_out_quality(self, data, privileged, rows, across):
         """Share of pairs across grades that teachers of the other examples rank rightly, and what chance may reach."""
         values = np.full(len(rows), np.nan)
-        precomputed = self.privileged_kernel == "precomputed"
+        precomputed = all_are(self.privileged_kernel, "precomputed")
         queries = rows if data.group is None else data.group[rows]
         folds = np.unique(queries, return_inverse=True)[1] % 2
         for fold in (0, 1):
             test, train = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
             seen = data._replace(X=privileged.data).take(rows[train], precomputed)
-            teachers = self._rankers(seen, [self.C_privileged]) if len(train) else [ValueError()]
+            teachers = self._rankers(seen, [self.C_privileged], privileged) if len(train) else [ValueError()]
             if isinstance(teachers[0], ValueError):  # nothing to rank in one half: nothing is said
                 return 1.0, 0.0
             given = privileged.data[np.ix_(rows[test], rows[train])] if precomputed else privileged.data[rows[test]]

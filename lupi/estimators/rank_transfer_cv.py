@@ -18,6 +18,7 @@ from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.rank_svm import BaseRanker, path_scores
 from lupi.estimators.rank_transfer import RankTransfer, check_transfer_input
 from lupi.estimators.ranking_metrics import RANKING_METRICS, default_metric
+from lupi.estimators.several_spaces import all_are
 from lupi.solvers.solution import deadline, out_of_time
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
@@ -236,7 +237,7 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
         metric = self.scoring if callable(self.scoring) else metric
         seen = data.take(train, self.kernel == "precomputed")
         if privileged is not None:
-            privileged = privileged.take(train, self.privileged_kernel == "precomputed")
+            privileged = privileged.take(train, all_are(self.privileged_kernel, "precomputed"))
         models = ranker.fit_path(params, seen.X, seen.y, privileged=privileged, group=seen.group)
         for problem in models:
             if isinstance(problem, ValueError):

@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
+from lupi.estimators.kernel_machine import KernelClassifier
+from lupi.estimators.several_spaces import PER_SPACE, POSITIVE
 from lupi.problems import linear_problems, svm_dual, svm_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
@@ -46,8 +47,9 @@ class SVMPlus(KernelClassifier):
     ----------
     C : float, default=1.0
         Weight of the loss.
-    lam : float, default=1.0
-        Weight of the correcting function's norm. Small: slacks follow the privileged features closely.
+    lam : float, or list or dict of float, default=1.0
+        Weight of the correcting function's norm. Small: slacks follow the privileged features closely. Of several spaces one
+        value for all, or one each: their kernels enter as the sum of :math:`K^*_m / \lambda_m`.
     correction : {"slack", "labelled"}, default="slack"
         Which of the two problems above.
     kappa : float, default=3.0
@@ -62,7 +64,7 @@ class SVMPlus(KernelClassifier):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        The same for the privileged space.
+        The same for the privileged space; of several spaces one value for all, or a list or dict with one each.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights.
     n_components : int, default=None
@@ -140,7 +142,7 @@ class SVMPlus(KernelClassifier):
     _parameter_constraints: dict[str, Any] = {
         **KernelClassifier._parameter_constraints,
         "C": POSITIVE,
-        "lam": POSITIVE,
+        "lam": PER_SPACE["lam"],
         "kappa": [Interval(Real, 0, np.inf, closed="right")],
         "correction": [StrOptions({"slack", "labelled"})],
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
@@ -151,7 +153,7 @@ class SVMPlus(KernelClassifier):
     def __init__(
         self,
         C: float = 1.0,
-        lam: float = 1.0,
+        lam: Any = 1.0,
         *,
         correction: str = "slack",
         kappa: float = 3.0,
@@ -211,7 +213,8 @@ class SVMPlus(KernelClassifier):
         y : array-like of shape (n_samples,)
             Labels of any type, two classes or more (one against the rest).
         privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
-            Features that exist at training time only. A row that is entirely NaN is not available for that example.
+            Features that exist at training time only. A row that is entirely NaN is not available for that example. A list or
+            dict of tables is several spaces; one that an example lacks contributes nothing to its correction.
             None fits the C-SVM.
         sample_weight : array-like of shape (n_samples,), optional
             Weights that multiply C.
@@ -232,11 +235,11 @@ class SVMPlus(KernelClassifier):
         """One problem a class, over the same spaces."""
         C, labelled = self.C * data.weight, self.correction == "labelled"
         if data.over_weights(self.solver, smooth=False):
-            prices = C, self.lam, self.kappa, labelled, data.available
+            prices = C, data.lam(self.lam), self.kappa, labelled, data.available
             X, Z = data.explicit
             return linear_problems(X, Z, data.signs, *prices, squared=False)
         if data.Z is None:
             return [svm_dual(data.decision, y, C) for y in data.signs]
-        privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / self.lam)
+        privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / data.lam(self.lam))
         shared = C, self.kappa, labelled, data.available
         return [svm_plus_dual(data.decision, privileged, y, *shared) for y in data.signs]

@@ -28,6 +28,7 @@ from lupi.estimators.surrogate_students import (
     RidgeMember,
 )
 from lupi.estimators.surrogate_wrapped import SoftLabelStudent, WrappedStudent
+from lupi.estimators.svr_plus import SVRPlus
 from lupi.interop.formula import Formula, Linear, Scaling, SupportVectorSum, Trees
 from lupi.kernels import Kernel
 
@@ -56,8 +57,8 @@ def formula_of(model: Any) -> Formula:
         return _linear_formula(model, *linear_function(model))
     check_is_fitted(model)
     raise TypeError(
-        f"a {type(model).__name__} cannot be exported: there is a way for SVMPlus, SVM2Plus, SVM2K, OneClassSVMPlus, RankSVM, "
-        "RankTransfer, SurrogateClassifier and SurrogateRegressor, for linear students of these and of KnowledgeTransfer "
+        f"a {type(model).__name__} cannot be exported: there is a way for SVMPlus, SVM2Plus, SVM2K, SVRPlus, OneClassSVMPlus, "
+        "RankSVM, RankTransfer, SurrogateClassifier and SurrogateRegressor, for linear students of these and of KnowledgeTransfer "
         "and Distillation, and for pipelines of scalers around them. lupi.save keeps any model."
     )
 
@@ -72,6 +73,14 @@ def _(model: KernelClassifier) -> Formula:
         "classifier",
         classes=model.classes_,
         feature_names=_names(model),
+    )
+
+
+@formula_of.register
+def _(model: SVRPlus) -> Formula:
+    check_is_fitted(model)
+    return Formula(
+        model.n_features_in_, model.intercept_, (_kernel_term(model),), "regressor", feature_names=_names(model)
     )
 
 

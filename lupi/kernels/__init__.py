@@ -6,6 +6,7 @@ from lupi.kernels.memory import available_memory, require_memory
 from lupi.kernels.pivoted import pivoted_cholesky
 from lupi.kernels.products import add_signed_block, scale_and_mirror
 from lupi.kernels.rows import KernelRows
+from lupi.kernels.several import SumKernel
 from lupi.kernels.space import (
     KERNEL_CONSTRAINTS,
     KERNELS,
@@ -30,6 +31,7 @@ __all__ = [
     "KernelBlocks",
     "KernelRows",
     "Space",
+    "SumKernel",
     "add_signed_block",
     "available_memory",
     "check_definite",

@@ -13,6 +13,8 @@ OPERATIONS = 1e10
 def self_products(X: np.ndarray) -> np.ndarray:
     """X X' at half the work of a general product."""
     n, d = X.shape
+    if d == 0:  # BLAS would refuse, on the error stream, and return whatever was there
+        return np.zeros((n, n))
     together = max(1, int(OPERATIONS / max(1, n * n)))
     product = blas.dsyrk(1.0, np.ascontiguousarray(X[:, :together]).T, trans=1, lower=1)
     for start in range(together, d, together):

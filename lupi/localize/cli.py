@@ -84,6 +84,12 @@ def fit(
     layout: _Layout = _Format.auto,
     skip_errors: _Skip = False,
     follow_links: _Links = False,
+    max_time: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=1e-9, help="With --search: try nothing new after so long; take the best so far."
+        ),
+    ] = None,
 ) -> None:
     """Train a localizer. Run again after an interruption, it goes on where it was."""
     if privileged not in ("masks", "attributes", "both", "none"):
@@ -101,6 +107,7 @@ def fit(
         privileged=privileged,
         search=search,
         validation=validation,
+        max_time=max_time,
         parameters={
             "method": method.value,
             "n_words": words,

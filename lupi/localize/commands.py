@@ -32,7 +32,7 @@ def guarded(command, **options):
         command(**options)
 
 
-def fit_command(data, layout, follow_links, output, privileged, search, validation, parameters):
+def fit_command(data, layout, follow_links, output, privileged, search, validation, parameters, max_time=None):
     """Train and save."""
     found = load_localization(data, layout, follow_links=follow_links)
     localizer = Localizer(verbose=True, **parameters)
@@ -58,6 +58,7 @@ def fit_command(data, layout, follow_links, output, privileged, search, validati
             store=Path(parameters["cache"]) / "search",
             n_jobs=parameters["n_jobs"],
             verbose=True,
+            max_time=max_time,
         )
         best = max(table, key=lambda row: row["mean_overlap"])
         chosen = ", ".join(f"{name}={value:.4g}" for name, value in best["params"].items())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from itertools import product
+from numbers import Real
 from os import PathLike
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,7 @@ def search_parameters(
     store: str | PathLike[str] | None = None,
     n_jobs: int | None = None,
     verbose: bool = False,
+    max_time: float | None = None,
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Try every combination of a grid and fit a localizer with the best one.
 
@@ -73,6 +76,8 @@ def search_parameters(
         Processes.
     verbose : bool, default=False
         Progress bar.
+    max_time : float or None, default=None
+        Seconds after which no new combination is tried: the best of those that are finished is fitted, with a warning.
 
     Returns
     -------
@@ -83,11 +88,14 @@ def search_parameters(
     """
     grid = paper_grid(localizer.method) if grid is None else dict(grid)
     check_grid(localizer, grid)
+    if max_time is not None and not (isinstance(max_time, Real) and max_time > 0):
+        raise ValueError(f"`max_time` must be a positive number of seconds or None, got {max_time!r}.")
+    until = None if max_time is None else monotonic() + max_time
     chosen = clone(localizer)
     words = chosen.training_words(images, boxes, privileged, vocabulary_images)
     held_out = list(zip(chosen.bag_.transform(validation[0]), validation[1]))
     held_out = [(x, y) for x, y in held_out if x is not None]
-    return search_words(chosen, words, held_out, grid, store=store, n_jobs=n_jobs, verbose=verbose)
+    return search_words(chosen, words, held_out, grid, store=store, n_jobs=n_jobs, verbose=verbose, until=until)
 
 
 def check_grid(localizer, grid):
@@ -103,7 +111,7 @@ def tunable(localizer):
     return (*LEARNERS[localizer.method].parameters, *FEATURE_PARAMETERS)
 
 
-def search_words(localizer, words, held_out, grid, *, store=None, n_jobs=None, verbose=False):
+def search_words(localizer, words, held_out, grid, *, store=None, n_jobs=None, verbose=False, until=None):
     """The search on words that are there already.
 
     Parameters
@@ -114,6 +122,8 @@ def search_words(localizer, words, held_out, grid, *, store=None, n_jobs=None, v
     held_out : list of (WordImage, Box)
     grid, store, n_jobs, verbose
         As in :func:`search_parameters`.
+    until : float or None, default=None
+        Moment of :func:`time.monotonic` after which no new combination is tried.
 
     Returns
     -------
@@ -132,8 +142,13 @@ def search_words(localizer, words, held_out, grid, *, store=None, n_jobs=None, v
         RunStore(Path(store) / f"{identity[:16]}.sqlite" if kept else None, identity) as opened,
         progress("Trying parameters", verbose) as report,
     ):
-        found = run_units(work, opened, n_jobs=n_jobs, on_progress=report)
-    table = [{"params": cell, **found[key]} for key, cell in zip(keys, cells)]
+        found = run_units(work, opened, n_jobs=n_jobs, on_progress=report, until=until)
+    table = [{"params": cell, **found[key]} for key, cell in zip(keys, cells) if found[key] is not None]
+    if len(table) < len(cells):
+        said = f"the time of the search (max_time) was over after {len(table)} of {len(cells)} combinations"
+        if not table:
+            raise TimeoutError(f"{said}: there is none to choose. Allow more time.")
+        warnings.warn(f"{said}: the best of these is taken.", ConvergenceWarning, stacklevel=3)
     best = max(table, key=lambda row: row["mean_overlap"])
     return localizer.set_params(**best["params"]).fit_words(words), table
 

@@ -7,6 +7,7 @@ from lupi.problems.kernel.linear import LinearPrimal
 from lupi.problems.kernel.linear_machines import linear_problems, linear_svm2_plus, linear_svm_plus, over_weights
 from lupi.problems.kernel.one_class import check_nu, one_class_dual, one_class_plus_dual
 from lupi.problems.kernel.svm2_plus import deformation_features, deformation_matrix, deformation_space, svm2_plus_dual
+from lupi.problems.kernel.svr_plus import svr_plus_dual
 
 __all__ = [
     "Certificate",
@@ -28,4 +29,5 @@ __all__ = [
     "svm_2k_dual",
     "svm_dual",
     "svm_plus_dual",
+    "svr_plus_dual",
 ]

@@ -247,24 +247,42 @@ def _celik_qp(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progress=None):
             results.append({"seed": seed, **compare_with_quadprog(sample, setting)})
             if on_progress:
                 on_progress(k * n_splits + seed + 1, len(settings) * n_splits)
+    same = sum(result["same"] for result in results)
+    write_result(out, "celik-qp", n_draws=n_splits, problems=results, agreeing=same, not_run=missing)
+    return [*table_lines(results, n_splits), *missing]
+
+
+def table_lines(results, n_draws):
+    """Lines of the table.
+
+    Parameters
+    ----------
+    results : list of dict
+        From :func:`compare_with_quadprog`.
+    n_draws : int
+        Of each problem.
+
+    Returns
+    -------
+    list of str
+    """
     lines = [
         "The paper prints no figures. Its program (2), (11) by PIQP, beside SVMPlus(correction='labelled', lam=1/gamma).",
-        f"The largest of {n_splits} draws; * : objectives within {SAME_OBJECTIVE:g} (relative), decisions within "
+        f"The largest of {n_draws} draws; * : objectives within {SAME_OBJECTIVE:g} (relative), decisions within "
         f"{SAME_DECISION:g}, in every draw.",
         f"{'problem':52} {'objective diff.':>16} {'max |decision diff.|':>21} {'with B of eq. (10)':>19}",
     ]
-    for setting in settings:
-        mine = [result for result in results if result["setting"] == str(setting)]
-        if mine:
-            worst = {
-                name: max(r[name] for r in mine)
-                for name in ("objective_difference", "decision_difference", "paper_bias_difference")
-            }
-            mark = "*" if all(r["same"] for r in mine) else " "
-            lines.append(
-                f"{setting!s:52} {worst['objective_difference']:16.1e} {worst['decision_difference']:20.1e}{mark} "
-                f"{worst['paper_bias_difference']:19.2g}"
-            )
+    for setting in dict.fromkeys(result["setting"] for result in results):
+        mine = [result for result in results if result["setting"] == setting]
+        worst = {
+            name: max(r[name] for r in mine)
+            for name in ("objective_difference", "decision_difference", "paper_bias_difference")
+        }
+        mark = "*" if all(r["same"] for r in mine) else " "
+        lines.append(
+            f"{setting:52} {worst['objective_difference']:16.1e} {worst['decision_difference']:20.1e}{mark} "
+            f"{worst['paper_bias_difference']:19.2g}"
+        )
     same = sum(result["same"] for result in results)
     lines += [
         f"Agreement in {same} of {len(results)} problems. Largest duality gap that SVMPlus certifies: "
@@ -273,9 +291,7 @@ def _celik_qp(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progress=None):
         f"In {sum(r['bias_interval'] > 0 for r in results)} of them no delta is strictly inside its bounds: b is not unique "
         "(ours is among the optimal ones if the decisions agree).",
         "Eq. (10) gives b + b*, not b: its decision values are off by b* wherever that is not 0 (last column).",
-        *missing,
     ]
-    write_result(out, "celik-qp", n_draws=n_splits, problems=results, agreeing=same, not_run=missing)
     return lines
 
 

@@ -12,6 +12,7 @@ from lupi.reproduce import (
     mnist_plus,
     pictures_with_text,
     sharmanska,
+    sharmanska_birds,
     sharmanska_substitutes,
     sun,
     surrogate,
@@ -19,7 +20,17 @@ from lupi.reproduce import (
     xu,
 )
 
-_PAPERS = (mnist_plus, sharmanska, sharmanska_substitutes, xu, pictures_with_text, sun, feyereisl, celik)
+_PAPERS = (
+    mnist_plus,
+    sharmanska,
+    sharmanska_substitutes,
+    sharmanska_birds,
+    xu,
+    pictures_with_text,
+    sun,
+    feyereisl,
+    celik,
+)
 ENTRIES = {entry.name: entry for module in (*_PAPERS, surrogate, verdicts) for entry in module.ENTRIES}
 
 

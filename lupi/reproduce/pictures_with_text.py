@@ -51,8 +51,8 @@ class Pictures(NamedTuple):
         if self.substitute:
             return (
                 f"SUBSTITUTE: {len(self.y)} pictures of Wikipedia articles ({self.X.shape[1]} SIFT words) with topics of their "
-                f"text ({self.privileged.shape[1]}), {len(self.names)} categories; not the paper's pictures and features, which are not "
-                "at hand. Rows of length 1 in both spaces."
+                f"text ({self.privileged.shape[1]}), {len(self.names)} categories; not the paper's pictures and features, which "
+                "are not at hand. Rows of length 1 in both spaces."
             )
         return (
             f"Features from a file: {len(self.y)} rows, {self.X.shape[1]} features, {self.privileged.shape[1]} privileged, "

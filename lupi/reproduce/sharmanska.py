@@ -157,7 +157,22 @@ def over_all_pairs(results):
     return summary
 
 
-def _table_lines(pairs, results, per_class):
+def table_lines(pairs, results, per_class):
+    """Lines of Table 1.
+
+    Parameters
+    ----------
+    pairs : list of tuple of str
+        Names of the two classes.
+    results : list of dict
+        From :func:`pair_results`.
+    per_class : int
+        Pictures of each class for training.
+
+    Returns
+    -------
+    list of str
+    """
     printed = results[0]["paper"] is not None
     methods = [name for name in PAPER_METHODS if name in results[0]["methods"]]
     n_splits = len(results[0]["methods"]["ranksvm"]["scores"])
@@ -196,6 +211,42 @@ def _table_lines(pairs, results, per_class):
         f"{warned} warnings of solvers; {seconds / 60:.0f} minutes of processor time without the shuffled controls."
     )
     return lines
+
+
+OVERVIEW = (
+    "| loss, pairs | N | splits | Rank Transfer above SVM rank | mean gain | shuffled | SVM rank | Rank Transfer | reference | "
+    "cells that agree |",
+    "|---|---|---|---|---|---|---|---|---|---|",
+)
+
+
+def overview(found):
+    """One run as a row under ``OVERVIEW``: means over all pairs in percent; cells within two standard errors of the paper.
+
+    Parameters
+    ----------
+    found : dict
+        As it is written to `result.json`.
+
+    Returns
+    -------
+    str
+    """
+    results = found["pairs"]
+    counts = over_all_pairs(results)["ranktransfer"]
+    names = ("ranksvm", "ranktransfer", "rankreference")
+    means = [f"{100 * np.mean([result['methods'][name]['mean'] for result in results]):.2f}" for name in names]
+    agree = "not printed"
+    if results[0]["paper"] is not None:
+        cells = {name: sum(_cell(result, name).endswith("*") for result in results) for name in names[:2]}
+        agree = f"SVM rank {cells['ranksvm']}, Rank Transfer {cells['ranktransfer']}"
+    gain, shuffled = (
+        f"{100 * mean:+.2f} ± {100 * error:.2f}" for mean, error in (counts["mean_gain"], counts["mean_gain_shuffled"])
+    )
+    loss = f"{found.get('loss', 'squared_hinge').replace('_', ' ')}, {found.get('transfer_pairs', 'all')}"
+    splits = str(len(results[0]["methods"]["ranksvm"]["scores"]))
+    wins = f"{counts['wins']} of {counts['pairs']} (shuffled: {counts['wins_shuffled']})"
+    return f"| {' | '.join([loss, str(found['per_class']), splits, wins, gain, shuffled, *means, agree])} |"
 
 
 def _cell(result, name):
@@ -260,7 +311,7 @@ def _table1(
         )
         # The table has N = 100; the supplement, with N = 50, is not at hand.
         results.append(pair_results(comparison, paper if per_class == 100 else None))
-    lines = _table_lines(classes, results, per_class)
+    lines = table_lines(classes, results, per_class)
     for name in over_all_pairs(results):
         picture = out / f"figure2-{PICTURES[name]}-N{per_class}.svg"
         write_atomically(picture, _bars(name, results).encode())

@@ -214,26 +214,71 @@ def one_against_the_rest(X, labels, Z, label, group, *, per_class=PER_CLASS, **o
 
 def _sharmanska_table2(data, out, *, n_splits=10, tasks=None, n_jobs=1, on_progress=None):
     pictures = load_tiny_imagenet_boxes(None if data is None else Path(data) / "tiny_imagenet_boxes")
-    X, labels, Z = box_features(pictures, out / "features", n_mixture=N_MIXTURE, fisher=FISHER, n_jobs=n_jobs)
-    names = pictures.label_names
-    wanted = [(name, group, members) for group, members in GROUPS.items() for name in members][: tasks or None]
-    lines = [
+    summaries, lines = box_tasks(
+        pictures,
+        GROUPS,
+        out,
+        per_class=PER_CLASS,
+        n_mixture=N_MIXTURE,
+        fisher=FISHER,
+        n_splits=n_splits,
+        tasks=tasks,
+        n_jobs=n_jobs,
+        on_progress=on_progress,
+    )
+    write_result(out, "sharmanska-table2", substitute=True, comparisons=summaries)
+    return [
         "SUBSTITUTE: 64 x 64 pixel pictures of Tiny ImageNet, three balls, and five reptiles and amphibians, of which one snake; "
         "not the paper's 17 snakes, whose pictures are not at hand.",
-        f"X: Fisher vectors of the picture, privileged: of the inside of its box ({X.shape[1]} values); {PER_CLASS} + {PER_CLASS} "
+        *lines,
+        "Paper, 6 balls: both in 4 of 6 (its text; the figures are in a supplement).",
+    ]
+
+
+def box_tasks(
+    pictures, groups, out, *, per_class, n_mixture, fisher, n_splits, tasks, n_jobs, on_progress, loss=SQUARED
+):
+    """Every class of some groups against the others of its group, with the inside of boxes as privileged.
+
+    Parameters
+    ----------
+    pictures : Bunch
+        With `images`, `boxes`, `labels` and `label_names`.
+    groups : dict of str to sequence of str
+        Names of classes.
+    out : Path
+        Folder for features and finished work.
+    per_class, n_mixture, fisher : object
+        As of :func:`one_against_the_rest` and :func:`box_features`.
+    n_splits, tasks, n_jobs, on_progress : object
+        As of an entry's `run`.
+    loss : dict
+        Loss of the rankers.
+
+    Returns
+    -------
+    dict, list of str
+        Summary of each class, and the lines of the table.
+    """
+    X, labels, Z = box_features(pictures, out / "features", n_mixture=n_mixture, fisher=fisher, n_jobs=n_jobs)
+    names = list(pictures.label_names)
+    wanted = [(name, members) for members in groups.values() for name in members][: tasks or None]
+    lines = [
+        f"X: Fisher vectors of the picture, privileged: of the inside of its box ({X.shape[1]} values); {per_class} + {per_class} "
         f"for training, the others for the test, {n_splits} splits (paper: 10); boxes under {SMALLEST_BOX} pixels left out.",
         MEANING,
         head(),
     ]
     summaries = {}
-    for k, (name, _, members) in enumerate(wanted):
+    for k, (name, members) in enumerate(wanted):
         result = one_against_the_rest(
             X,
             labels,
             Z,
             names.index(name),
             [names.index(member) for member in members],
-            per_class=PER_CLASS,
+            per_class=per_class,
+            loss=loss,
             n_splits=n_splits,
             store=out / f"{name}.sqlite",
             n_jobs=n_jobs,
@@ -241,7 +286,7 @@ def _sharmanska_table2(data, out, *, n_splits=10, tasks=None, n_jobs=1, on_progr
         )
         summaries[name] = result.summary
         lines += table_lines(name, result.summary["sizes"][0])
-    for group, members in GROUPS.items():
+    for group, members in groups.items():
         chosen = [summaries[name]["sizes"][0] for name in members if name in summaries]
         if chosen:
             lines.append(f"{group}: {wins(chosen)}")
@@ -250,9 +295,7 @@ def _sharmanska_table2(data, out, *, n_splits=10, tasks=None, n_jobs=1, on_progr
         f"Paper, {len(printed)} snakes (other pictures, so only the kind of outcome can be compared): SVM+ above SVM in "
         f"{_above(printed, 'svm+', 'svm')}, Rank Transfer above rank SVM in {_above(printed, 'ranktransfer', 'ranksvm')}."
     )
-    lines.append("Paper, 6 balls: both in 4 of 6 (its text; the figures are in a supplement).")
-    write_result(out, "sharmanska-table2", substitute=True, comparisons=summaries)
-    return lines
+    return summaries, lines
 
 
 def _above(printed, name, plain):

@@ -238,6 +238,25 @@ def _measure_all(tasks, n_splits, names, on_progress):
 
 def _table3(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progress=None):
     found = _measure_all(tasks, n_splits, list(WAYS), on_progress)
+    same = {shape.name: differences(shape) for shape in shapes() if shape.name in found}
+    write_result(out, "xu-table3", generated=True, C=C, lam=LAM, times=found, differences=same)
+    return table3_lines(found, same)
+
+
+def table3_lines(found, same):
+    """Lines of Table 3.
+
+    Parameters
+    ----------
+    found : dict
+        For each data set its times, from :func:`solution_times`.
+    same : dict
+        For each data set the differences, from :func:`differences`.
+
+    Returns
+    -------
+    list of str
+    """
     printed = {row["method"]: row for row in paper_table("xu_2016_table3")}
     lines = [*PLAIN, f"{'data':12} {'method':30} {'ours, s':>10} {'paper, s':>10} {'x SVM2+':>9} {'paper':>8}  classes"]
     for data_name, rows in found.items():
@@ -252,33 +271,51 @@ def _table3(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progress=None):
                 f"{', warned: ' + ', '.join(row['warnings']) if row['warnings'] else ''}"
             )
     lines.append("x SVM2+: as a multiple of SVM2+ by LIBSVM on eq. (4), the paper's own way.")
-    same = {shape.name: differences(shape) for shape in shapes() if shape.name in found}
     for data_name, apart in same.items():
+        generic = found[data_name]["svm1+"]["title"].split("(")[-1].rstrip(")")
         lines.append(
-            f"{data_name}, first class: objectives of SVM+ by {GENERIC} and by lupi differ by {apart['objective']:.1e} (relative), "
+            f"{data_name}, first class: objectives of SVM+ by {generic} and by lupi differ by {apart['objective']:.1e} (relative), "
             f"decision values of SVM2+ by LIBSVM and by lupi by at most {apart['decision']:.1e}."
         )
-    write_result(out, "xu-table3", generated=True, C=C, lam=LAM, times=found, differences=same)
     return lines
 
 
 def _table4(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progress=None):
     found = _measure_all(tasks, n_splits, ["svm1+", "svm2+", "svm1+ lupi", "svm2+ lupi"], on_progress)
+    speedups = {name: _speedups(rows) for name, rows in found.items()}
+    write_result(out, "xu-table4", generated=True, C=C, lam=LAM, speedups=speedups, times=found)
+    return table4_lines(found)
+
+
+def _speedups(rows):
+    seconds = {key: row["seconds"] for key, row in rows.items()}
+    return {
+        "as in the paper: generic QP on SVM+ / LIBSVM on eq. (4)": seconds["svm1+"] / seconds["svm2+"],
+        "generic QP on SVM+ / lupi's SVM2+": seconds["svm1+"] / seconds["svm2+ lupi"],
+        "lupi's SVM+ / lupi's SVM2+": seconds["svm1+ lupi"] / seconds["svm2+ lupi"],
+    }
+
+
+def table4_lines(found):
+    """Lines of Table 4.
+
+    Parameters
+    ----------
+    found : dict
+        For each data set its times, from :func:`solution_times`.
+
+    Returns
+    -------
+    list of str
+    """
     printed = {row["data"]: row["speedup"] for row in paper_table("xu_2016_table4")}
     lines = [*PLAIN, "Speedup of SVM2+ over SVM+:"]
-    speedups = {}
     for name, rows in found.items():
-        seconds = {key: row["seconds"] for key, row in rows.items()}
-        speedups[name] = {
-            "as in the paper: generic QP on SVM+ / LIBSVM on eq. (4)": seconds["svm1+"] / seconds["svm2+"],
-            "generic QP on SVM+ / lupi's SVM2+": seconds["svm1+"] / seconds["svm2+ lupi"],
-            "lupi's SVM+ / lupi's SVM2+": seconds["svm1+ lupi"] / seconds["svm2+ lupi"],
-        }
-        for what, ratio in speedups[name].items():
+        for what, ratio in _speedups(rows).items():
             beside = f" (paper: {printed[name]})" if what.startswith("as in") else ""
             lines.append(f"{name:12} {what:58} {ratio:8.1f}{beside}")
-    lines.append(f"Slow solvers were measured on {n_splits} classes and scaled up to all.")
-    write_result(out, "xu-table4", generated=True, C=C, lam=LAM, speedups=speedups, times=found)
+    measured = min(row["measured"] for rows in found.values() for row in rows.values())
+    lines.append(f"Slow solvers were measured on {measured} classes and scaled up to all.")
     return lines
 
 

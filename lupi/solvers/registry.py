@@ -16,10 +16,9 @@ from lupi.solvers.kernel.linear_interior import solve_weights
 from lupi.solvers.kernel.linear_newton import solve_newton
 from lupi.solvers.kernel.reference import solve_reference
 from lupi.solvers.kernel.smo import solve_smo
-from lupi.solvers.ranking.auto import solve_ranking_auto
 from lupi.solvers.ranking.bundle import solve_ranking_bundle
 from lupi.solvers.ranking.coordinate import solve_ranking_coordinate
-from lupi.solvers.ranking.newton import solve_ranking_newton
+from lupi.solvers.ranking.newton import solve_ranking_auto, solve_ranking_newton
 from lupi.solvers.solution import Solution, out_of_time
 from lupi.solvers.structural.cutting_plane import solve_n_slack, solve_one_slack
 from lupi.solvers.structural.frank_wolfe import solve_frank_wolfe

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,8 @@ from numba import njit
 from lupi.boxes.loss_bounds import edges_overlap
 from lupi.boxes.placement import N_PLACEMENT, placement
 from lupi.boxes.subwindow import search_points
+from lupi.solvers.structural.planes import PlaneStore, take_plane
+from lupi.solvers.structural.slices import Slices
 
 
 class PackedBoxes(NamedTuple):
@@ -160,14 +163,80 @@ def joint_plane(space, star, i, v, root, rho, alternating, psi):
 
 
 @njit(cache=True, nogil=True)
-def all_planes(space, w, psi, loss):
-    """Planes of all images."""
-    for i in range(psi.shape[0]):
+def fill_planes(space, rows, w, psi, loss):
+    """Planes of some images, at one w; row i of psi and loss is image i."""
+    for i in rows:
         loss[i] = plane(space, i, w, psi[i])
 
 
 @njit(cache=True, nogil=True)
-def all_joint_planes(space, star, v, root, rho, alternating, psi, loss):
-    """Joint planes of all images."""
-    for i in range(psi.shape[0]):
+def fill_joint_planes(space, star, root, rho, alternating, rows, v, psi, loss):
+    """Joint planes of some images, at one v."""
+    for i in rows:
         loss[i] = joint_plane(space, star, i, v, root, rho, alternating, psi[i])
+
+
+@njit(cache=True, nogil=True)
+def plane_steps(space, rows, store, psi, gaps):
+    """Find the plane of one image after the other, store it and solve its block (``PlaneStore.arrays``).
+
+    Returns how many were stored and the loss of the one after these, whose plane, left in psi, found no room.
+    """
+    planes, losses, gram, alpha, idle, count, w, cap = store
+    for q in range(rows.shape[0]):
+        i = rows[q]
+        loss = plane(space, i, w, psi)
+        gap, done = take_plane(planes, losses, gram, alpha, idle, count, w, cap, i, psi, loss, True)
+        if not done:
+            return q, loss
+        gaps[i] = gap
+    return rows.shape[0], 0.0
+
+
+@njit(cache=True, nogil=True)
+def joint_plane_steps(space, star, root, rho, alternating, rows, store, psi, gaps):
+    """As `plane_steps`, with joint planes."""
+    planes, losses, gram, alpha, idle, count, v, cap = store
+    for q in range(rows.shape[0]):
+        i = rows[q]
+        loss = joint_plane(space, star, i, v, root, rho, alternating, psi)
+        gap, done = take_plane(planes, losses, gram, alpha, idle, count, v, cap, i, psi, loss, True)
+        if not done:
+            return q, loss
+        gaps[i] = gap
+    return rows.shape[0], 0.0
+
+
+class CompiledPlanes:
+    """An oracle's compiled loops, called for so few images at a time that Ctrl-C is seen.
+
+    Parameters
+    ----------
+    fill, steps : callable
+        One of the two ``fill_`` functions and one of the two ``steps`` functions of this module.
+    spaces : tuple
+        Their first arguments.
+    n, d : int
+        Numbers of images and features.
+    """
+
+    def __init__(self, fill: Callable, steps: Callable, spaces: tuple, n: int, d: int):
+        self.fill, self.steps, self.spaces, self.n, self.d = fill, steps, spaces, n, d
+        self.slices = Slices()
+
+    def planes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Planes of all images."""
+        psi, loss = np.empty((self.n, self.d)), np.empty(self.n)
+        for part in self.slices.cut(np.arange(self.n)):
+            self.fill(*self.spaces, part, w, psi, loss)
+        return psi, loss
+
+    def take_into(self, store: PlaneStore, rows: np.ndarray, gaps: np.ndarray) -> None:
+        """Find, store and use the planes of some images, one after the other."""
+        psi, done = np.empty(self.d), 0
+        while done < len(rows):
+            more, loss = self.steps(*self.spaces, rows[done:], store.arrays, psi, gaps)
+            done += more
+            if done < len(rows):
+                store.take_with_room(rows[done], psi, loss, gaps, ascend=True)
+                done += 1

@@ -121,21 +121,30 @@ class JointOracle:
         self.n_samples, self.n_decision = len(X), int(task.n_features)
         self.n_features = self.n_decision + int(privileged_task.n_features)
         self.packed = (self.true.packed(), self.true_star.packed())
+        self.boxes = self._compiled_planes()
 
     @property
     def compiled(self) -> bool:
         """Whether the planes come from compiled searches: boxes in both spaces, none missing."""
-        return None not in self.packed
+        return self.boxes is not None
 
     @property
     def alternating(self) -> bool:
         """Whether the joint search is the paper's."""
         return self.infer is alternating_inference
 
+    def _compiled_planes(self) -> box_planes.CompiledPlanes | None:
+        if None in self.packed:
+            return None
+        loops = (box_planes.fill_joint_planes, box_planes.joint_plane_steps)
+        spaces = (*self.packed, self.root, self.rho, self.alternating)
+        return box_planes.CompiledPlanes(*loops, spaces, self.n_samples, self.n_features)
+
     def searched_by(self, inference: str) -> JointOracle:
         """The same oracle with another joint search, one of ``INFERENCE``."""
         other = copy(self)
         other.infer = INFERENCE[inference]
+        other.boxes = other._compiled_planes()
         return other
 
     def split(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -146,9 +155,11 @@ class JointOracle:
         """Most violated planes of all examples."""
         if not self.compiled or effective_n_jobs(self.n_jobs) > 1:
             return planes_by_plane(self, v)
-        psi, loss = np.empty((self.n_samples, self.n_features)), np.empty(self.n_samples)
-        box_planes.all_joint_planes(*self.packed, v, self.root, self.rho, self.alternating, psi, loss)
-        return psi, loss
+        return self.boxes.planes(v)
+
+    def plane_steps(self, store, rows: np.ndarray, gaps: np.ndarray) -> None:
+        """Find, store and use the planes of some examples, one after the other; where ``compiled``."""
+        self.boxes.take_into(store, rows, gaps)
 
     def plane(self, i: int, v: np.ndarray) -> tuple[np.ndarray, float]:
         """Most violated plane of example i, or the zero plane if nothing violates."""

@@ -8,7 +8,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from lupi.tasks import box_planes
-from lupi.tasks.protocol import Task, argmax_scored
+from lupi.tasks.protocol import Task
 
 # True joint features are kept when they fit into this many doubles; otherwise they are recomputed.
 _KEEP = 20_000_000
@@ -69,14 +69,21 @@ class TaskOracle:
         self.n_samples, self.n_features = len(X), int(task.n_features)
         self.true = TrueFeatures(task, X, Y)
         self.cheap_batch = hasattr(task, "argmax_batch")
-        self.packed = self.true.packed()
+        packed = self.true.packed()
+        self.boxes = None
+        if packed is not None:
+            loops = (box_planes.fill_planes, box_planes.plane_steps)
+            self.boxes = box_planes.CompiledPlanes(*loops, (packed,), self.n_samples, self.n_features)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the planes come from compiled searches."""
+        return self.boxes is not None
 
     def planes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Most violated planes of all examples, by the task's own batch inference if it has one."""
-        if self.packed is not None and effective_n_jobs(self.n_jobs) == 1:
-            psi, loss = np.empty((self.n_samples, self.n_features)), np.empty(self.n_samples)
-            box_planes.all_planes(self.packed, w, psi, loss)
-            return psi, loss
+        if self.boxes is not None and effective_n_jobs(self.n_jobs) == 1:
+            return self.boxes.planes(w)
         if not self.cheap_batch:
             return planes_by_plane(self, w)
         psi, loss = np.empty((self.n_samples, self.n_features)), np.empty(self.n_samples)
@@ -85,13 +92,21 @@ class TaskOracle:
             loss[i] = self.task.loss(self.Y[i], y)
         return psi, loss
 
+    def plane_steps(self, store: Any, rows: np.ndarray, gaps: np.ndarray) -> None:
+        """Find, store and use the planes of some examples, one after the other; where ``compiled``."""
+        self.boxes.take_into(store, rows, gaps)
+
     def plane(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
         """Most violated plane of example i, or the zero plane if nothing violates."""
-        if self.packed is not None:
+        if self.boxes is not None:
             psi = np.empty(self.n_features)
-            return psi, box_planes.plane(self.packed, i, w, psi)
+            return psi, box_planes.plane(self.boxes.spaces[0], i, w, psi)
         x, y = self.X[i], self.Y[i]
-        found, loss, _ = argmax_scored(self.task, w, x, y, (1.0,))[0]
+        if hasattr(self.task, "argmax_scored"):
+            found, loss, _ = self.task.argmax_scored(w, x, y, (1.0,))[0]
+        else:
+            found = self.task.argmax(w, x, y, 1.0)
+            loss = float(self.task.loss(y, found))
         psi = self.true[i] - self.task.joint_feature(x, found)
         if loss - psi @ w <= 0.0:
             return np.zeros(self.n_features), 0.0

@@ -18,7 +18,7 @@ from lupi.validation.inputs import (
     is_chunked,
     warn_of_minus_one,
 )
-from lupi.validation.spaces import check_privileged_sequence, check_privileged_spaces
+from lupi.validation.spaces import check_privileged_sequence, check_privileged_spaces, names_of_spaces
 
 __all__ = [
     "ClassificationInput",
@@ -36,5 +36,6 @@ __all__ = [
     "effective_class_weight",
     "is_chunked",
     "is_frame",
+    "names_of_spaces",
     "warn_of_minus_one",
 ]

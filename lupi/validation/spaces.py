@@ -36,11 +36,8 @@ def check_privileged_spaces(privileged, n_samples, *, estimator_name="fit", **op
     """
     if privileged is None:
         return {}
-    if isinstance(privileged, Mapping):
-        spaces = dict(privileged)
-    elif isinstance(privileged, list | tuple) and any(_is_table(block) for block in privileged):
-        spaces = dict(enumerate(privileged))
-    else:
+    spaces = _spaces_of(privileged)
+    if spaces is None:
         return {None: check_privileged(privileged, n_samples, estimator_name=estimator_name, **options)}
     empty = [name for name, block in spaces.items() if block is None]
     if empty or not spaces:
@@ -55,6 +52,40 @@ def check_privileged_spaces(privileged, n_samples, *, estimator_name="fit", **op
         )
         for name, block in spaces.items()
     }
+
+
+def names_of_spaces(privileged):
+    """Names of the privileged spaces that a user gave.
+
+    Parameters
+    ----------
+    privileged : object
+        As in :func:`check_privileged_spaces`.
+
+    Returns
+    -------
+    list
+        Keys of a dict, numbers of a list; [None] for a single table, [] for None.
+
+    Examples
+    --------
+    >>> from lupi.validation import names_of_spaces
+    >>> names_of_spaces({"tests": [[1.0]], "wages": [[2.0]]}), names_of_spaces([[1.0], [2.0]]), names_of_spaces(None)
+    (['tests', 'wages'], [None], [])
+    """
+    if privileged is None:
+        return []
+    spaces = _spaces_of(privileged)
+    return [None] if spaces is None else list(spaces)
+
+
+def _spaces_of(privileged):
+    """Spaces by name or number; None where there is one table."""
+    if isinstance(privileged, Mapping):
+        return dict(privileged)
+    if isinstance(privileged, list | tuple) and any(_is_table(block) for block in privileged):
+        return dict(enumerate(privileged))
+    return None
 
 
 def check_privileged_sequence(privileged, n_samples, *, estimator_name="fit", argument="privileged"):

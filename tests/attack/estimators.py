@@ -69,6 +69,12 @@ def svm_2k(rng):
     return lupi.SVM2K(**prices, epsilon=pick(rng, (0.0, 0.1, 1e6)), **kernels(rng), max_iter=pick(rng, (-1, -1, 5)))
 
 
+def svr_plus(rng):
+    prices = {"C": pick(rng, PRICES), "lam": pick(rng, PRICES), "kappa": pick(rng, (3.0, 3.0, 1.0, 1e6, np.inf))}
+    epsilon = pick(rng, (0.1, 0.0, 1e6))
+    return lupi.SVRPlus(**prices, epsilon=epsilon, **kernels(rng), **stop(rng, "auto", "smo", "interior_point"))
+
+
 def one_class(rng):
     return lupi.OneClassSVMPlus(pick(rng, (0.5, 0.01, 1.0, 1e-9)), pick(rng, PRICES), **kernels(rng))
 
@@ -131,7 +137,9 @@ def surrogate(rng):
 def landmarks(rng):
     """Kernels in place of which a few features stand."""
     kind = pick(rng, (lupi.SVMPlus, lupi.SVM2Plus))
-    return kind(pick(rng, PRICES), pick(rng, PRICES), n_components=pick(rng, (1, 4, 100)), random_state=0, **kernels(rng))
+    return kind(
+        pick(rng, PRICES), pick(rng, PRICES), n_components=pick(rng, (1, 4, 100)), random_state=0, **kernels(rng)
+    )
 
 
 def linear(rng):
@@ -203,7 +211,7 @@ def labels(rng, model, n):
 
 
 def all_labels(rng, model, n):
-    if not isinstance(model, TabularModel) and getattr(model, "_estimator_type", None) == "regressor":
+    if isinstance(model, lupi.SVRPlus):
         return rng.normal(size=n) * pick(rng, SIZES)
     k = pick(rng, (2, 2, 2, 3, 5, 1)) if not hasattr(model, "task") else 2
     y = rng.integers(0, k, n)
@@ -242,12 +250,13 @@ def make_with(build):
 
 def make_columns(rng, _):
     """One table, of which some columns are privileged."""
-    model, _, y, extra, X = make_with(pick(rng, (svm_plus(lupi.SVMPlus), svm_plus(lupi.SVM2Plus), surrogate)) if rng else surrogate)(
-        rng, _
-    )
+    model, _, y, _extra, X = make_with(
+        pick(rng, (svm_plus(lupi.SVMPlus), svm_plus(lupi.SVM2Plus), surrogate)) if rng else surrogate
+    )(rng, _)
     rng = np.random.default_rng(0) if rng is None else rng
     q = int(rng.integers(1, 4))
-    where = pick(rng, (range(X.shape[1], X.shape[1] + q), [-1], [0], range(X.shape[1] + q), [99]))
+    last = range(X.shape[1], X.shape[1] + q)
+    where = pick(rng, (last, last, last, last, [-1], [0], range(X.shape[1] + q), [99]))
     table = np.hstack([X, values(rng, len(X), q, pick(rng, SIZES))])
     model = lupi.PrivilegedColumns(model, list(where), pick(rng, (None, None, StandardScaler())))
     return model, contained(rng, table.copy()), y, {}, table
@@ -317,15 +326,20 @@ def one_thread(folder):
 
 
 KINDS = {
-    "svm+": svm_plus(lupi.SVMPlus), "svm2+": svm_plus(lupi.SVM2Plus), "svm-2k": svm_2k, "one class": one_class, "ranking": ranker,
-    "structured": structured, "wrappers": wrapper, "surrogate": surrogate, "landmarks": landmarks,
+    "svm+": svm_plus(lupi.SVMPlus), "svm2+": svm_plus(lupi.SVM2Plus), "svm-2k": svm_2k, "svr+": svr_plus, "one class": one_class,
+    "ranking": ranker, "structured": structured, "wrappers": wrapper, "surrogate": surrogate, "landmarks": landmarks,
 }  # fmt: skip
 MAKERS = {name: make_with(build) for name, build in KINDS.items()} | {"columns": make_columns, "paths": make_path}
 if da is not None:
     MAKERS["chunks"] = make_chunks
 TARGETS = [
     Target(
-        name, one_thread if name == "chunks" else (lambda folder: None), make, attack, (ValueError, TypeError), lambda case: 100_000
+        name,
+        one_thread if name == "chunks" else (lambda folder: None),
+        make,
+        attack,
+        (ValueError, TypeError),
+        lambda case: 100_000,
     )
     for name, make in MAKERS.items()
 ]

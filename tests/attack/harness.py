@@ -6,11 +6,14 @@ its message has the case's number and seed, which repeat it.
 
 The suite runs few cases of each target. The long run, from the root of the repository::
 
+    PYTHONPATH=tests python -m attack.harness all --seed 14 --record counts.jsonl
     PYTHONPATH=tests python -m attack.harness readers --cases 50000 --seed 1 --record counts.jsonl
     PYTHONPATH=tests python -m attack.harness readers --target coco --case 1234 --seed 1
     PYTHONPATH=tests python -m attack.harness sum --record counts.jsonl
 
-The second line repeats one case, the third adds up what earlier runs have recorded. A new room of the library is one module
+The first line runs all targets, more than a million cases, in blocks, each of which is recorded: given again, it goes on where it
+stopped, and ``--part 1/2`` and ``--part 2/2`` share it between two processes. The third repeats one case, the fourth adds up what
+is recorded. A new room of the library is one module
 beside this one with a list ``TARGETS`` and a ``test_*_attack.py`` of a few lines; the long run takes the module's name.
 
 In the suite a hang is told by counting, not by a clock: a case may run a number of lines of the library that grows linearly with
@@ -26,6 +29,7 @@ import inspect
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -47,6 +51,16 @@ LIBRARY = str(Path(lupi.__file__).parent)
 CASES = int(os.environ.get("LUPI_ATTACK_CASES", "60"))
 # Of one case, in the long run.
 MOST_CPU_SECONDS = 10
+# Cases of the long run for each target of a module; a number of its own for some.
+LONG = {
+    "readers": {"runs": 700_000, "pictures": 150_000, "": 12_000},
+    "models": {"damaged": 42_000, "each bit": 14_000, "": 6_000},
+    "tables": {"": 3_400},
+    "estimators": {"": 900},
+    "disks": {"": 1_000},
+    "signals": {"": 10},
+}
+BLOCK = 10_000
 
 
 class TooManySteps(BaseException):
@@ -71,7 +85,8 @@ class Target:
         ``make(rng, prepared)``: a case, from a generator of random numbers. The first case is made with ``rng=None``: untouched.
         One with a third argument gets the case's number, to go through all that there are.
     attack : callable
-        ``attack(case, prepared)``: feeds the case to the library and checks the answer with ``assert``.
+        ``attack(case, prepared)``: feeds the case to the library and checks the answer with ``assert``. It may return what the
+        end is called.
     documented : tuple of exception types
         Errors that are allowed.
     size : callable
@@ -189,15 +204,15 @@ def _end(target, case, prepared, count_lines, most_seconds):
         warnings.simplefilter("error")
         try:
             if count_lines:
-                bounded(lambda: target.attack(case, prepared), 20_000 + 100 * target.size(case))
+                said = bounded(lambda: target.attack(case, prepared), 20_000 + 100 * target.size(case))
             else:
                 with within_cpu_seconds(most_seconds):
-                    target.attack(case, prepared)
+                    said = target.attack(case, prepared)
         except target.documented as error:
             if not 20 < len(str(error)) < 2000:
                 raise Finding(f"an error without a sentence, or with too many: {error}") from error
             return type(error).__name__
-    return "answered"
+    return said or "answered"
 
 
 def _report(target, k, seed, error):
@@ -209,29 +224,70 @@ def _report(target, k, seed, error):
 def main(arguments=None):
     """The long run."""
     parser = argparse.ArgumentParser(description="Attack a room of the library.")
-    parser.add_argument("module", help="module of tests/attack with TARGETS, e.g. readers; or sum")
+    parser.add_argument("module", help="module of tests/attack with TARGETS, e.g. readers; or all, or sum")
     parser.add_argument("--cases", type=int, default=10_000, help="for each target")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target", help="only this one")
     parser.add_argument("--case", type=int, help="only the case of this number")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--record", type=Path, help="file that a line of counts is appended to")
+    parser.add_argument("--part", default="1/1", help="of all: which share of the blocks, e.g. 1/2")
     options = parser.parse_args(arguments)
     if options.module == "sum":
         return add_up(options.record)
-    targets = importlib.import_module(f"attack.{options.module}").TARGETS
+    if options.module == "all":
+        return run_all(options)
+    targets = targets_of(options.module)
     bad = total = 0
     for target in targets:
         if options.target in (None, target.name):
             cases, first = (options.cases, options.first) if options.case is None else (1, options.case)
             counts = run(target, cases, options.seed, first, stop=options.case is not None, count_lines=False)
-            print(counts, *counts.findings[:20], sep="\n  ", flush=True)
-            if options.record:
-                line = {"module": options.module, "seed": options.seed, "first": first, **vars(counts)}
-                with options.record.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
+            tell(counts, options, options.module, first)
             bad, total = bad + len(counts.findings), total + counts.cases
     print(f"{total} cases, {bad} findings")
+    return 1 if bad else 0
+
+
+def targets_of(module):
+    return importlib.import_module(f"attack.{module}").TARGETS
+
+
+def tell(counts, options, module, first):
+    """Print what became of some cases, and append it to the record."""
+    print(counts, *counts.findings[:20], sep="\n  ", flush=True)
+    if options.record:
+        line = {"module": module, "seed": options.seed, "first": first, "commit": commit(), **vars(counts)}
+        with options.record.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def commit():
+    """The code that is attacked, as git calls it; empty outside of a checkout."""
+    words = ["git", "-C", LIBRARY, "describe", "--always", "--dirty"]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def blocks_of_all():
+    """Module, target, first case and number of cases of every block of the long run."""
+    for module, sizes in LONG.items():
+        for target in targets_of(module):
+            cases = sizes.get(target.name, sizes[""])
+            for first in range(0, cases, BLOCK):
+                yield module, target, first, min(BLOCK, cases - first)
+
+
+def run_all(options):
+    """The long run: all blocks of this part that the record does not hold."""
+    which, parts = map(int, options.part.split("/"))
+    lines = options.record.read_text().splitlines() if options.record and options.record.exists() else []
+    known = {(line["module"], line["name"], line["seed"], line["first"]) for line in map(json.loads, lines)}
+    bad = 0
+    for module, target, first, cases in list(blocks_of_all())[which - 1 :: parts]:
+        if (module, target.name, options.seed, first) not in known:
+            counts = run(target, cases, options.seed, first, stop=False, count_lines=False)
+            tell(counts, options, module, first)
+            bad += len(counts.findings)
     return 1 if bad else 0
 
 

@@ -66,6 +66,20 @@ def test_results_do_not_depend_on_workers_or_interruptions(arrays, tmp_path):
     assert scores(more)[0][0]["scores"][:4] == scores(alone)[0][0]["scores"]
 
 
+def test_a_comparison_out_of_time_goes_on_later(arrays, tmp_path):
+    few = QUICK | {"n_splits": 2, "permutations": 0}
+    with pytest.raises(TimeoutError, match=r"\(max_time\) was over with (\d+) of \1 fits to do\. With a `store`"):
+        compare(*arrays, **few, max_time=1e-9)
+    with pytest.raises(TimeoutError, match="What was finished is kept, the same call goes on from there"):
+        compare(*arrays, **few, max_time=1e-9, store=tmp_path / "a.sqlite")
+    whole = compare(*arrays, **few, max_time=1e6, store=tmp_path / "a.sqlite")
+    # Nothing is left to do, so no time is needed.
+    again = compare(*arrays, **few, max_time=1e-9, store=tmp_path / "a.sqlite")
+    assert again.summary["sizes"] == whole.summary["sizes"]
+    with pytest.raises(ValueError, match="`max_time` must be a positive number of seconds"):
+        compare(*arrays, **few, max_time=0)
+
+
 def test_kill_9_loses_units_in_flight_only(tmp_path):
     """The real command with two workers; `lupi bench compare-kill` does the same with ten kills."""
     pytest.importorskip("pandas")

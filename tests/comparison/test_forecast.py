@@ -5,19 +5,25 @@ import pytest
 
 from lupi import compare
 from lupi.comparison import comparison as module
-from lupi.comparison.forecast import COSTS, FIRST_GUESS, PER_PERMUTATION, Forecast
 from lupi.comparison.methods import METHODS
-from lupi.comparison.units import Unit
+from lupi.comparison.units import COSTS, FIRST_GUESS, PER_PERMUTATION, Unit, guess_seconds, unit_kind
 from lupi.datasets import make_privileged
+from lupi.engine.units import Forecast
 
 
 def units(names, splits=20, sizes=(100,), controls=("",)):
     return [Unit(n, k, name, c) for k in range(splits) for n in sizes for name in names for c in controls]
 
 
+def forecast_of(planned, workers):
+    forecast = Forecast(unit_kind, guess_seconds, workers)
+    forecast.plan(planned)
+    return forecast
+
+
 def test_first_guess_by_usual_costs_then_by_what_was_measured():
     names = ["linear", "forest", "boosting", "svm", "svm2+"]
-    forecast = Forecast(units(names), workers=2)
+    forecast = forecast_of(units(names), workers=2)
     # One tenth of a second is the unit of cost; the first one also loaded something.
     for name, seconds in zip(names[:3], (5.0, 0.4, 0.4)):
         assert forecast.left() == (None, False)
@@ -37,9 +43,10 @@ def test_shuffled_rows_larger_sizes_and_the_exact_test_follow_from_the_method_it
     planned = units(["surrogate-ridge"], 10, (50, 100), ("", "shuffled")) + units(
         ["surrogate-ridge"], 10, controls=("permuted 99",)
     )
-    forecast = Forecast(planned, workers=1)
-    forecast.add(Unit(50, 0, "surrogate-ridge"), 1.0)
+    forecast = forecast_of(planned, workers=1)
     assert forecast.left() == (None, False)
+    forecast.add(Unit(50, 0, "surrogate-ridge"), 1.0)
+    assert forecast.left() == (pytest.approx(19 * 1.0 + 20 * 2.0 + 10 * 99 * PER_PERMUTATION * 2.0), False)
     forecast.add(Unit(100, 0, "surrogate-ridge"), 2.5)
     assert forecast.left() == (pytest.approx(19 * 1.0 + 19 * 2.5 + 10 * 99 * PER_PERMUTATION * 2.5), True)
     forecast.add(Unit(100, 0, "surrogate-ridge", "permuted 99"), 7.0)
@@ -47,7 +54,7 @@ def test_shuffled_rows_larger_sizes_and_the_exact_test_follow_from_the_method_it
 
 
 def test_never_more_workers_than_units():
-    forecast = Forecast(units(["linear"], 2), workers=8)
+    forecast = forecast_of(units(["linear"], 2), workers=8)
     forecast.add(Unit(100, 0, "linear"), 3.0)
     assert forecast.left() == (3.0, True)
 

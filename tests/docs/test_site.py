@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import lupi
+from lupi.solvers import SOLVERS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ROOMS = ("lupi", "lupi.datasets", "lupi.localize", "lupi.plot", "lupi.tasks", "lupi.vision")
@@ -99,6 +100,14 @@ def test_own_parts():
     assert "distilled" in str(names["result"])
     kernel = names["cauchy"](names["X"], names["X"])
     assert abs(kernel.diagonal() - 1).max() < 1e-12
+    assert names["yours"].converged
+    np.testing.assert_allclose(names["yours"].point, names["ours"].point, atol=1e-3)
+
+
+@pytest.fixture(autouse=True)
+def solvers_stay_as_they_are(monkeypatch):
+    """A page may add a solver of its own; other tests do not see it."""
+    monkeypatch.setitem(SOLVERS, "ranking", dict(SOLVERS["ranking"]))
 
 
 @pytest.mark.parametrize(

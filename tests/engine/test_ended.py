@@ -53,8 +53,9 @@ def stored(out):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_workers_end_with_the_command(number, table, tmp_path):
+def test_workers_end_with_the_command(number, table, tmp_path, request):
     process = start(*command(table, tmp_path, splits=500))
+    request.addfinalizer(process.kill)  # of a test that fails nobody is left, either
     wait_until(lambda: stored(tmp_path) or process.poll() is not None, "the command stored nothing")
     assert process.poll() is None
     family = descendants(process.pid)

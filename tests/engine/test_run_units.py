@@ -6,6 +6,7 @@ import os
 import signal
 import warnings
 from functools import partial
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -75,6 +76,29 @@ def _process(k):
     return {"pid": np.array(os.getpid())}
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_nothing_is_begun_when_the_time_is_over(n_jobs):
+    work = [(name, dict, [("name", name)]) for name in "abcd"]
+    with RunStore(None, "x") as store:
+        run_units(work[1:2], store)
+        assert run_units(work, store, n_jobs=n_jobs, until=monotonic()) == {
+            "a": None,
+            "b": {"name": "b"},
+            "c": None,
+            "d": None,
+        }
+        assert None not in run_units(work, store, n_jobs=n_jobs, until=monotonic() + 1e6).values()
+
+
+def test_the_time_is_looked_at_after_every_unit(monkeypatch):
+    moments = iter([0.0, 1.0, 2.0, 3.0])
+    monkeypatch.setattr("lupi.engine.units.monotonic", lambda: next(moments))
+    with RunStore(None, "x") as store:
+        found = run_units([(name, dict, [("name", name)]) for name in "abcd"], store, until=2.0)
+        assert [name for name, result in found.items() if result is not None] == ["a", "b"]
+        assert store.get("b") is not None
+
+
 def test_time_and_warnings_are_measured():
     result = measured(_noisy)
     assert (result["value"], result["warnings"]) == (1, {"RuntimeWarning": 2, "UserWarning": 1})
@@ -82,7 +106,8 @@ def test_time_and_warnings_are_measured():
 
 
 def _noisy():
-    for category in (UserWarning, RuntimeWarning, RuntimeWarning):
+    # The last two come once in a process, or at any time: they do not count.
+    for category in (UserWarning, RuntimeWarning, RuntimeWarning, DeprecationWarning, ResourceWarning):
         warnings.warn("hm", category, stacklevel=1)
     return {"value": 1}
 

@@ -19,6 +19,7 @@ from lupi import (
     StructuralSVMPlus,
     SVM2Plus,
     SVMPlus,
+    SVRPlus,
 )
 from lupi.datasets import make_privileged
 from lupi.estimators.paths import fit_path
@@ -34,6 +35,7 @@ ESTIMATORS = [
     SVM2Plus(10.0, tol=1e-9),
     SVM2Plus(10.0, **LINEAR),
     SVM2K(),
+    SVRPlus(10.0, 1e-2, tol=1e-9),
     OneClassSVMPlus(solver="interior_point"),
     RankSVM(),
     StructuralSVM(TASK),

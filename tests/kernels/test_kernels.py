@@ -14,6 +14,7 @@ from lupi.kernels import (
     pivoted_cholesky,
     resolve_gamma,
 )
+from lupi.kernels.products import self_products
 
 rng = np.random.default_rng(0)
 A = rng.random((7, 4))
@@ -118,6 +119,11 @@ def test_gamma_is_that_of_scikit_learn(gamma, convert):
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix])
 def test_gamma_of_features_without_digits_is_a_number(convert):
     assert resolve_gamma("scale", convert(1e-160 * A)) == 1.0
+
+
+def test_products_of_no_features_are_zero(capfd):
+    np.testing.assert_array_equal(self_products(np.zeros((4, 0))), np.zeros((4, 4)))
+    assert capfd.readouterr() == ("", "")
 
 
 def test_gamma_number_stays():

@@ -204,3 +204,7 @@ def test_files_elsewhere_are_read_only_if_asked_for(folder, tmp_path):
     common = (folder / "model.lupi", tmp_path / "boxes.csv", "--cache", folder / "cache", "--jobs", 1)
     assert "--follow-links" in run("evaluate", *common, code=1).stderr
     assert "mean overlap" in run("evaluate", *common, "--follow-links").stdout
+    fit = (tmp_path / "boxes.csv", *OPTIONS, "-o", tmp_path / "m.lupi", *common[2:4])
+    assert "--follow-links" in run("fit", *fit, code=1).stderr
+    run("fit", *fit, "--follow-links")
+    assert (tmp_path / "m.lupi").is_file()

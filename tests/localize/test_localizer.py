@@ -274,6 +274,16 @@ def test_search_takes_the_best_and_keeps_cells(tmp_path, monkeypatch):
     assert same == table
     assert fitted == [best.C]
     np.testing.assert_array_equal(again.model_.coef_, best.model_.coef_)
+    # When the time is over, the best of what is stored is taken.
+    more = {**data, "grid": {"C": [1e-4, 1.0, 30.0], "lam": [1.0]}, "max_time": 1e-9}
+    with pytest.warns(ConvergenceWarning, match=r"max_time\) was over after 2 of 3 combinations: the best of these"):
+        short, some = search_parameters(localizer, **more)
+    assert some == table
+    assert (short.C, fitted.pop()) == (best.C, best.C)
+    with pytest.raises(TimeoutError, match=r"after 0 of 3 combinations: there is none to choose"):
+        search_parameters(localizer, **{**more, "store": None})
+    with pytest.raises(ValueError, match="`max_time` must be a positive number of seconds"):
+        search_parameters(localizer, **{**more, "max_time": -1})
     # Other data are other cells.
     search_parameters(localizer, **{**data, "boxes": BOXES[:5] + BOXES[6:7]})
     assert len(fitted) == 4

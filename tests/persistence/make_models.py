@@ -42,6 +42,7 @@ def models():
     yield "svm_plus_labelled", lupi.SVMPlus(correction="labelled", **LINEAR), SCORES
     yield "svm2_plus", lupi.SVM2Plus(kernel="laplacian", privileged_kernel="poly"), SCORES
     yield "svm_2k", lupi.SVM2K(), SCORES
+    yield "svr_plus", lupi.SVRPlus(), PREDICT
     yield "rank_transfer", lupi.RankTransfer(), SCORES
     yield "rank_transfer_rbf", lupi.RankTransfer(kernel="rbf", privileged_kernel="rbf"), SCORES
     yield "rank_transfer_cv", lupi.RankTransferCV(Cs=[0.01], Cs_privileged=[0.1], cv=2), SCORES

@@ -46,6 +46,8 @@ MODELS = {
     "svm+ landmarks": lupi.SVMPlus(n_components=8, random_state=0),
     "svm2+ landmarks": lupi.SVM2Plus(n_components=8, random_state=0),
     "svm-2k": lupi.SVM2K(),
+    "svr+": lupi.SVRPlus(),
+    "svr+ linear": lupi.SVRPlus(kernel="linear", privileged_kernel="linear"),
     "rank": lupi.RankTransfer(),
     "rank rbf": lupi.RankTransfer(kernel="rbf", privileged_kernel="rbf"),
     "rank cv": lupi.RankTransferCV(Cs=[0.1], Cs_privileged=[0.1, 1.0], cv=2, privileged_kernel="rbf"),

@@ -7,11 +7,9 @@ import pytest
 
 from lupi.bench._ranking_pairs import explicit_pairs, pair_objective, solve_liblinear, solve_qp
 from lupi.problems.ranking.pairwise import RankingProblem, plain_pairs, transfer_pairs
-from lupi.solvers.ranking import auto
-from lupi.solvers.ranking.auto import solve_ranking_auto
 from lupi.solvers.ranking.bundle import solve_ranking_bundle
 from lupi.solvers.ranking.coordinate import PairDual, solve_ranking_coordinate
-from lupi.solvers.ranking.newton import solve_ranking_newton
+from lupi.solvers.ranking.newton import solve_ranking_auto, solve_ranking_newton
 
 LOSSES = ("squared_hinge", "hinge")
 
@@ -146,7 +144,7 @@ def test_what_coordinate_descent_leaves_newton_finishes(monkeypatch):
     X, y = rng.normal(size=(60, 40)), np.arange(60) % 2
     problem = RankingProblem(X, plain_pairs(y), 10.0, "hinge")
     alone = solve_ranking_newton(problem, tol=1e-7)
-    monkeypatch.setattr(auto, "PASSES", 3)
+    monkeypatch.setattr("lupi.solvers.ranking.newton.PASSES", 3)
     both = solve_ranking_auto(problem, tol=1e-7, max_iter=300)
     assert both.converged
     assert 3 < both.n_iter <= 300
@@ -164,7 +162,7 @@ def test_coordinate_descent_says_what_it_needs(monkeypatch):
     with pytest.raises(ValueError, match=r"needs loss='hinge'.*Use solver='newton'"):
         solve_ranking_coordinate(RankingProblem(X, plain_pairs(y), 1.0, "squared_hinge"))
     monkeypatch.setattr("lupi.solvers.ranking.coordinate.MOST_PAIRS", 10)
-    with pytest.raises(ValueError, match=r"at most 10 of 2000 examples.*Use solver='newton'"):
+    with pytest.raises(ValueError, match=r"at most 10 of 2000 examples in memory.*Use solver='newton'"):
         solve_ranking_coordinate(RankingProblem(X, plain_pairs(y), 1.0, "hinge"))
 
 

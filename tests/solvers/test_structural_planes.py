@@ -59,3 +59,22 @@ def test_planes_of_another_solver_are_taken_over():
     store.start_from(blocks, linear)
     check(store)
     assert store.dual == pytest.approx(linear.sum() - 0.5 * blocks.sum(axis=0) @ blocks.sum(axis=0))
+
+
+@pytest.mark.parametrize("slots", [3, 40])
+def test_many_planes_are_taken_as_one_after_the_other(slots, monkeypatch):
+    rng = np.random.default_rng(2)
+    n, d = 5, 300
+    monkeypatch.setattr(planes, "_BUDGET", slots * n * d)
+    many, single = PlaneStore(n, d, cap=0.2), PlaneStore(n, d, cap=0.2)
+    for share in (0.02, 0.3, 0.3, 0.4, 1.0, 0.1):  # wider planes than the slots, and more than there are slots
+        order, loss = rng.permutation(n), rng.uniform(1.0, 3.0, n)
+        psi = rng.normal(size=(n, d)) * (rng.random((n, d)) < share)
+        gaps, expected = np.full(n, np.inf), np.full(n, np.inf)
+        many.take(order, psi, loss, gaps, ascend=True)
+        for q, i in enumerate(order):
+            expected[i] = single.add(i, psi[q], loss[q])
+            single.ascend(i, planes.EXACT)
+        np.testing.assert_allclose(gaps, expected)
+        np.testing.assert_allclose(many.w, single.w, atol=1e-12)
+        check(many)

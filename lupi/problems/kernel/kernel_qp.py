@@ -45,10 +45,10 @@ class Certificate:
 
 
 class Expansion(NamedTuple):
-    """A function of one space: coefficients over the training examples, the intercept, and weights if they are known."""
+    """Function(s) of one space: coefficients over the training examples, the intercept, and weights if they are known."""
 
     coefficients: np.ndarray
-    intercept: float
+    intercept: float | np.ndarray
     weights: np.ndarray | None = None
 
 
@@ -90,7 +90,8 @@ class KernelQP:
     total: np.ndarray
 
     family: ClassVar[str] = "kernel"
-    # Which SMO solves it: "one_space", "two_space" (:mod:`lupi.problems.kernel.duals`), or none.
+    # Which SMO solves it: "one_space", "two_space", "two_views" (:mod:`lupi.problems.kernel.duals`), "two_sides"
+    # (:mod:`lupi.problems.kernel.svr_plus`), or none.
     layout: ClassVar[str | None] = None
 
     @property
@@ -200,16 +201,24 @@ class KernelQP:
 
     @cached_property
     def _surely_feasible(self) -> bool:
-        """Whether one space's function, raised far enough, meets every constraint that allows no slack."""
+        """Whether functions that are raised far enough meet every constraint that allows no slack."""
+        met = ~(self.hard[0] | self.hard[1])
+        for m, space in enumerate(self.spaces):
+            helped = self._helped(m)
+            examples = self.example[helped]
+            everywhere = np.zeros(self.n_examples)
+            everywhere[examples] = 1.0
+            if space.bias or np.all(space.product(everywhere)[examples] > 0):
+                met = met | helped
+        return bool(met.all())
+
+    def _helped(self, m: int) -> np.ndarray:
+        """Variables whose constraints allow no slack and are met where the function of space m is raised; none if others suffer."""
         hard_upper, hard_lower = self.hard
-        hard = self.example[hard_upper | hard_lower]
-        for space, c in zip(self.spaces, self.coef):
-            if np.all(c[hard_upper] == 1) and np.all(c[hard_lower] == -1):
-                everywhere = np.zeros(self.n_examples)
-                everywhere[hard] = 1.0
-                if space.bias or np.all(space.product(everywhere)[hard] > 0):
-                    return True
-        return False
+        c = self.coef[m]
+        helped = (hard_upper & (c == 1)) | (hard_lower & (c == -1))
+        suffers = (hard_upper & (c == -1)) | (hard_lower & (c == 1))
+        return np.zeros_like(helped) if suffers.any() else helped
 
     def optimal_biases(self, x: np.ndarray, margins: np.ndarray) -> tuple[np.ndarray, float]:
         """Biases that satisfy the optimality conditions best, and the violation that remains.
@@ -274,11 +283,14 @@ class KernelQP:
         excess = max(np.max(slack[hard_upper], initial=0.0), np.max(-slack[hard_lower], initial=0.0))
         if excess <= 0:
             return biases, 1.0
+        shifted, left = biases.copy(), hard_upper | hard_lower
         for m in self.biased:
-            if np.all(self.coef[m][hard_upper] == 1) and np.all(self.coef[m][hard_lower] == -1):
-                shifted = biases.copy()
-                shifted[m] += excess + MARGIN * (1.0 + float(np.max(np.abs(slack))))
-                return shifted, 1.0
+            helped = self._helped(m) & left
+            missed = float(np.max(np.where(hard_upper, slack, -slack)[helped], initial=0.0))
+            shifted[m] += missed + MARGIN * (1.0 + float(np.max(np.abs(slack)))) if missed > 0 else 0.0
+            left = left & ~helped
+        if not left.any():
+            return shifted, 1.0
         reached = np.min((self.p - slack)[hard_upper] / self.p[hard_upper], initial=np.inf)
         if hard_lower.any() or reached <= 0:
             return biases, 1.0
@@ -315,14 +327,14 @@ def central_biases(kinds: np.ndarray, low: np.ndarray, high: np.ndarray) -> tupl
     Parameters
     ----------
     kinds : ndarray of shape (n_kinds, n_biases)
-        Coefficients of the one or two biases in each kind of condition.
+        Coefficients of the few biases in each kind of condition.
     low, high : ndarray of shape (n_kinds,)
         Bounds, possibly infinite and, before a solver has converged, contradictory.
 
     Returns
     -------
     biases : ndarray of shape (n_biases,)
-        The last bias is the midpoint of all values it can take; the one before it the midpoint given the last.
+        The last bias is the midpoint of all values it can take; the one before it the midpoint given the last, and so on.
     violation : float
         How much the intervals contradict each other; 0 at an optimum. The intervals are widened by half of it.
 
@@ -339,17 +351,18 @@ def central_biases(kinds: np.ndarray, low: np.ndarray, high: np.ndarray) -> tupl
     normals = np.vstack([kinds, -kinds])
     bounds = np.concatenate([high, -low])
     finite = np.isfinite(bounds)
-    rows = np.column_stack([normals, bounds, np.ones(len(bounds))])[finite]
-    projected = _eliminate_first(rows) if n_biases == 2 else rows
+    stages = [np.column_stack([normals, bounds, np.ones(len(bounds))])[finite]]
+    for _ in range(n_biases):
+        stages.append(_eliminate_first(stages[-1]))
     # What is left after eliminating every bias reads 0 <= bound + share * t, so t >= -bound / share.
-    closed = _eliminate_first(projected)
+    closed = stages.pop()
     widening = max(0.0, float(np.max(-closed[:, 0] / closed[:, 1], initial=0.0)))
-    rows[:, -2] += widening * rows[:, -1]
-    if n_biases == 1:
-        return np.array([_midpoint(rows[:, 0], rows[:, 1])]), 2 * widening
-    last = _midpoint(projected[:, 0], projected[:, 1] + widening * projected[:, 2])
-    first = _midpoint(rows[:, 0], rows[:, 2] - rows[:, 1] * last)
-    return np.array([first, last]), 2 * widening
+    biases = np.zeros(n_biases)
+    for k in reversed(range(n_biases)):
+        rows = stages[k]
+        others = rows[:, 1:-2] @ biases[k + 1 :]
+        biases[k] = _midpoint(rows[:, 0], rows[:, -2] + widening * rows[:, -1] - others)
+    return biases, 2 * widening
 
 
 def _eliminate_first(rows: np.ndarray) -> np.ndarray:

@@ -17,20 +17,26 @@ from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack
 
 from lupi.kernels import require_matrix
 from lupi.problems import KernelQP
+from lupi.solvers.kernel.two_sides_system import TwoSidesSystem
 
 # An intercept is a feature without a norm; this much of one keeps the matrix positive definite.
 BIAS_NORM = 1e-11
 # An entry of a matrix in single precision; such an example does not move.
 LARGEST_ENTRY = 1e30
 
+# Up to so many variables one factorization is quicker than several smaller ones.
+FEW_VARIABLES = 400
+
 Step = tuple[np.ndarray, dict[int, np.ndarray], np.ndarray]
 
 
-def newton_system(problem: KernelQP) -> FeatureSystem | MixedSystem | DenseSystem:
+def newton_system(problem: KernelQP) -> FeatureSystem | TwoSidesSystem | MixedSystem | DenseSystem:
     """The cheapest system for a problem's spaces."""
     few = [space.few_features for space in problem.spaces]
     if all(few):
         return FeatureSystem(problem)
+    if problem.layout == "two_sides" and problem.n_variables > FEW_VARIABLES:
+        return TwoSidesSystem(problem)
     if any(few) and len(few) == 2:
         return MixedSystem(problem)
     return DenseSystem(problem)

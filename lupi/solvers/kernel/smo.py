@@ -9,6 +9,7 @@ import numpy as np
 
 from lupi.problems import KernelQP
 from lupi.solvers.kernel.smo_one_space import BLOCKED, smo_one_space
+from lupi.solvers.kernel.smo_two_sides import TwoSidesState
 from lupi.solvers.kernel.smo_two_space import smo_two_space
 from lupi.solvers.kernel.smo_two_views import smo_two_views
 from lupi.solvers.solution import Solution, out_of_time, run_in_slices
@@ -44,7 +45,11 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, start
     # Rows of large matrices come from memory: half the bytes take half the time, of the many steps that two spaces need.
     # Where a matrix is held in single precision, or near another one, there is nothing to choose.
     near = any(space.inexact or space.single is not None for space in problem.spaces)
-    single = tol >= SINGLE_PRECISION and problem.n_examples >= LARGE and (near or problem.layout == "two_space")
+    single = (
+        tol >= SINGLE_PRECISION
+        and problem.n_examples >= LARGE
+        and (near or problem.layout in ("two_space", "two_sides"))
+    )
     state = state_of(problem, problem.start() if start is None else start, solver="smo")
     matrices = state.matrices(problem, single)
     if not (single or near):
@@ -294,4 +299,9 @@ def _weighted(weight: float, block: np.ndarray) -> np.ndarray:
 
 
 # By the layout of the problems that they solve.
-STATES: dict[str, Any] = {"one_space": OneSpaceState, "two_space": TwoSpaceState, "two_views": TwoViewsState}
+STATES: dict[str, Any] = {
+    "one_space": OneSpaceState,
+    "two_space": TwoSpaceState,
+    "two_sides": TwoSidesState,
+    "two_views": TwoViewsState,
+}

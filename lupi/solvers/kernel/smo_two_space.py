@@ -51,19 +51,21 @@ TRIPLES = np.array(
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _add_rows(target, step, row, step2, row2):
+def add_rows(target, step, row, step2, row2):
+    """Target += step * row + step2 * row2."""
     for t in range(target.shape[0]):
         target[t] += step * row[t] + step2 * row2[t]
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _rates_alone(P, N, sy, out):
+def rates_alone(P, N, sy, out):
+    """Rates of the moves of a alone."""
     for t in range(P.shape[0]):
         out[t] = P[t] + sy[t] * N[t]
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _gains_one(top, own, rates, fall, diagonal, weight, row, gains):
+def gains_one(top, own, rates, fall, diagonal, weight, row, gains):
     """Gain of pairing with each example, by the exact step without bounds, when one space's curvature counts."""
     for t in range(rates.shape[0]):
         gain = max(top - rates[t] - fall[t], 0.0)
@@ -71,7 +73,7 @@ def _gains_one(top, own, rates, fall, diagonal, weight, row, gains):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _gains_both(top, own, rates, fall, diagonal, row_k, weight, row_s, gains):
+def gains_both(top, own, rates, fall, diagonal, row_k, weight, row_s, gains):
     """The same when the curvatures of both spaces count."""
     for t in range(rates.shape[0]):
         gain = max(top - rates[t] - fall[t], 0.0)
@@ -142,7 +144,7 @@ def _scale_triple(K, S, weight, rate, room, member, delta_beta, delta_eta):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def _pair_change(i, j, kind, k_curvature, s_curvature, P, N, sy, y, s, a, d, upper_a, lower_d, upper_d):
+def pair_change(i, j, kind, k_curvature, s_curvature, P, N, sy, y, s, a, d, upper_a, lower_d, upper_d):
     """By how much beta and eta of i grow, and those of j shrink."""
     if sy[i] == sy[j] and sy[i] != 0.0:
         # Both a and d of both examples.
@@ -207,9 +209,9 @@ def smo_two_space(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
             other = min(m + 1, moved - 1)
             second = 1.0 if other > m else 0.0
             i, j = member[m], member[other]
-            _add_rows(P, -delta_beta[m], K[i], -second * delta_beta[other], K[j])
-            _add_rows(N, -weight * delta_eta[m], S[i], -second * weight * delta_eta[other], S[j])
-        _rates_alone(P, N, sy, alone)
+            add_rows(P, -delta_beta[m], K[i], -second * delta_beta[other], K[j])
+            add_rows(N, -weight * delta_eta[m], S[i], -second * weight * delta_eta[other], S[j])
+        rates_alone(P, N, sy, alone)
         for kind in range(4):
             if present[kind]:
                 rates = N if kind == SHIFT else (P if kind == JOINT else alone)
@@ -249,15 +251,15 @@ def smo_two_space(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
             top = high[kind]
             i = position(rates, rise[kind], high_lanes[kind], top)
             if kind == SHIFT:
-                _gains_one(top, s_diagonal[i], rates, fall[kind], s_diagonal, weight, S[i], gains)
+                gains_one(top, s_diagonal[i], rates, fall[kind], s_diagonal, weight, S[i], gains)
             elif kind == JOINT:
-                _gains_one(top, k_diagonal[i], rates, fall[kind], k_diagonal, 1.0, K[i], gains)
+                gains_one(top, k_diagonal[i], rates, fall[kind], k_diagonal, 1.0, K[i], gains)
             else:
-                _gains_both(top, diagonal[i], rates, fall[kind], diagonal, K[i], weight, S[i], gains)
+                gains_both(top, diagonal[i], rates, fall[kind], diagonal, K[i], weight, S[i], gains)
             j = position(gains, no_mask, gain_lanes, highest(gains, no_mask, gain_lanes))
             k_curvature = max(k_diagonal[i] + k_diagonal[j] - 2.0 * K[i, j], TINY_CURVATURE)
             s_curvature = max(s_diagonal[i] + s_diagonal[j] - 2.0 * weight * S[i, j], TINY_CURVATURE)
-            beta, eta = _pair_change(
+            beta, eta = pair_change(
                 i, j, kind, k_curvature, s_curvature, P, N, sy, y, s, a, d, upper_a, lower_d, upper_d
             )
             member[0], member[1] = i, j

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -171,15 +171,18 @@ def solve_ranking_coordinate(
     pairs, C = problem.pairs, float(problem.C)
     if problem.loss != "hinge":
         raise ValueError(f"solver='coordinate' needs loss='hinge'; got loss={problem.loss!r}. Use solver='newton'.")
-    if not suits_coordinate(problem):
+    if pairs.n_pairs > MOST_PAIRS or pairs.n_examples > MOST_EXAMPLES or isinstance(problem.X, ChunkedRows):
         raise ValueError(
-            f"solver='coordinate' writes pairs down: at most {MOST_PAIRS} of {MOST_EXAMPLES} examples; got {pairs.n_pairs} of "
-            f"{pairs.n_examples}. Use solver='newton'."
+            f"solver='coordinate' writes pairs down: at most {MOST_PAIRS} of {MOST_EXAMPLES} examples in memory; got "
+            f"{pairs.n_pairs} of {pairs.n_examples}. Use solver='newton'."
         )
-    before: Any = start.certificate if isinstance(start, Solution) else None
-    known = isinstance(before, PairDual) and before.X is problem.X
-    gram = before.gram if known else _gram(problem.X)
-    alpha = np.minimum(before.alpha, C) if known and before.pairs is pairs else np.zeros(pairs.n_pairs)
+    alpha, gram = np.zeros(pairs.n_pairs), None
+    before = start.certificate if isinstance(start, Solution) else None
+    if isinstance(before, PairDual) and before.X is problem.X:
+        gram = before.gram
+        if before.pairs is pairs:
+            alpha = np.minimum(before.alpha, C)
+    gram = _gram(problem.X) if gram is None else gram
     winner, loser, margin = pairs.written_down
     scale = np.ones(1)
     n_iter, _ = run_in_slices(
@@ -188,13 +191,6 @@ def solve_ranking_coordinate(
         work=pairs.n_pairs * pairs.n_examples,
     )
     return _certified(problem, PairDual(pairs, alpha, problem.X, gram), float(scale[0]), n_iter, tol)
-
-
-def suits_coordinate(problem: RankingProblem) -> bool:
-    """Whether the hinge's pairs are few enough to be written down."""
-    pairs = problem.pairs
-    few = pairs.n_pairs <= MOST_PAIRS and pairs.n_examples <= MOST_EXAMPLES
-    return problem.loss == "hinge" and few and not isinstance(problem.X, ChunkedRows)
 
 
 def _gram(X):

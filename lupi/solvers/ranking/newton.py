@@ -1,4 +1,4 @@
-"""Truncated Newton for ranking problems: the squared hinge directly, the hinge through ever sharper smoothing."""
+"""Truncated Newton for ranking problems: the squared hinge directly, the hinge through ever sharper smoothing; or what suits."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,14 +7,20 @@ import numpy as np
 from numba import njit
 from scipy import linalg
 
+from lupi.problems.chunked_rows import ChunkedRows
 from lupi.problems.ranking.dominance import ranking_hessian_product
 from lupi.problems.ranking.pairwise import Array, RankingPoint, RankingProblem
-from lupi.solvers.solution import SLICE, Solution, out_of_time, relative_gap
+from lupi.solvers.ranking.coordinate import MOST_EXAMPLES, solve_ranking_coordinate
+from lupi.solvers.solution import SLICE, Solution, out_of_time, relative_gap, steps_left
 
 # Up to so many features the Hessian may be written down when conjugate gradients stall.
 DENSE_LIMIT = 500
 # Up to so many pairs of so many examples, with at least so many features, the Hessian is cheaper than a few of its products.
 FEW_PAIRS, FEW_EXAMPLES, SOME_FEATURES = 50_000, 500, 20
+# Passes over the pairs that are worth it: where they are not enough, Newton's method goes on.
+PASSES = 60
+# A pass costs pairs times examples: beyond this a Newton step, which never sees the pairs, is cheaper.
+MOST_WORK = 30_000_000
 
 
 @njit(cache=True)
@@ -195,3 +201,42 @@ def _sharpen(problem: RankingProblem, w: Array, tol: float, max_iter: int) -> So
         # The smoothing error falls between linearly and quadratically with the width.
         width = float(2.0 ** np.floor(np.log2(width * np.clip(0.7 * np.sqrt(tol / gap), 0.1, 0.5))))
     return Solution(best_w, best, bound, n_iter, relative_gap(best, bound) <= tol, "newton")
+
+
+def solve_ranking_auto(
+    problem: RankingProblem, *, tol: float = 1e-5, max_iter: int = 500, start: Array | Solution | None = None
+) -> Solution:
+    """Coordinate descent for the hinge with few pairs of wide data, Newton's method for the rest and for what it leaves.
+
+    With fewer features than half of the examples the dual variables of many pairs are tied to each other, and passes are
+    many: Newton's method took a tenth of the time at 200 examples of 10 features, ten times as much at 200 of 500.
+
+    Parameters
+    ----------
+    problem : RankingProblem
+        What to minimize.
+    tol : float
+        Relative gap to reach.
+    max_iter : int
+        Passes and Newton steps at most, together.
+    start : Solution or array of shape (d,), optional
+        Of a similar problem.
+
+    Returns
+    -------
+    Solution
+    """
+    n, d = problem.X.shape
+    few = n <= MOST_EXAMPLES and problem.pairs.n_pairs * n <= MOST_WORK
+    if problem.loss != "hinge" or not few or 2 * d < n or isinstance(problem.X, ChunkedRows):
+        return solve_ranking_newton(problem, tol=tol, max_iter=max_iter, start=start)
+    first = solve_ranking_coordinate(problem, tol=tol, max_iter=min(PASSES, max_iter), start=start)
+    left = steps_left(max_iter, first.n_iter)
+    if first.converged or not left or out_of_time():
+        return first
+    second = solve_ranking_newton(problem, tol=tol, max_iter=left, start=first)
+    # Both bounds hold for both points.
+    best = min(first, second, key=lambda found: found.objective)
+    bound = max(first.lower_bound, second.lower_bound)
+    joint = replace(best, lower_bound=bound, n_iter=first.n_iter + second.n_iter, certificate=first.certificate)
+    return replace(joint, converged=joint.gap <= tol)

@@ -2,11 +2,13 @@
 
 A pass asks the oracle for one plane of every example. Between passes the stored planes are re-optimized, which costs no
 oracle call. Tasks whose inference is compiled run whole passes in one call (``oracle.sweep``) and need no store.
+
+With a store the first passes go from example to example, each at the weights that the one before left. Later the weights move
+little within a pass: all planes are then asked for at one and the same w, where they are as good and prove a gap as well.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,13 +18,19 @@ from lupi.problems.structural.margin_rescaling import StructuralProblem
 from lupi.solvers.solution import Solution, out_of_time
 from lupi.solvers.structural.planes import PlaneStore
 from lupi.solvers.structural.progress import Progress
+from lupi.solvers.structural.slices import Slices
 
 # Passes between two certificates when the running estimate has not called for one earlier.
 _CHECK_EVERY = 5
 # Plain Frank-Wolfe steps are cheap but creep on strongly coupled problems: after this many passes planes are kept.
 _SWITCH = 60
-# Seconds below which compiled steps may be taken for more examples together.
-_SHORT = 0.05
+# Passes from example to example with which a store begins.
+_FIRST_PASSES = 2
+# The most that a certificate's weights are drawn towards the best ones: to the middle.
+_MOST_PULL = 0.5
+# Sweeps over the stored planes after each pass: at most so many, until their own gap is this share of the gap of all planes.
+# The second pair is for inference in Python, beside which more sweeps cost little.
+_SWEEPS = {True: (30, 0.3), False: (50, 0.1)}
 
 
 def solve_frank_wolfe(
@@ -70,16 +78,18 @@ def solve_frank_wolfe(
     for n_iter in range(1, max_iter + 1):
         if n_iter == _SWITCH and hasattr(problem.oracle, "blocks"):
             engine = CachedEngine(problem, *problem.oracle.blocks(engine.state))
-        progress.n_oracle_calls += problem.n_samples
-        engine.run_pass(_order(gaps, n_iter, rng), gaps)
+        if engine.one_by_one:
+            progress.n_oracle_calls += problem.n_samples
+            engine.run_pass(engine.order(gaps, n_iter, rng), gaps)
         if average:
             mean += 2.0 / (n_iter + 1) * (engine.w - mean)
         promising = gaps.sum() <= 0.9 * tol * max(engine.dual, 0.0) and n_iter > checked + 1
-        if promising or n_iter >= next_check or n_iter == max_iter or out_of_time():
-            checked = n_iter
-            next_check = n_iter + (1 if getattr(problem.oracle, "cheap_batch", False) else _CHECK_EVERY)
-            psi, loss = progress.planes(engine.w)
-            done = progress.update(engine.w, psi, loss, engine.dual, n_iter)
+        due = n_iter >= next_check or n_iter == max_iter or not engine.one_by_one
+        if promising or due or out_of_time():
+            checked, next_check = n_iter, n_iter + _CHECK_EVERY
+            w = engine.query(progress)
+            psi, loss = progress.planes(w)
+            done = progress.update(w, psi, loss, engine.dual, n_iter)
             if done:
                 break
             engine.learn(psi, loss, gaps)
@@ -90,17 +100,11 @@ def solve_frank_wolfe(
     return progress.solution(n_iter)
 
 
-def _order(gaps: np.ndarray, n_iter: int, rng: np.random.RandomState) -> np.ndarray:
-    """All examples once in every third pass, otherwise drawn by their last known gap."""
-    n = len(gaps)
-    if n_iter % 3 == 1 or not np.isfinite(gaps).all() or gaps.sum() <= 0.0:
-        return rng.permutation(n)
-    p = np.maximum(gaps, 0.0) + 0.1 * np.maximum(gaps, 0.0).mean()
-    return rng.choice(n, size=n, p=p / p.sum())
-
-
 class CompiledEngine:
     """Frank-Wolfe steps in the oracle's own compiled loop."""
+
+    # All passes go from example to example.
+    one_by_one = True
 
     def __init__(self, problem: StructuralProblem):
         oracle: Any = problem.oracle
@@ -108,35 +112,46 @@ class CompiledEngine:
         self.cap = problem.cap
         self.w = np.zeros(problem.n_features)
         self.state = oracle.start()
-        # Examples of one call: a compiled loop cannot be interrupted, so that it must not last.
-        self.together = 64
+        self.slices = Slices(64)
 
     @property
     def dual(self) -> float:
         """Dual objective."""
         return float(self.oracle.linear_part(self.state) - 0.5 * self.w @ self.w)
 
+    def order(self, gaps: np.ndarray, n_iter: int, rng: np.random.RandomState) -> np.ndarray:
+        """All examples once in every third pass, otherwise drawn by their last known gap."""
+        n = len(gaps)
+        if n_iter % 3 == 1 or not np.isfinite(gaps).all() or gaps.sum() <= 0.0:
+            return rng.permutation(n)
+        p = np.maximum(gaps, 0.0) + 0.1 * np.maximum(gaps, 0.0).mean()
+        return rng.choice(n, size=n, p=p / p.sum())
+
+    def query(self, progress: Progress) -> np.ndarray:
+        """Where the next certificate is asked for."""
+        return self.w
+
     def run_pass(self, order: np.ndarray, gaps: np.ndarray) -> None:
         """One step for each example of `order`."""
-        done = 0
-        while done < len(order) and not out_of_time():
-            part = order[done : done + self.together]
-            began = time.monotonic()
+        for part in self.slices.cut(order):
             self.oracle.sweep(self.state, self.w, part, self.cap, gaps)
-            done += len(part)
-            if len(part) == self.together and time.monotonic() - began < _SHORT:
-                self.together *= 2
+            if out_of_time():
+                break
 
     def learn(self, psi: np.ndarray, loss: np.ndarray, gaps: np.ndarray) -> None:
         """Nothing to keep: the compiled pass is as cheap as a stored plane."""
 
 
 class CachedEngine:
-    """Oracle calls from Python; every plane is stored and re-used. May take over another engine's blocks."""
+    """Every plane is stored and re-used. May take over another engine's blocks."""
 
     def __init__(self, problem: StructuralProblem, blocks: np.ndarray | None = None, linear: np.ndarray | None = None):
-        self.oracle = problem.oracle
+        self.oracle: Any = problem.oracle
         self.store = PlaneStore(problem.n_samples, problem.n_features, problem.cap)
+        self.compiled: bool = getattr(self.oracle, "compiled", False)
+        self.slices = Slices()
+        self.passes = 0
+        self.pull, self.seen = 0.0, (np.inf, 0.0)
         if blocks is not None and linear is not None:
             self.store.start_from(blocks, linear)
 
@@ -150,23 +165,51 @@ class CachedEngine:
         """Dual objective."""
         return self.store.dual
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether the next pass goes from example to example; otherwise its planes are those of a certificate."""
+        return self.passes < _FIRST_PASSES
+
+    def order(self, gaps: np.ndarray, n_iter: int, rng: np.random.RandomState) -> np.ndarray:
+        """All examples once."""
+        return rng.permutation(len(gaps))
+
+    def query(self, progress: Progress) -> np.ndarray:
+        """Where the next certificate is asked for: the weights, drawn towards the best ones so far after a step that failed.
+
+        The dual's weights overshoot where the stored planes say little; a proximal bundle method holds them back in the same way.
+        Without a gain of the dual there is no pull: the same planes would be found again.
+        """
+        primal, dual = self.seen
+        self.seen = progress.primal, self.dual
+        if self.dual - dual < 0.01 * (progress.primal - self.dual):
+            self.pull = 0.0
+        else:
+            self.pull = min(_MOST_PULL, self.pull + 0.25) if progress.primal >= primal else 0.7 * self.pull
+        return self.w + self.pull * (progress.w - self.w) if self.pull > 0.0 else self.w
+
     def run_pass(self, order: np.ndarray, gaps: np.ndarray) -> None:
-        """One oracle call for each example of `order`, then sweeps over the stored planes."""
+        """One oracle call and an exact block step for each example of `order`, then sweeps over the stored planes."""
         store = self.store
-        for i in order:
-            gaps[i] = store.add(i, *self.oracle.plane(i, store.w))
-            store.ascend(i, 1e-10)
+        for part in self.slices.cut(order):
+            if self.compiled:
+                self.oracle.plane_steps(store, part, gaps)
+            else:
+                for i in part:
+                    psi, loss = self.oracle.plane(i, store.w)
+                    store.take(np.array([i]), psi[None], np.array([float(loss)]), gaps, ascend=True)
             if out_of_time():
                 break
+        self.passes += 1
         self._polish(gaps)
 
     def learn(self, psi: np.ndarray, loss: np.ndarray, gaps: np.ndarray) -> None:
         """Keep the planes of a certificate, which were found at one and the same w."""
-        for i in range(len(psi)):
-            gaps[i] = self.store.add(i, psi[i], loss[i])
+        self.store.take(np.arange(len(psi)), np.asarray(psi), loss, gaps, ascend=False)
         self._polish(gaps)
 
     def _polish(self, gaps: np.ndarray) -> None:
         total = np.maximum(gaps[np.isfinite(gaps)], 0.0).sum()
-        self.store.ascend_all(max_sweeps=10, target=max(0.1 * total, 1e-12))
+        sweeps, share = _SWEEPS[self.compiled]
+        self.store.ascend_all(max_sweeps=sweeps, target=max(share * total, 1e-12))
         self.store.tidy()

@@ -7,6 +7,8 @@ index and value, which saves reading memory, the time of the sweeps.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -20,6 +22,11 @@ _BUDGET = 50_000_000
 _PATIENCE = 4
 # Pair steps on a block in a sweep: the next sweep comes soon, and an exact optimum of one block is lost when the others move.
 _STEPS = 3
+# Sweeps over the planes with weight between two over all planes, and conjugate-gradient steps after them.
+_SWEEPS = 3
+_CG = 8
+# Gap, per unit of its mass, to which a block is solved when it got a plane.
+EXACT = 1e-10
 # Entries that a slot holds at first.
 _FIRST_WIDTH = 64
 
@@ -71,6 +78,8 @@ def ascend_block(planes, losses, gram, alpha, m, w, cap, tol, max_steps, active_
     `active_only` leaves planes without weight alone, which saves reading them.
     """
     values, index, sizes = planes
+    if active_only and np.count_nonzero(alpha[:m]) == 1:
+        return 0.0
     grad = np.empty(m)
     before = alpha[:m].copy()
     top = -np.inf
@@ -110,11 +119,11 @@ def ascend_all(planes, losses, gram, alpha, count, w, cap, max_sweeps, target):
             gap += ascend_block(own, losses[i], gram[i], alpha[i], count[i], w, cap, tol, _STEPS, False)
         if gap <= target:
             return gap, sweep + 1
-        for _ in range(4):
+        for _ in range(_SWEEPS):
             for i in range(n):
                 own = (values[i], index[i], sizes[i])
                 ascend_block(own, losses[i], gram[i], alpha[i], count[i], w, cap, tol, _STEPS, True)
-        face_step(planes, losses, alpha, count, w, cap, 5)
+        face_step(planes, losses, alpha, count, w, cap, _CG)
     return gap, max_sweeps
 
 
@@ -165,6 +174,33 @@ def add_plane(planes, losses, gram, alpha, idle, count, i, psi, loss, w, cap):
         return gap, False
     put_plane(planes, losses, gram, alpha, idle, count, i, m, psi, loss)
     return gap, True
+
+
+@njit(cache=True, nogil=True)
+def take_plane(planes, losses, gram, alpha, idle, count, w, cap, i, psi, loss, ascend):
+    """Store a plane if it is violated and solve its block. Returns the block's gap before, and False if there was no room."""
+    values, index, sizes = planes
+    size = np.count_nonzero(psi)
+    if (psi.shape[0] if 2 * size >= psi.shape[0] else size) > values.shape[2]:
+        return np.inf, False
+    gap, done = add_plane(planes, losses, gram, alpha, idle, count, i, psi, loss, w, cap)
+    if done and ascend:
+        own = (values[i], index[i], sizes[i])
+        ascend_block(own, losses[i], gram[i], alpha[i], count[i], w, cap, EXACT, 1000, False)
+    return gap, done
+
+
+@njit(cache=True, nogil=True)
+def take_planes(store, order, psi, loss, gaps, ascend):
+    """`take_plane` for every example of `order`, row by row of psi. Returns how many came before one that found no room."""
+    planes, losses, gram, alpha, idle, count, w, cap = store
+    for q in range(order.shape[0]):
+        i = order[q]
+        gap, done = take_plane(planes, losses, gram, alpha, idle, count, w, cap, i, psi[q], loss[q], ascend)
+        if not done:
+            return q
+        gaps[i] = gap
+    return order.shape[0]
 
 
 @njit(cache=True, nogil=True)
@@ -267,6 +303,26 @@ class PlaneStore:
         self._put(i, b, plane, share * self.losses[i, a] + (1.0 - share) * self.losses[i, b])
         self.alpha[i, a], self.alpha[i, b] = 0.0, weight
         return int(a)
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """What :func:`take_plane` takes, for compiled loops that find the planes themselves."""
+        return (self._planes, self.losses, self.gram, self.alpha, self.idle, self.count, self.w, self.cap)
+
+    def take(self, order: np.ndarray, psi: np.ndarray, loss: np.ndarray, gaps: np.ndarray, *, ascend: bool) -> None:
+        """Store one plane for each example of `order`, a row of psi, and write the blocks' gaps; `ascend` solves every block."""
+        psi, done = np.ascontiguousarray(psi, dtype=float), 0
+        while done < len(order):
+            done += take_planes(self.arrays, order[done:], psi[done:], loss[done:], gaps, ascend)
+            if done < len(order):
+                self.take_with_room(order[done], psi[done], loss[done], gaps, ascend=ascend)
+                done += 1
+
+    def take_with_room(self, i: int, psi: np.ndarray, loss: float, gaps: np.ndarray, *, ascend: bool) -> None:
+        """Store a plane for which there may be no room yet."""
+        gaps[i] = self.add(i, psi, loss)
+        if ascend:
+            self.ascend(i, EXACT)
 
     def ascend(self, i: int, tol: float) -> None:
         """Solve block i over its stored planes."""
