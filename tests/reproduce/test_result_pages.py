@@ -68,6 +68,7 @@ PAGES = {
         if (RESULTS / f"{name}.json").exists()
     },
     "sharmanska-table2": {"sharmanska-table2": tasks},
+    "sharmanska-table3": {"sharmanska-table3": tasks},
     "sharmanska-table4": {
         "sharmanska-table4": lambda name: [
             line
