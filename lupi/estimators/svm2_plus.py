@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.kernel_machine import POSITIVE, ROUGH, KernelClassifier
-from lupi.estimators.several_spaces import PER_SPACE
+from lupi.estimators.kernel_machine import ROUGH, KernelClassifier
+from lupi.estimators.several_spaces import PER_SPACE, POSITIVE
 from lupi.kernels import FeatureSpace, Space
 from lupi.problems import deformation_space, linear_problems, svm2_plus_dual
 from lupi.solvers import SOLVERS, solve

@@ -6,7 +6,8 @@ import warnings
 from typing import Any, Self
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.kernel_machine import NON_NEGATIVE, POSITIVE, KernelClassifier
+from lupi.estimators.kernel_machine import NON_NEGATIVE, KernelClassifier
+from lupi.estimators.several_spaces import POSITIVE
 from lupi.problems import svm_2k_dual, svm_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline

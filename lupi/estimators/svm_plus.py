@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
-from lupi.estimators.several_spaces import PER_SPACE
+from lupi.estimators.kernel_machine import KernelClassifier
+from lupi.estimators.several_spaces import PER_SPACE, POSITIVE
 from lupi.problems import linear_problems, svm_dual, svm_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline

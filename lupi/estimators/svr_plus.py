@@ -15,9 +15,9 @@ from sklearn.utils.validation import validate_data
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators.convergence import unfinished
-from lupi.estimators.kernel_machine import COLUMNS, NON_NEGATIVE, POSITIVE, KernelMachine, TrainingData
+from lupi.estimators.kernel_machine import COLUMNS, NON_NEGATIVE, KernelMachine, TrainingData
 from lupi.estimators.paths import WarmStartedPath
-from lupi.estimators.several_spaces import PER_SPACE
+from lupi.estimators.several_spaces import PER_SPACE, POSITIVE
 from lupi.problems import svr_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
