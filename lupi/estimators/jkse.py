@@ -247,14 +247,16 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         As in :class:`JKSE`.
     nu : float, default=0.5
         In (0, 1].
-    lam : float, default=1.0
-        Weight of the correcting function's norm (gamma in the paper). As it goes to 0, JKSE comes back.
-    privileged_task : Task or None, default=None
-        Makes joint features of privileged inputs and true outputs. None: ``privileged`` is an array of features.
+    lam : float, or list or dict of float, default=1.0
+        Weight of the correcting function's norm (gamma in the paper). As it goes to 0, JKSE comes back. Of several spaces one
+        value for all, or one each.
+    privileged_task : Task, list or dict of Task, or None, default=None
+        Makes joint features of privileged inputs and true outputs. None: ``privileged`` is an array of features. Several tasks
+        are several spaces: ``privileged`` is then a list or dict of their inputs.
     kernel, gamma, normalize
         As in :class:`JKSE`.
     privileged_kernel, privileged_gamma, privileged_normalize
-        The same for the privileged space.
+        The same for the privileged space; of several spaces one value for all, or a list or dict with one each.
     solver, tol, max_iter, max_time
         As in :class:`OneClassSVMPlus`.
 
@@ -337,7 +339,8 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         X : sequence of inputs
         Y : sequence of true outputs
         privileged : sequence of privileged inputs, array-like of shape (n_samples, n_privileged), or None
-            Inputs of ``privileged_task`` if there is one, feature rows otherwise (a row of NaN is not available).
+            Inputs of ``privileged_task`` if there is one, feature rows otherwise (a row of NaN is not available), or a list or
+            dict of these for several spaces.
             None gives JKSE.
 
         Returns
@@ -354,9 +357,8 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
                 self._privileged_kernel = self._kernel_of_spaces(blocks, names)
                 K_star = np.zeros((len(X), len(X)))
                 K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
-                problem: Any = one_class_plus_dual(
-                    self._kernel(features), K_star, self.nu, shares_of_spaces(self, names)[1], available
-                )
+                lam = shares_of_spaces(self, names)[1]
+                problem: Any = one_class_plus_dual(self._kernel(features), K_star, self.nu, lam, available)
             else:
                 problem = one_class_dual(self._kernel(features), self.nu)
             solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)

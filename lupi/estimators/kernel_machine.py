@@ -280,8 +280,9 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
 
         Parameters
         ----------
-        privileged : array-like of shape (n_samples, n_privileged)
-            Privileged features; with ``privileged_kernel="precomputed"`` their kernel values with the training examples.
+        privileged : array-like of shape (n_samples, n_privileged), or a list or dict of these
+            Privileged features, in the spaces of ``fit``; with ``privileged_kernel="precomputed"`` their kernel values with the
+            training examples.
 
         Returns
         -------

@@ -40,12 +40,13 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
     ----------
     nu : float, default=0.5
         In (0, 1]: about the share of training examples that may be left outside.
-    lam : float, default=1.0
-        Weight of the correcting function's norm.
+    lam : float, or list or dict of float, default=1.0
+        Weight of the correcting function's norm. Of several spaces one
+        value for all, or one each: their kernels enter as the sum of :math:`K^*_m / \lambda_m`.
     kernel, gamma, degree, coef0
         Kernel of the decision space, as in :class:`SVMPlus`.
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        The same for the privileged space.
+        The same for the privileged space; of several spaces one value for all, or a list or dict with one each.
     solver : {"auto", "smo", "interior_point", "reference"}, default="auto"
         As in :class:`SVMPlus`.
     tol : float, default=1e-4
@@ -135,7 +136,8 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         y : None
             Ignored.
         privileged : array-like of shape (n_samples, n_privileged), optional
-            Features that exist at training time only; a row of NaN is not available. None gives the one-class SVM.
+            Features that exist at training time only; a row of NaN is not available. A list or dict of tables is several spaces.
+            None gives the one-class SVM.
 
         Returns
         -------

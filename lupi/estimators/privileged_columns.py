@@ -37,12 +37,13 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
     estimator : estimator
         One whose `fit` takes `privileged`, such as :class:`~lupi.SVM2Plus`, or a pipeline that ends in one (its earlier
         steps then see the decision features only).
-    columns : str, int, slice, list of str or int, boolean mask or callable
+    columns : str, int, slice, list of str or int, boolean mask, callable, or dict of these
         The privileged columns: names (of a data frame), positions, a slice of either, or a function that takes the
         table and returns one of these, such as :class:`sklearn.compose.make_column_selector`. An empty list fits the
-        estimator's plain counterpart, with `privileged=None`.
+        estimator's plain counterpart, with `privileged=None`. A dict from names to columns makes several privileged spaces.
     privileged_transformer : transformer, optional
-        Fitted to the privileged columns of the training rows and applied to them before the estimator sees them, such as a
+        Fitted to the privileged columns of the training rows and applied to them before the estimator sees them (of several
+        spaces a copy each), such as a
         scaler, an imputer or an encoder of words. It sees the rows that have a value only; the others stay without.
 
     Attributes
@@ -51,7 +52,7 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
         The fitted estimator.
     classes_ : ndarray of shape (n_classes,)
         The labels, if the estimator is a classifier.
-    privileged_transformer_ : transformer
+    privileged_transformer_ : transformer, or dict of them by space
         The fitted transformer, if one was given and there are privileged columns.
     privileged_columns_ : ndarray of int
         Positions of the privileged columns in the table.

@@ -85,7 +85,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
     kernel, gamma, degree, coef0
         Student's kernel; see :class:`RankSVM`.
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        Teacher's kernel.
+        Teacher's kernel. Of several spaces one value for all, or a list or dict with one each; the kernels are added up.
     n_components : int, default=None
         Use Nystroem with so many components. None: only above 2000 examples, with 500.
     solver : {"auto", "newton", "coordinate", "bundle"}, default="auto"
@@ -213,6 +213,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
             Grades, higher = to be ranked higher; NaN, None, pandas' NA and the value `unlabelled` mark rows without one.
         privileged : {array-like, sparse matrix} of shape (n_samples, n_privileged), default=None
             Features that exist at training time only. A row that is entirely NaN: not available for this example.
+            A list or dict of tables is several spaces, of which one teacher learns.
             None: the plain ranking SVM.
         group : array-like of shape (n_samples,), default=None
             Query of each example: only examples of the same query are compared.

@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.kernel_machine import POSITIVE, ROUGH, KernelClassifier
-from lupi.estimators.several_spaces import PER_SPACE
+from lupi.estimators.kernel_machine import ROUGH, KernelClassifier
+from lupi.estimators.several_spaces import PER_SPACE, POSITIVE
 from lupi.kernels import FeatureSpace, Space
 from lupi.problems import deformation_space, linear_problems, svm2_plus_dual
 from lupi.solvers import SOLVERS, solve
@@ -44,8 +44,9 @@ class SVM2Plus(KernelClassifier):
     ----------
     C : float, default=1.0
         Weight of the loss.
-    lam : float, default=1.0
-        Weight of the correcting function's norm.
+    lam : float, or list or dict of float, default=1.0
+        Weight of the correcting function's norm. Of several spaces one
+        value for all, or one each: their kernels enter as the sum of :math:`K^*_m / \lambda_m`.
     correction : {"slack", "labelled"}, default="slack"
         Whether the correcting function models the slack or, multiplied with the label, the margin.
     kappa : float, default=3.0
@@ -60,7 +61,7 @@ class SVM2Plus(KernelClassifier):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        The same for the privileged space.
+        The same for the privileged space; of several spaces one value for all, or a list or dict with one each.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights.
     n_components : int, default=None
@@ -185,7 +186,8 @@ class SVM2Plus(KernelClassifier):
         y : array-like of shape (n_samples,)
             Labels of any type, two classes or more (one against the rest).
         privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
-            Features that exist at training time only. A row that is entirely NaN is not available for that example.
+            Features that exist at training time only. A row that is entirely NaN is not available for that example. A list or
+            dict of tables is several spaces; one that an example lacks contributes nothing to its correction.
             None fits the L2-SVM.
         sample_weight : array-like of shape (n_samples,), optional
             Weights that multiply C.

@@ -6,7 +6,8 @@ import warnings
 from typing import Any, Self
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.kernel_machine import NON_NEGATIVE, POSITIVE, KernelClassifier
+from lupi.estimators.kernel_machine import NON_NEGATIVE, KernelClassifier
+from lupi.estimators.several_spaces import POSITIVE
 from lupi.problems import svm_2k_dual, svm_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
@@ -45,7 +46,7 @@ class SVM2K(KernelClassifier):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        The same for the privileged space.
+        The same for the privileged space; of several spaces, whose kernels are added up, one value for all or one each.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights; both scale C, C_privileged and D.
     solver : {"auto", "smo", "decomposition", "interior_point", "reference"}, default="auto"

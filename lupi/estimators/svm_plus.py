@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.engine.model_parts import model_part
-from lupi.estimators.kernel_machine import POSITIVE, KernelClassifier
-from lupi.estimators.several_spaces import PER_SPACE
+from lupi.estimators.kernel_machine import KernelClassifier
+from lupi.estimators.several_spaces import PER_SPACE, POSITIVE
 from lupi.problems import linear_problems, svm_dual, svm_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
@@ -47,8 +47,9 @@ class SVMPlus(KernelClassifier):
     ----------
     C : float, default=1.0
         Weight of the loss.
-    lam : float, default=1.0
-        Weight of the correcting function's norm. Small: slacks follow the privileged features closely.
+    lam : float, or list or dict of float, default=1.0
+        Weight of the correcting function's norm. Small: slacks follow the privileged features closely. Of several spaces one
+        value for all, or one each: their kernels enter as the sum of :math:`K^*_m / \lambda_m`.
     correction : {"slack", "labelled"}, default="slack"
         Which of the two problems above.
     kappa : float, default=3.0
@@ -63,7 +64,7 @@ class SVMPlus(KernelClassifier):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        The same for the privileged space.
+        The same for the privileged space; of several spaces one value for all, or a list or dict with one each.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights.
     n_components : int, default=None
@@ -212,7 +213,8 @@ class SVMPlus(KernelClassifier):
         y : array-like of shape (n_samples,)
             Labels of any type, two classes or more (one against the rest).
         privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
-            Features that exist at training time only. A row that is entirely NaN is not available for that example.
+            Features that exist at training time only. A row that is entirely NaN is not available for that example. A list or
+            dict of tables is several spaces; one that an example lacks contributes nothing to its correction.
             None fits the C-SVM.
         sample_weight : array-like of shape (n_samples,), optional
             Weights that multiply C.

@@ -15,9 +15,9 @@ from sklearn.utils.validation import validate_data
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators.convergence import unfinished
-from lupi.estimators.kernel_machine import COLUMNS, NON_NEGATIVE, POSITIVE, KernelMachine, TrainingData
+from lupi.estimators.kernel_machine import COLUMNS, NON_NEGATIVE, KernelMachine, TrainingData
 from lupi.estimators.paths import WarmStartedPath
-from lupi.estimators.several_spaces import PER_SPACE
+from lupi.estimators.several_spaces import PER_SPACE, POSITIVE
 from lupi.problems import svr_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
@@ -49,8 +49,9 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
     ----------
     C : float, default=1.0
         Weight of the loss.
-    lam : float, default=1.0
-        Weight of the correcting functions' norms. Small: slacks follow the privileged features closely.
+    lam : float, or list or dict of float, default=1.0
+        Weight of the correcting functions' norms. Small: slacks follow the privileged features closely. Of several spaces one
+        value for all, or one each: their kernels enter as the sum of :math:`K^*_m / \lambda_m`.
     epsilon : float, default=0.1
         Half the width of the tube in which errors cost nothing, in units of the target.
     kappa : float, default=3.0
@@ -64,7 +65,7 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        The same for the privileged space.
+        The same for the privileged space; of several spaces one value for all, or a list or dict with one each.
     solver : {"auto", "interior_point", "smo", "decomposition", "reference"}, default="auto"
         "auto": with linear kernels of few features in both spaces an interior point on the features;
         otherwise SMO over both sides of the tube, on working sets where a kernel matrix does not fit into ``cache_size``,
@@ -189,7 +190,8 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
         y : array-like of shape (n_samples,)
             Numbers.
         privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
-            Features that exist at training time only. A row that is entirely NaN is not available for that example.
+            Features that exist at training time only. A row that is entirely NaN is not available for that example. A list or
+            dict of tables is several spaces; one that an example lacks contributes nothing to its correction.
             None fits the epsilon-SVR.
         sample_weight : array-like of shape (n_samples,), optional
             Weights that multiply C.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import sparse
+from primals import svr_plus_optimum
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVR
 from sklearn.utils.estimator_checks import check_estimator
@@ -31,56 +31,6 @@ def data(seed, n=40, missing=0.0):
 
 
 X, T, Z = data(0, 70)
-
-
-def clarabel_optimum(P, q, rows, bounds):
-    """Least value of 1/2 x'Px + q'x with rows x <= bounds."""
-    import clarabel
-
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
-    P, rows = (sparse.csc_matrix(part) for part in (np.triu(P), rows))
-    return clarabel.DefaultSolver(P, q, rows, bounds, [clarabel.NonnegativeConeT(len(bounds))], settings).solve()
-
-
-def features(K):
-    values, vectors = np.linalg.eigh(K)
-    keep = values > 1e-12 * values[-1]
-    return vectors[:, keep] * np.sqrt(values[keep])
-
-
-def primal_optimum(K, stars, lams, t, C, epsilon, kappa, available):
-    """The optimum of SVR+ by its primal, from the formulas of the class and nothing else.
-
-    Unknowns: w, b, then for each side the weights of every privileged space, b*, and one slack an example.
-    """
-    n, Phi = len(t), np.hstack([features(K), np.ones((len(t), 1))])
-    Psi = [np.where(available[:, None], features(K_star), 0.0) for K_star in stars]
-    widths = [part.shape[1] for part in Psi]
-    side = sum(widths) + 1 + n
-    size = Phi.shape[1] + 2 * side
-    P, q = np.zeros(size), np.zeros(size)
-    P[: Phi.shape[1] - 1] = 1.0
-    rows, bounds = [], []
-    price = C * np.where(available, kappa, 1.0)
-    for k, sign in enumerate((1.0, -1.0)):
-        begin = Phi.shape[1] + k * side
-        P[begin : begin + sum(widths)] = np.repeat(lams, widths)
-        g = np.zeros((n, size))
-        g[:, begin : begin + sum(widths) + 1] = np.hstack([*Psi, np.ones((n, 1))])
-        g[~available] = 0.0
-        slack = np.zeros((n, size))
-        slack[:, begin + side - n : begin + side] = np.eye(n)
-        q += C @ g + np.where(np.isinf(price), 0.0, price) @ slack
-        f = np.zeros((n, size))
-        f[:, : Phi.shape[1]] = Phi
-        usable = np.isfinite(price)
-        rows += [-sign * f - g - slack * usable[:, None], -g[available], -slack]
-        bounds += [epsilon - sign * t, np.zeros(available.sum()), np.zeros(n)]
-    found = clarabel_optimum(np.diag(P), q, np.vstack(rows), np.concatenate(bounds))
-    assert str(found.status) in ("Solved", "AlmostSolved")
-    return found.obj_val
 
 
 def random_cases():
@@ -112,7 +62,7 @@ def test_the_optimum_of_the_primal(case):
     available = ~np.isnan(Z).any(axis=1)
     K = Kernel(kernel, 1.0, 2, 1.0)(X)
     K_star = Kernel(privileged_kernel, 1.0, 2, 1.0)(np.nan_to_num(Z)) * np.outer(available, available)
-    best = primal_optimum(K, [K_star], [lam], t, C * weight, epsilon, kappa, available)
+    best = svr_plus_optimum(K, [K_star], [lam], t, C * weight, epsilon, kappa, available)
     assert model.objective_ == pytest.approx(best, rel=1e-4)
     assert model.dual_gap_ < 1e-5
     # The certificate once more, from what the model shows to everyone.

@@ -70,6 +70,9 @@ def others():
     yield "structural_svm", lupi.StructuralSVM(TASK, random_state=0, tol=0.05).fit(X, Y), PREDICT
     yield "jkse", lupi.JKSE(TASK, kernel="rbf").fit(X, Y), PREDICT
     yield "one_class", lupi.OneClassSVMPlus().fit(X, privileged=Z), "score_samples"
+    spaces = {"first": Z[:, :1], "second": Z[:, 1:]}
+    yield "svm_plus_spaces", lupi.SVMPlus(lam=[0.1, 1.0]).fit(X, Y, privileged=spaces), SCORES
+    yield "svm2_plus_spaces", lupi.SVM2Plus(**LINEAR).fit(X, Y, privileged=spaces), SCORES
     yield "sparse", lupi.SVMPlus().fit(sparse.csr_matrix(X), Y, privileged=Z), SCORES
     yield "pipeline", make_pipeline(StandardScaler(), lupi.SVM2Plus()).fit(X, Y, svm2plus__privileged=Z), SCORES
     both = np.hstack([X, Z])

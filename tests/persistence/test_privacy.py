@@ -73,6 +73,7 @@ MODELS = {
     "surrogate of numbers": lupi.SurrogateRegressor("ridge"),
     "table": TabularModel(lupi.SVM2Plus()),
     "columns": lupi.PrivilegedColumns(lupi.SVMPlus(), columns=[3, 4]),
+    "columns of two spaces": lupi.PrivilegedColumns(lupi.SVMPlus(), columns={"a": [3], "b": [4]}),
     "columns, transformed": lupi.PrivilegedColumns(
         lupi.SVMPlus(), columns=[3, 4], privileged_transformer=KNNImputer()
     ),
