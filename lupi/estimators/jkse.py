@@ -21,13 +21,12 @@ from lupi.estimators.one_class_svm_plus import ONE_CLASS_SOLVERS
 from lupi.estimators.several_spaces import (
     PER_SPACE,
     POSITIVE,
-    is_per_space,
     rows_of_spaces,
     shares_of_spaces,
     values_per_space,
 )
 from lupi.estimators.structural_svm import TASK_METHODS, check_examples, check_privileged_inputs
-from lupi.kernels import SumKernel
+from lupi.kernels import SumKernel, is_per_space
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline

@@ -18,8 +18,8 @@ from lupi.estimators.chunked_input import check_target, not_linear, read_chunks
 from lupi.estimators.convergence import MAX_TIME, unfinished
 from lupi.estimators.landmarks import LandmarkExpansions, LandmarkFeatures
 from lupi.estimators.paths import WarmStartedPath
-from lupi.estimators.several_spaces import PER_SPACE, POSITIVE, SpaceStack, all_are, check_spaces, refuse_several
-from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, make_space
+from lupi.estimators.several_spaces import PER_SPACE, POSITIVE, SpaceStack, check_spaces, refuse_several
+from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, all_are, is_per_space, make_space
 from lupi.problems import over_weights
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.solvers import SOLVERS
@@ -120,7 +120,13 @@ class TrainingData(LandmarkFeatures):
             )
         check_magnitude(X, "X", estimator_name=type(estimator).__name__)
         dtypes = PRECISIONS if _linear(estimator) else PRECISIONS[:1]
-        checked = check_spaces(estimator, privileged, X.shape[0], index_of=index_of, dtypes=dtypes)
+        options = {"index_of": index_of, "dtypes": dtypes}
+        if is_per_space(privileged) or _per_space(estimator):
+            checked = check_spaces(estimator, privileged, X.shape[0], **options)
+        else:
+            given = estimator.privileged_kernel == "precomputed"
+            name = type(estimator).__name__
+            checked = check_privileged(privileged, X.shape[0], estimator_name=name, precomputed=given, **options)
         # An example of weight 0 is one that is not there.
         kept = np.flatnonzero(weight > 0)
         X, weight = _rows(X, kept, estimator.kernel), weight[kept]
@@ -178,6 +184,11 @@ class TrainingData(LandmarkFeatures):
         """Labels -1 and +1 of the one-vs-rest problems; of the second class alone when there are two."""
         signs = [np.where(self.labels == k, 1.0, -1.0) for k in range(len(self.classes))]
         return signs[1:] if len(signs) == 2 else signs
+
+
+def _per_space(estimator):
+    """Whether some parameter has one value for each privileged space."""
+    return any(is_per_space(getattr(estimator, name, None)) for name in PER_SPACE)
 
 
 def _linear(estimator):

@@ -21,10 +21,11 @@ from lupi.estimators.rank_svm import (
     path_scores,
     prepare_path,
 )
-from lupi.estimators.several_spaces import PER_SPACE, all_are, check_spaces, refuse_several
+from lupi.estimators.several_spaces import PER_SPACE, check_spaces, refuse_several
+from lupi.kernels import all_are, is_per_space
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
 from lupi.solvers.solution import deadline
-from lupi.validation import is_chunked
+from lupi.validation import check_privileged, is_chunked
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
@@ -42,7 +43,11 @@ def check_transfer_input(estimator, X, y, privileged, group):
         y, group = chunks.vectors.values()
         chunks.set_columns(estimator)
     data = check_ranking_input(estimator, X, y, group, partial=True)
-    return data, _with_kernel(estimator, check_spaces(estimator, privileged, len(data.y), index_of=X))
+    if is_per_space(privileged) or any(is_per_space(getattr(estimator, name, None)) for name in PER_SPACE):
+        return data, _with_kernel(estimator, check_spaces(estimator, privileged, len(data.y), index_of=X))
+    given, name = estimator.privileged_kernel == "precomputed", type(estimator).__name__
+    found = check_privileged(privileged, len(data.y), estimator_name=name, precomputed=given, index_of=X)
+    return data, _with_kernel(estimator, found)
 
 
 def _with_kernel(estimator, privileged):

@@ -18,7 +18,7 @@ from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.rank_svm import BaseRanker, path_scores
 from lupi.estimators.rank_transfer import RankTransfer, check_transfer_input
 from lupi.estimators.ranking_metrics import RANKING_METRICS, default_metric
-from lupi.estimators.several_spaces import all_are
+from lupi.kernels import all_are
 from lupi.solvers.solution import deadline, out_of_time
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike

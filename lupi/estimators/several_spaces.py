@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval, make_constraint
 
 from lupi.engine.model_parts import model_part
-from lupi.kernels import KERNEL_CONSTRAINTS, Kernel, SumKernel
+from lupi.kernels import KERNEL_CONSTRAINTS, Kernel, SumKernel, all_are, is_per_space
 from lupi.validation import PrivilegedInput, check_privileged_spaces, names_of_spaces
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
@@ -21,11 +21,6 @@ PER_SPACE: dict[str, Any] = {
     **{f"privileged_{name}": [*constraint, list, tuple, dict] for name, constraint in KERNEL_CONSTRAINTS.items()},
     "lam": [*POSITIVE, list, tuple, dict],
 }
-
-
-def is_per_space(value: Any) -> bool:
-    """Whether a parameter has one value for each privileged space."""
-    return isinstance(value, list | tuple | dict)
 
 
 def values_per_space(estimator: Any, argument: str, names: list[Any]) -> list[Any]:
@@ -103,12 +98,6 @@ def rows_of_spaces(blocks: list[tuple[Any, np.ndarray]]) -> tuple[Any, np.ndarra
         columns.append(block)
     there = np.column_stack([known for _, known in blocks]).astype(float)
     return np.hstack([*columns, there])[available], available
-
-
-def all_are(value: Any, kernel: str) -> bool:
-    """Whether a kernel parameter, of one space or of several, has this value throughout."""
-    values = list(value.values() if isinstance(value, dict) else value) if is_per_space(value) else [value]
-    return bool(values) and all(isinstance(one, str) and one == kernel for one in values)
 
 
 @model_part

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -218,6 +219,17 @@ def _rbf_with_itself(A: np.ndarray, gamma: float) -> np.ndarray:
     scale_and_mirror(out, np.ones(n), out)
     np.fill_diagonal(out, 1.0)  # rounding must not make an example unlike itself
     return out
+
+
+def is_per_space(value: Any) -> bool:
+    """Whether a parameter has one value for each privileged space."""
+    return isinstance(value, list | tuple | dict)
+
+
+def all_are(value: Any, kernel: str) -> bool:
+    """Whether a kernel parameter, of one space or of several, has this value throughout."""
+    values = list(value.values() if isinstance(value, dict) else value) if is_per_space(value) else [value]
+    return bool(values) and all(isinstance(one, str) and one == kernel for one in values)
 
 
 def resolve_gamma(gamma, X, weight=None) -> float:
