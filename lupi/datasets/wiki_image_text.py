@@ -1,5 +1,10 @@
 """Wikipedia's featured articles: pictures with the text of their section, as features."""
 
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
 import numpy as np
 from scipy.io import loadmat
 
@@ -20,7 +25,9 @@ Wikipedia pictures with text (Rasiwasia et al., ACM Multimedia 2010)
 """
 
 
-def load_wiki_image_text(root=None, *, verify=True, return_X_y_privileged=False):
+def load_wiki_image_text(
+    root: str | PathLike[str] | None = None, *, verify: bool = True, return_X_y_privileged: bool = False
+) -> Any:
     """Load pictures and texts of Wikipedia's featured articles from their original files.
 
     Parameters

@@ -8,10 +8,10 @@ from typing import Any, TypeVar, cast
 from sklearn.base import _fit_context
 from sklearn.utils import metaestimators
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Method]:
+def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Decorated], Decorated]:
     """Check the parameters before `fit`, and run it in scikit-learn's context.
 
     Parameters
@@ -24,10 +24,10 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Me
     decorator
     """
     decorator = _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
-    return cast("Callable[[Method], Method]", decorator)
+    return cast("Callable[[Decorated], Decorated]", decorator)
 
 
-def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
+def available_if(check: Callable[[Any], bool]) -> Callable[[Decorated], Decorated]:
     """Let an object have a method only if the check holds for it.
 
     Parameters
@@ -39,4 +39,4 @@ def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
     -------
     decorator
     """
-    return cast("Callable[[Method], Method]", metaestimators.available_if(check))
+    return cast("Callable[[Decorated], Decorated]", metaestimators.available_if(check))

@@ -1,11 +1,13 @@
 """ONNX and plain scikit-learn: the same values as the model's, on a thousand rows that it has not seen."""
 
+import inspect
 import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
@@ -84,6 +86,20 @@ def wrapped_models():
 
 
 MODELS = [*kernel_models(), *surrogate_models(), *wrapped_models()]
+
+
+def test_every_predictor_is_tried():
+    tried = {type(getattr(model, "estimator", model)).__name__ for model, _ in MODELS} | {
+        type(model).__name__ for model, _ in MODELS
+    }
+    estimators = {
+        name
+        for name in lupi.__all__
+        if inspect.isclass(found := getattr(lupi, name)) and issubclass(found, BaseEstimator)
+    }
+    # Outputs with structure are searched for, not computed; the table of columns has a test of its own.
+    searched = {"StructuralSVM", "StructuralSVMPlus", "JKSE", "JKSEPlus"}
+    assert estimators - tried == searched | {"PrivilegedColumns"}
 
 
 @pytest.fixture(scope="module", params=range(len(MODELS)), ids=lambda k: f"{k}-{type(MODELS[k][0]).__name__}")

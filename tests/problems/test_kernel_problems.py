@@ -369,6 +369,10 @@ def test_every_kind_of_space_gives_the_same_numbers(kind):
     space = Space(**arguments.get(kind, {"source": rows}), weight=0.5)
     beta, index, columns = rng.normal(size=N), np.array([3, 3, 0]), np.array([1, 5])
     np.testing.assert_allclose(space.product(beta), 0.5 * matrix @ beta, atol=1e-12)
+    signs, block = np.array([1.0, 0.0, -1.0]), np.ones((3, 3))
+    space.add_block(block, index, signs)
+    expected = 1.0 + 0.5 * np.outer(signs, signs) * matrix[np.ix_(index, index)]
+    np.testing.assert_allclose(np.tril(block), np.tril(expected), atol=1e-12)
     np.testing.assert_allclose(space.diagonal(), 0.5 * np.diagonal(matrix), atol=1e-12)
     np.testing.assert_allclose(space.block(index, columns), 0.5 * matrix[np.ix_(index, columns)], atol=1e-12)
     np.testing.assert_allclose(space.rows(index), matrix[index], atol=1e-12)

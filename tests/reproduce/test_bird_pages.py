@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from lupi.reproduce._entry import paper_table
+from lupi.reproduce.sun import ARMS as SUN_ARMS
 
+GRIDS = {arm.name: arm.grid for arm in SUN_ARMS}
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
@@ -174,22 +176,86 @@ def test_table_at_14_images_with_the_full_grid():
 
 def test_table_of_sun():
     result = stored("sun-table2")
-    units = result["units"]
-    for row in result["rows"]:
-        overlap = np.array([100 * units[f"50/{seed}/{row['arm']}"]["mean_overlap"] for seed in range(5)])
-        plain = np.array([100 * units[f"50/{seed}/JKSE"]["mean_overlap"] for seed in range(5)])
-        expected = [figure(overlap), figure(row["detection"]["values"]), figure(overlap - plain, "+")]
-        assert cells(table_line("sun-table2", row["arm"])) == expected
-    for row in result["species"]:
-        printed = cells(table_line("sun-table2", row["name"]))
-        arms = ("JKSE", "JKSE+", "JKSE+, others' information")
-        assert printed == [f"{row[arm]['mean']:.1f} ± {row[arm]['error']:.1f}" for arm in arms]
-    equal = sum(units[f"50/{s}/JKSE"]["mean_overlap"] == units[f"50/{s}/JKSE+"]["mean_overlap"] for s in range(5))
-    chosen = [units[f"50/{seed}/JKSE"]["params"] for seed in range(5)]
-    assert f"exactly the overlap of JKSE in {equal} of 5 draws" in page("sun-table2")
-    assert [c["nu"] for c in chosen] == [1e-4] * 5
-    assert sum(c["gamma"] == 1e-4 for c in chosen) == 3
-    assert f"equal in {equal} of 5 draws, with an end of the grid chosen in all 5" in page("README")
+    labels, seeds, arms = ({name.split("/")[k] for name in result["units"]} for k in range(3))
+    units = {tuple(name.split("/")): unit for name, unit in result["units"].items()}
+    assert len(units) == len(labels) * len(seeds) * len(arms)
+
+    def by_draw(arm, what):
+        draws = [[units[label, seed, arm] for label in labels] for seed in sorted(seeds)]
+        shares = [[unit["n_test"] for unit in own] for own in draws]
+        return 100 * np.array([np.average([u[what] for u in own], weights=n) for own, n in zip(draws, shares)])
+
+    overlaps = {arm: by_draw(arm, "mean_overlap") for arm in arms}
+    for arm in arms:
+        assert cells(table_line("sun-table2", arm, "test images of all species")) == [
+            figure(overlaps[arm]),
+            figure(by_draw(arm, "detection_rate")),
+            figure(overlaps[arm] - overlaps["mean box"], "+"),
+            figure(overlaps[arm] - overlaps["JKSE"], "+"),
+        ]
+    shown = ("mean box", "JKSE", "JKSE+", "JKSE+, others' information")
+    for label, row in enumerate(result["species"]):
+        own = {arm: [100 * units[str(label), seed, arm]["mean_overlap"] for seed in sorted(seeds)] for arm in shown}
+        assert cells(table_line("sun-table2", row["name"])) == [figure(own[arm]) for arm in shown]
+    for arm, found in result["edges"].items():
+        chosen = [units[label, seed, arm]["params"] for label in labels for seed in seeds]
+        line = table_line("sun-table2", arm, "choices at an end of the grid")
+        for name, (at, of) in found.items():
+            ends = {c[name] for c in chosen} & set(GRIDS[arm][name][:: len(GRIDS[arm][name]) - 1])
+            assert at == sum(c[name] in ends for c in chosen)
+            assert f"{name} {at} of {of}" in line
+
+
+def test_differences_over_the_species_of_sun():
+    result = stored("sun-table2")
+    units = {tuple(name.split("/")): unit for name, unit in result["units"].items()}
+    labels, seeds = (sorted({name[k] for name in units}) for k in range(2))
+
+    def minus(arm, base):
+        of = [
+            np.array([[100 * units[k, s, name]["mean_overlap"] for s in seeds] for k in labels]) for name in (arm, base)
+        ]
+        return figure((of[0] - of[1]).mean(axis=1), "+")
+
+    text, end, wrong = page("sun-table2"), " + geometry", "JKSE+, others' information"
+    for start, arm, base in (
+        ("JKSE minus the constant box", "JKSE", "mean box"),
+        ("JKSE+ minus JKSE", "JKSE+", "JKSE"),
+        ("JKSE+ with the information of other birds minus JKSE", wrong, "JKSE"),
+    ):
+        placed = minus(arm + end, base if base == "mean box" else base + end)
+        assert f"| {start} | {minus(arm, base)} | {placed} |" in text
+    fine = minus("JKSE, 5 x 9 values", "JKSE"), minus("JKSE, 3 scales + geometry", "JKSE + geometry")
+    assert f"| JKSE with as many candidates as JKSE+ minus JKSE | {fine[0]} | {fine[1]} |" in text
+    same = sum(
+        units[k, s, "JKSE"]["mean_overlap"] == units[k, s, "JKSE+"]["mean_overlap"] for k in labels for s in seeds
+    )
+    assert f"exactly the overlap of JKSE in {same} of {len(labels) * len(seeds)} draws of a species" in text
+    assert f"{sum(unit['seconds'] for unit in units.values()) / 60:.1f} minutes of processor time" in text
+    twins = sum(
+        units[k, s, "JKSE+"]["mean_overlap"] == units[k, s, wrong]["mean_overlap"] for k in labels for s in seeds
+    )
+    assert f"other birds' information have equal overlaps in {twins} of 20" in text
+
+    def chosen(arm, name, value):
+        return sum(units[k, s, arm]["params"][name] == value for k in labels for s in seeds)
+
+    small = [chosen(arm, "lam", 1e-3) for arm in ("JKSE+", "JKSE+ + geometry")]
+    assert f"is chosen in {small[0]} of 20 draws ({small[1]} of 20 with geometry)" in text
+    assert f"gamma = 0.01 (in {chosen('JKSE', 'gamma', 0.01)} of 20 draws of JKSE)" in text
+    scales = [chosen("JKSE, 3 scales + geometry", "geometry_scale", scale) for scale in (2.0, 8.0)]
+    assert f"2 is chosen in {scales[0]}, 8 in {scales[1]} of 20" in text
+    missed = sum(unit["unconverged"] for unit in units.values())
+    fits = sum(arm.n_candidates for arm in SUN_ARMS) * len(labels) * len(seeds)
+    assert f"{missed} of {fits} fits ended above their tolerance" in text
+    assert not any(unit["unconverged"] for (_, _, arm), unit in units.items() if not arm.startswith("JKSE+"))
+    above = sum(row["JKSE"]["mean"] > row["paper"]["jkse"] for row in result["species"])
+    assert f"above the paper's figures in {above} of 10 species" in text
+    gains = sum(row["JKSE+"]["mean"] > row["JKSE"]["mean"] for row in result["species"])
+    assert f"is above it in {gains} of 10 species (paper: 8)" in text
+    index = page("README")
+    assert f"JKSE+ minus JKSE {minus('JKSE+', 'JKSE')}" in index
+    assert f"with the information of other birds {minus(wrong, 'JKSE')}" in index
 
 
 @pytest.mark.parametrize("name", ["feyereisl-table1", "sun-table2", "README"])

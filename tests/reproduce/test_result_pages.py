@@ -116,16 +116,16 @@ def test_means_errors_and_gains_are_those_of_the_scores(name):
     assert len(rows) > 4
     for row in rows:
         scores = np.array([score for score in row["scores"] if score is not None])
-        assert row["mean"] == pytest.approx(scores.mean(), abs=1e-6)
-        assert row["error"] == pytest.approx(scores.std(ddof=1) / np.sqrt(len(scores)), abs=1e-6)
+        assert row["mean"] == pytest.approx(scores.mean(), abs=2e-6)
+        assert row["error"] == pytest.approx(scores.std(ddof=1) / np.sqrt(len(scores)), abs=2e-6)
     for methods in method_tables(found):
         for method, plain in (*sharmanska.BASELINE.items(), ("svm2+", "l2svm"), ("svm2k", "svm")):
             if "gain" in methods.get(method, {}):
                 gain = np.array(methods[method]["scores"]) - methods[plain]["scores"]
-                assert methods[method]["gain"]["mean"] == pytest.approx(gain.mean(), abs=1e-6)
+                assert methods[method]["gain"]["mean"] == pytest.approx(gain.mean(), abs=2e-6)
                 if "scores" in methods[method].get("shuffled", {}):
                     lucky = np.array(methods[method]["shuffled"]["scores"]) - methods[plain]["scores"]
-                    assert methods[method]["shuffled_gain"]["mean"] == pytest.approx(lucky.mean(), abs=1e-6)
+                    assert methods[method]["shuffled_gain"]["mean"] == pytest.approx(lucky.mean(), abs=2e-6)
 
 
 def method_tables(found):

@@ -365,6 +365,38 @@ def test_matrices_in_single_precision_lead_to_the_optimum(name, kappa, monkeypat
     assert high - low < 1e-2 * exact
 
 
+def test_where_smo_gets_nowhere_an_interior_point_finds_the_bounds():
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(620, 10)), rng.normal(size=(620, 20))
+    y = np.where(X[:, 0] + Z[:, 0] + 0.5 * rng.normal(size=620) > 0, 1.0, -1.0)
+    privileged = Space(matrix=Kernel("rbf", gamma=0.05)(Z), weight=100.0)
+    problem = svm_plus_dual(Space(factor=X / 3), privileged, y, np.ones(620), np.inf, False, np.ones(620, bool))
+    found = solve_auto(problem, tol=1e-7)
+    assert found.solver.startswith("interior_point")
+    assert found.converged
+    assert found.violation < 1e-7
+    # The same point as that of the way through double precision.
+    assert found.gap < 1e-8
+    exact = solve_interior_point(problem, tol=1e-7)
+    assert found.objective == pytest.approx(exact.objective, rel=1e-8)
+
+
+def test_a_mixed_system_in_single_precision_has_nearly_the_same_solution():
+    problem, _ = build(1, "svm+", 150, 1.0, 1.0, 3.0, True, False, kernel="linear")
+    system = newton_system(problem)
+    assert isinstance(system, MixedSystem)
+    D = np.linspace(0.1, 10.0, problem.n_variables)
+    features = {system.f: np.ones(system.features[system.f].shape[1])}
+    steps = []
+    for single in (False, True):
+        system.single = single
+        system.factorize(D)
+        assert system.factor.dtype == (np.float32 if single else np.float64)
+        steps.append(system.solve(np.ones(problem.n_variables), features, np.zeros(2))[0])
+    np.testing.assert_allclose(steps[1], steps[0], atol=1e-3 * np.abs(steps[0]).max())
+    assert np.any(steps[0] != steps[1])
+
+
 def test_smo_goes_on_until_the_gap_is_small():
     problem, _ = build(1, "svm+", 150, 1.0, 1.0, 3.0, True, False)
     loose = solve_smo(problem, tol=1e-2)
