@@ -19,7 +19,7 @@ from lupi.estimators.convergence import MAX_TIME, unfinished
 from lupi.estimators.landmarks import LandmarkExpansions, LandmarkFeatures
 from lupi.estimators.paths import WarmStartedPath
 from lupi.estimators.several_spaces import PER_SPACE, POSITIVE, SpaceStack, check_spaces, refuse_several
-from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, all_are, is_per_space, make_space
+from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, all_are, make_space
 from lupi.problems import over_weights
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.solvers import SOLVERS
@@ -33,6 +33,8 @@ PRECISIONS = [np.float64, np.float32]
 # Tolerances for which kernel matrices in single precision do, and the most problems that share them.
 ROUGH = 1e-4
 FEW_PROBLEMS = 3
+# What holds several privileged spaces, or one value of a parameter for each.
+SEVERAL = (list, tuple, dict)
 # What scikit-learn's check of X leaves behind.
 COLUMNS = ("n_features_in_", "feature_names_in_")
 # What a fit leaves behind only with certain kernels, or only with privileged features.
@@ -121,7 +123,7 @@ class TrainingData(LandmarkFeatures):
         check_magnitude(X, "X", estimator_name=type(estimator).__name__)
         dtypes = PRECISIONS if _linear(estimator) else PRECISIONS[:1]
         options = {"index_of": index_of, "dtypes": dtypes}
-        if is_per_space(privileged) or _per_space(estimator):
+        if isinstance(privileged, SEVERAL) or _per_space(estimator):
             checked = check_spaces(estimator, privileged, X.shape[0], **options)
         else:
             given = estimator.privileged_kernel == "precomputed"
@@ -188,12 +190,15 @@ class TrainingData(LandmarkFeatures):
 
 def _per_space(estimator):
     """Whether some parameter has one value for each privileged space."""
-    return any(is_per_space(getattr(estimator, name, None)) for name in PER_SPACE)
+    return any(isinstance(getattr(estimator, name, None), SEVERAL) for name in PER_SPACE)
 
 
 def _linear(estimator):
     """Whether both functions are linear: these are kept in single precision where the user gave that."""
-    return all_are(estimator.kernel, "linear") and all_are(estimator.privileged_kernel, "linear")
+    other = estimator.privileged_kernel
+    return estimator.kernel == "linear" and (
+        all_are(other, "linear") if isinstance(other, SEVERAL) else other == "linear"
+    )
 
 
 def _rows(data, kept, kernel):
