@@ -26,11 +26,11 @@ from lupi.estimators.several_spaces import (
     values_per_space,
 )
 from lupi.estimators.structural_svm import TASK_METHODS, check_examples, check_privileged_inputs
-from lupi.kernels import SumKernel, is_per_space
+from lupi.kernels import SumKernel
 from lupi.problems import check_nu, one_class_dual, one_class_plus_dual
 from lupi.solvers import solve
 from lupi.solvers.solution import deadline
-from lupi.validation import check_privileged, names_of_spaces
+from lupi.validation import check_privileged, is_per_space, names_of_spaces
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike
 

@@ -22,10 +22,9 @@ from lupi.estimators.rank_svm import (
     prepare_path,
 )
 from lupi.estimators.several_spaces import PER_SPACE, check_spaces, refuse_several
-from lupi.kernels import all_are, is_per_space
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
 from lupi.solvers.solution import deadline
-from lupi.validation import check_privileged, is_chunked
+from lupi.validation import check_privileged, is_chunked, is_per_space
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
@@ -48,6 +47,12 @@ def check_transfer_input(estimator, X, y, privileged, group):
     given, name = estimator.privileged_kernel == "precomputed", type(estimator).__name__
     found = check_privileged(privileged, len(data.y), estimator_name=name, precomputed=given, index_of=X)
     return data, _with_kernel(estimator, found)
+
+
+def _gives_matrix(estimator, privileged):
+    """Whether the privileged features, of one or several spaces, are kernel values."""
+    stack = getattr(privileged, "stack", None)
+    return estimator.privileged_kernel == "precomputed" if stack is None else stack.form == "precomputed"
 
 
 def _with_kernel(estimator, privileged):
@@ -303,7 +308,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
             return [(None, scores) for scores in margins]
         rows = np.flatnonzero(privileged.available & data.labelled)
         scored = np.flatnonzero(privileged.available)
-        precomputed = all_are(self.privileged_kernel, "precomputed")
+        precomputed = _gives_matrix(self, privileged)
         seen = data._replace(X=privileged.data).take(rows, precomputed)
         teachers = self._rankers(seen, Cs, privileged)
         for problem in teachers:
@@ -359,7 +364,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
     def _left_out_quality(self, data, privileged, rows, across):
         """Share of pairs across grades that teachers of the other examples rank rightly, and what chance may reach."""
         values = np.full(len(rows), np.nan)
-        precomputed = all_are(self.privileged_kernel, "precomputed")
+        precomputed = _gives_matrix(self, privileged)
         queries = rows if data.group is None else data.group[rows]
         folds = np.unique(queries, return_inverse=True)[1] % 2
         for fold in (0, 1):

@@ -12,8 +12,8 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval, make_constraint
 
 from lupi.engine.model_parts import model_part
-from lupi.kernels import KERNEL_CONSTRAINTS, Kernel, SumKernel, all_are, is_per_space
-from lupi.validation import PrivilegedInput, check_privileged_spaces, names_of_spaces
+from lupi.kernels import KERNEL_CONSTRAINTS, Kernel, SumKernel, all_are
+from lupi.validation import PrivilegedInput, check_privileged_spaces, is_per_space, names_of_spaces
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 # Of a parameter that may have one value per space: a list in the order of the spaces, or a dict by their names.

@@ -19,6 +19,7 @@ from lupi.kernels.blocks import FeatureBlocks, KernelBlocks, MatrixBlocks, round
 from lupi.kernels.memory import USABLE, available_memory, require_memory
 from lupi.kernels.products import OPERATIONS, add_signed_block, scale_and_mirror, self_products, sparse_product
 from lupi.kernels.rows import KernelRows
+from lupi.validation import is_per_space
 
 # Every kernel of the library, with its parameters.
 KERNELS: dict[str, tuple[str, ...]] = {
@@ -219,11 +220,6 @@ def _rbf_with_itself(A: np.ndarray, gamma: float) -> np.ndarray:
     scale_and_mirror(out, np.ones(n), out)
     np.fill_diagonal(out, 1.0)  # rounding must not make an example unlike itself
     return out
-
-
-def is_per_space(value: Any) -> bool:
-    """Whether a parameter has one value for each privileged space."""
-    return isinstance(value, list | tuple | dict)
 
 
 def all_are(value: Any, kernel: str) -> bool:

@@ -149,7 +149,7 @@ def share(count, total):
 # The exact test was run on the first tables of noise whatever their scores, and again where a yes was near: only the first count.
 N_NOISE_EXACT = 12
 RIDGE = ("surrogate-ridge",)
-EXACT = "exact 19 surrogate-ridge"
+EXACT_TEST = "exact 19 surrogate-ridge"
 WITH_LINEAR = (*RIDGE, "linear")
 COUNTED = {
     "noise: `surrogate-ridge` has a better mean than its counterpart": ("noise", RIDGE, RIDGE, "above"),
@@ -159,8 +159,8 @@ COUNTED = {
     "noise: unclear": ("noise", RIDGE, None, "unclear"),
     f"noise, the first {N_NOISE_EXACT} tables: exact test alone, p <= 0.05": (
         "noise",
-        (*RIDGE, EXACT),
-        (*RIDGE, EXACT),
+        (*RIDGE, EXACT_TEST),
+        (*RIDGE, EXACT_TEST),
         "exact",
     ),
     "mediators: `surrogate-ridge` beats logistic regression, its counterpart and its shuffled control": (
@@ -169,12 +169,12 @@ COUNTED = {
         WITH_LINEAR,
         "helps",
     ),
-    "mediators: exact test alone, p <= 0.05": ("mediators", (*RIDGE, EXACT), (*RIDGE, EXACT), "exact"),
-    "mediators: yes": ("mediators", (*WITH_LINEAR, EXACT), (*WITH_LINEAR, EXACT), "yes"),
+    "mediators: exact test alone, p <= 0.05": ("mediators", (*RIDGE, EXACT_TEST), (*RIDGE, EXACT_TEST), "exact"),
+    "mediators: yes": ("mediators", (*WITH_LINEAR, EXACT_TEST), (*WITH_LINEAR, EXACT_TEST), "yes"),
     "label was wrong: yes, over logistic regression, its counterpart, shuffled rows, and by the exact test": (
         "label was wrong",
-        (*WITH_LINEAR, EXACT),
-        (*WITH_LINEAR, EXACT),
+        (*WITH_LINEAR, EXACT_TEST),
+        (*WITH_LINEAR, EXACT_TEST),
         "yes",
     ),
 }
@@ -206,7 +206,7 @@ def level_lines(records, ask):
     lines = ["| columns, and what is counted | how often (95% interval) |", "|---|---|"]
     for what, (kind, needed, looked_at, counted) in COUNTED.items():
         tables = [name for name, parts in records.items() if name.startswith(f"{kind}/") and set(needed) <= set(parts)]
-        if kind == "noise" and EXACT in needed:
+        if kind == "noise" and EXACT_TEST in needed:
             tables = [name for name in tables if int(name.split("/")[1]) < N_NOISE_EXACT]
         count = sum(COUNTS[counted](ask(table, looked_at)) for table in tables)
         if tables:

@@ -10,7 +10,14 @@ from lupi.engine.store import RunStore, digest_of, fingerprint
 from lupi.engine.units import measured, run_units
 from lupi.reproduce._entry import Entry, write_result
 from lupi.reproduce._surrogate_tasks import load_table
-from lupi.reproduce._verdict_figures import EXACT, N_NOISE_EXACT, exact_part, tables_lines, truths_lines, verdict_of
+from lupi.reproduce._verdict_figures import (
+    EXACT_TEST,
+    N_NOISE_EXACT,
+    exact_part,
+    tables_lines,
+    truths_lines,
+    verdict_of,
+)
 from lupi.reproduce._verdict_truths import TRUTHS
 from lupi.reproduce._verdict_units import ON_REAL_TABLES, measure_table, measure_truth, truth_units
 
@@ -21,10 +28,10 @@ USELESS = [kind for kind, answer in TRUTHS.items() if answer == "no"]
 STEPS = (
     (dict.fromkeys(TRUTHS, 20) | {"noise": 200, "mediators": 40}, ("surrogate-ridge",)),
     ({"mediators": 40, "label was wrong": 20}, ("linear",)),
-    ({"mediators": 20, "label was wrong": 20, "noise": N_NOISE_EXACT}, (EXACT,)),
+    ({"mediators": 20, "label was wrong": 20, "noise": N_NOISE_EXACT}, (EXACT_TEST,)),
     ({"label was wrong": 2}, ("svm2+",)),
 )
-AGAIN = ("linear", EXACT)
+AGAIN = ("linear", EXACT_TEST)
 # On real tables; 99 in an ordinary run.
 N_PERMUTATIONS = 39
 

@@ -12,7 +12,7 @@ from lupi.boxes.loss_bounds import edges_overlap
 from lupi.boxes.placement import N_PLACEMENT, placement
 from lupi.boxes.subwindow import search_points
 from lupi.solvers.structural.planes import PlaneStore, take_plane
-from lupi.solvers.structural.slices import Slices
+from lupi.solvers.structural.progress import Slices
 
 
 class PackedBoxes(NamedTuple):

@@ -16,6 +16,7 @@ from lupi.validation.inputs import (
     check_sample_weight,
     effective_class_weight,
     is_chunked,
+    is_per_space,
     warn_of_minus_one,
 )
 from lupi.validation.spaces import check_privileged_sequence, check_privileged_spaces, names_of_spaces
@@ -36,6 +37,7 @@ __all__ = [
     "effective_class_weight",
     "is_chunked",
     "is_frame",
+    "is_per_space",
     "names_of_spaces",
     "warn_of_minus_one",
 ]

@@ -73,6 +73,11 @@ def is_chunked(data):
     return hasattr(data, "__dask_graph__") and hasattr(data, "npartitions")
 
 
+def is_per_space(value):
+    """Whether privileged features, or a parameter's values, are a list or dict: one for each privileged space."""
+    return isinstance(value, list | tuple | dict)
+
+
 def check_privileged(
     privileged,
     n_samples,

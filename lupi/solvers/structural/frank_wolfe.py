@@ -17,8 +17,7 @@ import numpy as np
 from lupi.problems.structural.margin_rescaling import StructuralProblem
 from lupi.solvers.solution import Solution, out_of_time
 from lupi.solvers.structural.planes import PlaneStore
-from lupi.solvers.structural.progress import Progress
-from lupi.solvers.structural.slices import Slices
+from lupi.solvers.structural.progress import Progress, Slices
 
 # Passes between two certificates when the running estimate has not called for one earlier.
 _CHECK_EVERY = 5
