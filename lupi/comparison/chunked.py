@@ -52,7 +52,7 @@ def fit_chunked(paths, target, privileged, *, drop="", method="svm2+", metric=No
     frame = _read(paths)
     frame = frame.rename(columns=str)
     frame = frame[frame[target].notnull()] if target in frame.columns else frame
-    n = int(frame.map_partitions(len).sum().compute())
+    n = len(frame)
     if n == 0:
         raise ValueError(f"the table has no row with a value of the target {target!r}.")
     sample = frame if n <= MAX_FIT else frame.sample(frac=MAX_FIT / n, random_state=seed)

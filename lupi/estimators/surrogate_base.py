@@ -203,8 +203,14 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         (its teacher shrinks): a blend of both is right.
         """
         outputs = self._left_out_outputs(data, A)
-        y, weight = data.y[data.labelled], data.weight[data.labelled]
-        found = self._calibrate(outputs[data.labelled], y, weight)
+        labelled = data.labelled[~np.isnan(outputs[data.labelled, 0])]
+        if not len(
+            labelled
+        ):  # one row, or one group: nobody could be left out, and the plain student's own outputs have to do
+            labelled = data.labelled
+            outputs[labelled] = self._student_output(self._plain, data, A, labelled) / self._plain.spread_
+        y, weight = data.y[labelled], data.weight[labelled]
+        found = self._calibrate(outputs[labelled], y, weight)
         if self._plain_share < 1.0:
             rows, surrogate = data.with_surrogate, lesson.surrogate
             there = ~np.isnan(outputs[rows, 0])

@@ -321,7 +321,8 @@ class AveragedStudent(BaseEstimator):
             self.members_.append(MEMBERS[name](**random).fit(A, targets, weight, groups))
         self.centre_ = weight @ targets / weight.sum()
         self.left_out_ = self._average([member.left_out_ for member in self.members_])
-        self.spread_ = 1.0 if len(self.members_) == 1 else spread(self.left_out_, weight)
+        # A constant needs no scale.
+        self.spread_ = 1.0 if len(self.members_) == 1 else spread(self.left_out_, weight) or 1.0
         for member in self.members_:
             del member.left_out_
         return self

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import STRICT
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 )
 def test_example_runs_and_leaves_a_plot(script, methods, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-W", "error", ROOT / "examples" / f"{script}.py", "--quick"],
+        [sys.executable, *STRICT, ROOT / "examples" / f"{script}.py", "--quick"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

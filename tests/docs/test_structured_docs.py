@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import STRICT
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,7 +31,7 @@ def test_code_of_the_page_runs(capsys):
     ],
 )
 def test_example_runs_and_leaves_a_plot(script, expected, tmp_path):
-    command = [sys.executable, "-W", "error", ROOT / "examples" / f"{script}.py", "--quick"]
+    command = [sys.executable, *STRICT, ROOT / "examples" / f"{script}.py", "--quick"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for pattern in expected:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import STRICT
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDES = {
@@ -33,7 +34,7 @@ def test_script_of_the_page_prints_the_lines_of_its_table(page, tmp_path):
     script = f"examples/{GUIDES[page]}.py"
     assert f"python {script}" in text
     done = subprocess.run(
-        [sys.executable, "-W", "error", ROOT / script, "--quick"],
+        [sys.executable, *STRICT, ROOT / script, "--quick"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -360,3 +360,18 @@ def test_wide_sparse_tables_stay_sparse():
     tracemalloc.stop()
     assert peak < X.shape[0] * X.shape[1] * 8  # what one dense copy would take
     assert model.explain()["teacher_quality"]["AUC"] > 0.9
+
+
+def test_a_student_that_says_nothing_is_no_division_by_zero():
+    X, y = np.zeros((8, 2)), np.arange(8.0)
+    model = SurrogateRegressor(random_state=0).fit(X, y, privileged=np.zeros((8, 1)))
+    np.testing.assert_allclose(model.predict(X), 3.5)
+
+
+@pytest.mark.parametrize("student", [Ridge(), "ridge", None], ids=["given", "ridge", "averaged"])
+def test_one_group_leaves_nobody_out_and_still_predicts_numbers(student):
+    rng = np.random.default_rng(0)
+    X, y, Z = rng.normal(size=(6, 2)), rng.normal(size=6), rng.normal(size=(6, 1))
+    with pytest.warns(UserWarning, match="nothing to learn from `privileged`"):
+        model = SurrogateRegressor(student, random_state=0).fit(X, y, privileged=Z, groups=np.zeros(6))
+    assert np.isfinite(model.predict(X)).all()
