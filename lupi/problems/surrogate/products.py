@@ -75,7 +75,7 @@ def factor(
     >>> rng = np.random.default_rng(0)
     >>> X, wrong = rng.normal(size=(200, 3)), rng.random(200) < 0.3
     >>> Z = (np.column_stack([wrong, rng.random(200)]) - [0.3, 0.5]) / [0.46, 0.29]
-    >>> h, u = factor(X, Z, np.where(wrong, -X[:, :1], X[:, :1]), np.ones(200))
+    >>> h, u = factor(X, Z, np.where(wrong[:, None], -X[:, :1], X[:, :1]), np.ones(200))
     >>> bool(np.all((h < 0) == wrong) or np.all((h > 0) == wrong))
     True
     """
