@@ -260,5 +260,4 @@ def test_differences_over_the_species_of_sun():
 
 @pytest.mark.parametrize("name", ["feyereisl-table1", "sun-table2", "README"])
 def test_pages_show_no_folder_of_a_machine(name):
-    assert "/work/" not in page(name)
-    assert "/tmp/" not in page(name)
+    assert not re.search(r"/(work|tmp|root|home|opt)/", page(name))
