@@ -182,7 +182,9 @@ def check_magnitude(data, argument, *, estimator_name="fit"):
         return
     largest = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
     if largest > LARGEST[values.dtype]:
-        what = "targets, e.g. with TransformedTargetRegressor" if argument == "y" else "features, e.g. with StandardScaler"
+        what = (
+            "targets, e.g. with TransformedTargetRegressor" if argument == "y" else "features, e.g. with StandardScaler"
+        )
         raise ValueError(
             f"{estimator_name}: `{argument}` has values as large as {largest:.3g}, too large to compute with; scale the {what}."
         )
