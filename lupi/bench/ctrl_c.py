@@ -201,6 +201,7 @@ def waiting_times(name, moments):
     import subprocess
     from time import monotonic, sleep
 
+    hear_ctrl_c()
     command = [sys.executable, "-W", "ignore", "-m", "lupi.bench.ctrl_c", name, str(len(moments))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     waits = []
@@ -217,6 +218,14 @@ def waiting_times(name, moments):
         process.kill()
         process.wait()
     return waits
+
+
+def hear_ctrl_c():
+    """Let processes that are started from now on be interrupted: who runs in the background may be told to ignore it."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def processor_seconds(pid):

@@ -59,8 +59,9 @@ def waiting_time(words, moment):
     import subprocess
     from time import monotonic, sleep
 
-    from lupi.bench.ctrl_c import processor_seconds
+    from lupi.bench.ctrl_c import hear_ctrl_c, processor_seconds
 
+    hear_ctrl_c()
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen([sys.executable, "-m", "lupi.cli", *map(str, words)], **quiet)
     try:
