@@ -112,7 +112,7 @@ def _boxes(n, estimator):
         model = JKSE(BoxLocalization(100, grid_step=8)).fit(X, Y)
         return lambda: model.predict(X)
     if estimator == "StructuralSVMPlus":
-        task, star = BoxLocalization(100), BoxLocalization(20)
+        task, star = BoxLocalization(100), BoxLocalization(120)
         return lambda: StructuralSVMPlus(task, star, 1e3, tol=1e-9).fit(X, Y, privileged=Z)
     return lambda: StructuralSVM(BoxLocalization(100), 1e3, tol=1e-9).fit(X, Y)
 
