@@ -164,7 +164,8 @@ class StructuralSVMPlus(StructuralPredictor):
             if privileged is None or not privileged.available.any():
                 problem = StructuralProblem(task_oracle(self.task, X, Y, self.n_jobs), float(self.C))
                 solution = self._solve(problem)
-                self.coef_, self.privileged_coef_, self.first_branch_share_ = solution.point, None, None
+                self.coef_, self.first_branch_share_ = solution.point, None
+                self.privileged_coef_: Any = None
                 return self._store(solution)
             oracle = JointOracle(
                 self.task,
@@ -185,11 +186,8 @@ class StructuralSVMPlus(StructuralPredictor):
                 # Its own search may have missed the most violated planes; the exact one tells the true objective.
                 solution = replace(solution, objective=problem.primal(solution.point, *oracle.planes(solution.point)))
                 solution = replace(solution, converged=solution.gap <= self.tol)
-            self.coef_, self.privileged_coef_ = (part.copy() for part in oracle.split(solution.point))
-            if isinstance(star, TaskSum):
-                blocks = star.blocks(self.privileged_coef_)
-                named = star.names != list(range(len(blocks)))
-                self.privileged_coef_ = dict(zip(star.names, blocks)) if named else blocks
+            w, w_star = (part.copy() for part in oracle.split(solution.point))
+            self.coef_, self.privileged_coef_ = w, star.by_space(w_star) if isinstance(star, TaskSum) else w_star
             self.first_branch_share_ = oracle.first_branch_share(solution.point)
             return self._store(solution)
 

@@ -163,9 +163,10 @@ class BoxLocalization:
         The sum is one image with the points of all of them, words of different images being different words.
         """
         task, _, x = parts[0]
-        weights, words, base, places = [], [], 0.0, np.zeros(N_PLACEMENT)
+        weights, words, n_words, base, places = [], [], 0, 0.0, np.zeros(N_PLACEMENT)
         for one, own, image in parts:
-            words.append(image.words + sum(map(len, weights)))
+            words.append(image.words + n_words)
+            n_words += one.n_words
             weights.append(check_weights(own[: one.n_words] * one.scale, image, "w"))
             base += own[one.n_words] if one.offset else 0.0
             places += own[-N_PLACEMENT:] * one.geometry_scale if one.geometry else 0.0

@@ -66,6 +66,11 @@ class TaskSum:
         """Weights of the single tasks: the part of each in the joint weights, times its scale."""
         return [scale * w[a:b] for scale, a, b in zip(self.scales, self.ends, self.ends[1:])]
 
+    def by_space(self, w: np.ndarray) -> dict[Any, np.ndarray] | list[np.ndarray]:
+        """The same by the names of the spaces; a list where these are numbered."""
+        blocks = self.blocks(w)
+        return blocks if self.names == list(range(len(blocks))) else dict(zip(self.names, blocks))
+
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         """Scaled joint features side by side; zero where an input is None."""
         out = np.zeros(self.n_features)
