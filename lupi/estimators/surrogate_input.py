@@ -120,6 +120,10 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
             stacklevel=4,
         )
     kept = np.flatnonzero((weight > 0) & ~useless)
+    if not targets.labelled[kept].any():
+        raise ValueError(
+            f"{name}: every example with a label has `sample_weight` 0; at least one needs a positive weight."
+        )
     if model._is_classification:
         _check_classes(model, targets, weight, name)
         if isinstance(X, ChunkedRows) and len(targets.classes) > 2:

@@ -48,7 +48,7 @@ class BoxLocalization:
     geometry_scale : float, default=20.0
         Factor of these numbers. A structural SVM penalizes all weights alike, and counts of words are large: with factor 1
         the numbers would hardly be used. 0 leaves them out of every score. Kernels of joint features are multiplied by exp(-d),
-        d the squared distance of these numbers; there 2 to 10 is a good range.
+        d the squared distance of these numbers; there 0.5 to 8 are values to try.
     method : {"auto", "branch_and_bound", "row_pairs"}, default="auto"
         Search, see :func:`~lupi.vision.best_box`.
     max_nodes : int, default=5_000_000

@@ -109,7 +109,7 @@ def test_search_over_the_scale_of_the_geometry():
     assert [row["params"]["geometry_scale"] for row in table] == [0.0, 50.0]
     assert table[0]["mean_overlap"] != table[1]["mean_overlap"]
     assert best.geometry_scale == max(table, key=lambda row: row["mean_overlap"])["params"]["geometry_scale"]
-    for method, scales in (("ssvm+", [5.0, 20.0, 80.0]), ("jkse", [2.0, 4.0, 8.0])):
+    for method, scales in (("ssvm+", [5.0, 20.0, 80.0]), ("jkse", [0.5, 2.0, 8.0])):
         assert paper_grid(method, 2, geometry=True)["geometry_scale"] == scales
 
 
