@@ -106,7 +106,10 @@ def test_boxes_in_tiny_imagenet():
     wins, lucky = (sum(row[part]["mean"] > 0 for row in plus) for part in ("gain", "shuffled_gain"))
     means = [100 * np.mean([row[part]["mean"] for row in plus]) for part in ("gain", "shuffled_gain")]
     ball = sizes["volleyball"]
-    worth = [[100 * sizes[task][name]["mean"] for name in ("rankreference", "ranksvm")] for task in ("basketball", "volleyball")]
+    worth = [
+        [100 * sizes[task][name]["mean"] for name in ("rankreference", "ranksvm")]
+        for task in ("basketball", "volleyball")
+    ]
     assert wins == len(plus) == lucky
     assert max(sizes, key=lambda task: sizes[task]["ranktransfer"]["gain"]["mean"]) == "volleyball"
     assert_said(
@@ -156,7 +159,9 @@ def test_reviews():
         f"The rationales alone reach {100 * many['rankreference']['mean']:.1f}",
     )
     assert first["gain"]["corrected_t_p"] > 0.05  # "does not confirm it"
-    assert_said("README", f"Rank Transfer {gain(first)} at N = 100, shuffled {100 * first['shuffled_gain']['mean']:.2f}")
+    assert_said(
+        "README", f"Rank Transfer {gain(first)} at N = 100, shuffled {100 * first['shuffled_gain']['mean']:.2f}"
+    )
 
 
 def test_pictures_with_text():
@@ -183,12 +188,16 @@ def test_pictures_with_text():
 def test_training_times():
     times = stored("xu-table3")["times"]
     again = stored("xu-table4")["times"]
-    ratios = [again[data]["svm1+"]["seconds"] / again[data]["svm2+"]["seconds"] for data in ("Caltech101", "WebQueries")]
+    ratios = [
+        again[data]["svm1+"]["seconds"] / again[data]["svm2+"]["seconds"] for data in ("Caltech101", "WebQueries")
+    ]
     of_svm = [
         [times[data][name]["seconds"] / times[data]["svm"]["seconds"] for data in ("Caltech101", "WebQueries")]
         for name in ("svm2+", "svm2+ lupi")
     ]
-    part = [times[data]["svm2+ lupi"]["seconds"] / times[data]["svm2+"]["seconds"] for data in ("Caltech101", "WebQueries")]
+    part = [
+        times[data]["svm2+ lupi"]["seconds"] / times[data]["svm2+"]["seconds"] for data in ("Caltech101", "WebQueries")
+    ]
     slow = times["Caltech101"]["svm2k"]
     assert 0.3 < part[0] < 0.4 < part[1] < 0.45  # "a third to two fifths"
     assert 1.5 < min(of_svm[0]) < 2 < max(of_svm[0]) < 3  # "two to three times"
@@ -264,7 +273,9 @@ def test_animals_with_the_hinge():
     every, all_counts, _, all_figures = hinge("all", 100)
     _, few_counts, _, few = hinge("across", 50)
     _, few_all, _, few_all_figures = hinge("all", 50)
-    splits = [len(r[0]["methods"]["ranksvm"]["scores"]) for r in (rows, every, hinge("across", 50)[0], hinge("all", 50)[0])]
+    splits = [
+        len(r[0]["methods"]["ranksvm"]["scores"]) for r in (rows, every, hinge("across", 50)[0], hinge("all", 50)[0])
+    ]
     assert_said(
         "sharmanska-table1",
         f"{counts['wins']} of 45 pairs gain (paper 34), {mean} points in the mean (paper +0.36), Rank Transfer {level:.2f} (paper "

@@ -170,7 +170,9 @@ def test_no_yes_on_a_real_table_is_overturned():
     assert by_answer["unclear"] == {"econmath", "parkinsons", "student_performance"}
     assert "**Four yes, none overturned.** On support2, wagepan, card and star a method with the columns" in page
     assert "yes on four (SUPPORT2, wagepan, card, star)" in index
-    assert "**econmath** is unclear: " + f"{verdict_of(records['econmath']).row['gain']['mean'] * 100:+.1f} points" in page
+    assert (
+        "**econmath** is unclear: " + f"{verdict_of(records['econmath']).row['gain']['mean'] * 100:+.1f} points" in page
+    )
 
 
 # ---------------------------------------------------------------- with data
