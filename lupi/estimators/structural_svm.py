@@ -45,19 +45,20 @@ def check_examples(X, Y, task):
     return X, Y.to_numpy() if hasattr(Y, "to_numpy") else Y
 
 
-def check_privileged_inputs(privileged, X, Y, task, *, estimator_name):
+def check_privileged_inputs(privileged, X, Y, task, *, estimator_name, argument="privileged"):
     """Inputs that a privileged task accepts, read by the rules of all estimators; X is what the user gave as X."""
+    names = {"estimator_name": estimator_name, "argument": argument}
     if getattr(task, "tabular", False):
-        given = check_privileged(privileged, len(X), estimator_name=estimator_name, accept_sparse=False, index_of=X)
+        given = check_privileged(privileged, len(X), accept_sparse=False, index_of=X, **names)
     else:
-        given = check_privileged_sequence(privileged, len(X), estimator_name=estimator_name)
+        given = check_privileged_sequence(privileged, len(X), **names)
     if given is not None and given.available.any() and hasattr(task, "check"):
         rows = np.flatnonzero(given.available)
         try:
             task.check([given.data[i] for i in rows], [Y[i] for i in rows])
         except ValueError as error:
             raise ValueError(
-                f"{estimator_name}: `privileged` does not fit the privileged task, which says of the inputs that are "
+                f"{estimator_name}: `{argument}` does not fit the privileged task, which says of the inputs that are "
                 f"available: {error}"
             ) from None
     return given
