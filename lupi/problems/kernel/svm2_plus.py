@@ -99,7 +99,7 @@ def deformation_matrix(
             "the kernel matrix of `privileged` is not positive semi-definite, or its values are too far apart for double "
             "precision; scale the privileged features, use a positive semi-definite kernel, or bring lam nearer to 1."
         )
-    Q = inverse.T
+    Q: np.ndarray = inverse.T
     scale_and_mirror(Q, (np.sqrt(lam) * price).astype(dtype), Q)
     np.negative(Q, out=Q)
     Q[np.diag_indices(len(Q))] += price.astype(dtype)

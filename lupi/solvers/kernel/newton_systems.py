@@ -234,7 +234,7 @@ class MixedSystem:
     def _solve_kernel(self, vectors: np.ndarray) -> np.ndarray:
         """Solution of a system with K + W_kk^{-1}."""
         right = vectors.astype(self.factor.dtype, copy=False)
-        return cho_solve((self.factor, True), right, check_finite=False).astype(np.float64, copy=False)
+        return np.asarray(cho_solve((self.factor, True), right, check_finite=False).astype(np.float64, copy=False))
 
     def solve(self, r: np.ndarray, feature_residual: dict[int, np.ndarray], e: np.ndarray) -> Step:
         """Steps of the variables, of the explicit weights by space, and of the intercepts."""
