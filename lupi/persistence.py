@@ -30,11 +30,19 @@ MOST_UNPACKED = 200
 # Compiled code follows the numbers in these without a look: a file's trees are checked before anyone predicts with them.
 TREES = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
 
+# What a boosted model was fitted with: classes without data, but for one number. Newer versions of skops know them.
+LOSSES = tuple(
+    f"sklearn._loss._loss.Cy{name}"
+    for name in ("HalfBinomialLoss", "HalfMultinomialLoss", "HalfSquaredError", "AbsoluteError", "HalfPoissonLoss")
+)
+
 # Support vectors of models that were fitted on sparse features; checked likewise.
 SPARSE = ("scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array")
 # What a fitted search holds beside its model: which scorer, which folds. Data only, nothing of it runs in loading.
 SEARCH_PARTS = (
     "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.utils._metadata_requests.MetadataRequest",  # of the scorer, before scikit-learn 1.8
+    "sklearn.utils._metadata_requests.MethodMetadataRequest",
     *(
         f"sklearn.model_selection._split.{name}"
         for name in (
@@ -111,7 +119,7 @@ def save(model: Any, path: str | PathLike[str], *, keep_privileged: bool = False
 
 def _is_trusted(name):
     """Whether a file may hold this type, beside those that skops trusts by itself (scikit-learn, numpy, scipy)."""
-    return name in TREES + SPARSE + SEARCH_PARTS or is_model_part(name)
+    return name in TREES + LOSSES + SPARSE + SEARCH_PARTS or is_model_part(name)
 
 
 def is_model_part(name: str) -> bool:

@@ -1,9 +1,11 @@
 """Commands in processes of their own, and who is left when they are ended."""
 
+import json
 import os
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,23 @@ def start(*words, code=None, **options):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), **options.pop("env", {})}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     return subprocess.Popen([sys.executable, *what, *map(str, words)], env=env, **{**quiet, **options})
+
+
+@contextmanager
+def dask_cluster(folder):
+    """A scheduler and one worker in processes of their own: the scheduler's address, and both processes."""
+    file, module = Path(folder) / "scheduler.json", "from distributed.cli.dask_{} import main; main()"
+    file.unlink(missing_ok=True)
+    quiet = ["--scheduler-file", file, "--no-dashboard", "--host", "127.0.0.1"]
+    processes = [start(*quiet, "--port", 0, code=module.format("scheduler"))]
+    try:
+        wait_until(file.exists, "there is no scheduler")
+        processes.append(start(*quiet, "--nthreads", 1, "--no-nanny", code=module.format("worker")))
+        yield json.loads(file.read_text())["address"], *processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def wait_until(condition, message, seconds=240):

@@ -20,7 +20,7 @@ from lupi.estimators.chunked_students import fit_rows, outputs
 from lupi.estimators.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.estimators.surrogate_wrapped import SMALLEST_SHARE, class_shares
 from lupi.problems.chunked_rows import ChunkedRows
-from lupi.validation import check_partial_targets, check_privileged, is_chunked
+from lupi.validation import check_magnitude, check_partial_targets, check_privileged, is_chunked
 from lupi.validation.types import MatrixLike, PrivilegedLike, VectorLike
 
 if TYPE_CHECKING:
@@ -155,6 +155,7 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
             chunks.set_columns(self)
         if not isinstance(X, ChunkedRows):
             X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
+            check_magnitude(X, "X", estimator_name="Distillation")
         classification = is_classifier(self.estimator)
         known = check_partial_targets(
             y, X, classification=classification, unlabelled=self.unlabelled, estimator_name="Distillation"

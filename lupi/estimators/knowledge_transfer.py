@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows, restores_rows
 from lupi.estimators._meta import StudentMethods
-from lupi.validation import check_partial_targets, check_privileged
+from lupi.validation import check_magnitude, check_partial_targets, check_privileged
 from lupi.validation.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 
@@ -141,6 +141,7 @@ class KnowledgeTransfer(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixi
         self._validate_params()
         given = X
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
+        check_magnitude(X, "X", estimator_name="KnowledgeTransfer")
         known = check_partial_targets(
             y,
             X,

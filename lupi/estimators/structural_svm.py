@@ -51,20 +51,27 @@ def check_examples(X: MatrixLike, Y: Sequence[Any], task: Task) -> tuple[Sequenc
 
 
 def check_privileged_inputs(
-    privileged: PrivilegedLike, X: MatrixLike, Y: Sequence[Any], task: Task, *, estimator_name: str
+    privileged: PrivilegedLike,
+    X: MatrixLike,
+    Y: Sequence[Any],
+    task: Task,
+    *,
+    estimator_name: str,
+    argument: str = "privileged",
 ) -> PrivilegedInput | None:
     """Inputs that a privileged task accepts, read by the rules of all estimators; X is what the user gave as X."""
+    names: dict[str, Any] = {"estimator_name": estimator_name, "argument": argument}
     if getattr(task, "tabular", False):
-        given = check_privileged(privileged, len(X), estimator_name=estimator_name, accept_sparse=False, index_of=X)
+        given = check_privileged(privileged, len(X), accept_sparse=False, index_of=X, **names)
     else:
-        given = check_privileged_sequence(privileged, len(X), estimator_name=estimator_name)
+        given = check_privileged_sequence(privileged, len(X), **names)
     if given is not None and given.available.any() and hasattr(task, "check"):
         rows = np.flatnonzero(given.available)
         try:
             task.check([given.data[i] for i in rows], [Y[int(i)] for i in rows])
         except ValueError as error:
             raise ValueError(
-                f"{estimator_name}: `privileged` does not fit the privileged task, which says of the inputs that are "
+                f"{estimator_name}: `{argument}` does not fit the privileged task, which says of the inputs that are "
                 f"available: {error}"
             ) from None
     return given

@@ -136,6 +136,10 @@ def check_surrogate_input(
             stacklevel=4,
         )
     kept = np.flatnonzero((weight > 0) & ~useless)
+    if not targets.labelled[kept].any():
+        raise ValueError(
+            f"{name}: every example with a label has `sample_weight` 0; at least one needs a positive weight."
+        )
     if model._is_classification:
         _check_classes(model, targets, weight, name)
         if isinstance(X, ChunkedRows) and len(model.classes_) > 2:

@@ -279,7 +279,9 @@ def _drawn(n_units: int, share: float, seed: int) -> np.ndarray:
 
 def _on_a_grid(targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Targets rounded to 2^-20 of their spread: sums are then exact, so splits that tie do so in any order of the rows."""
-    step = 2.0 ** (np.ceil(np.log2(max(spread(targets, weight), 1e-300))) - 20)
+    # Constant but for rounding, they have no spread to divide by.
+    smallest = max(np.finfo(float).eps * np.abs(targets).max(), 1e-300)
+    step = 2.0 ** (np.ceil(np.log2(max(spread(targets, weight), smallest))) - 20)
     return np.asarray(np.round(targets / step) * step)
 
 

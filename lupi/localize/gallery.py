@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from lupi.engine.store import write_atomically
 from lupi.images.images import ImageReadError
 from lupi.localize.pictures import overlay_jpeg
 
@@ -93,8 +94,7 @@ def write_gallery(
 <ul class="cards">{cards}</ul>
 <script>{_SCRIPT}</script></body></html>
 """
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(page, encoding="utf-8")
+    write_atomically(path, page.encode())
 
 
 def _constant(figures):

@@ -73,7 +73,7 @@ class Localizer(BaseEstimator):
         Let the learner see where a box lies and how large it is, not only the words inside; see
         :class:`~lupi.tasks.BoxLocalization`. On photographs with one object this is worth more than anything else here.
     geometry_scale : float, default=20.0
-        Weight of the geometry beside the words. Good values: about 20 for the structural SVMs, 2 to 10 for JKSE.
+        Weight of the geometry beside the words. Good values: about 20 for the structural SVMs, 0.5 to 8 for JKSE.
     tol : float, default=1e-2
         Certified relative duality gap at which training stops.
     max_iter : int, default=1000

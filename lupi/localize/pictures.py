@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lupi.engine.store import write_atomically
 from lupi.images.images import ImageLike, read_image
 
 # Blue and orange keep apart for colour-blind eyes; the true box is also dashed.
@@ -65,9 +66,14 @@ def _frame(draw, left, top, right, bottom, colour, width, dashed):
 def save_overlay(
     path: str | PathLike[str], image: Any, predicted: Any = None, true: Any = None, max_size: Any = None
 ) -> None:
-    """Write a picture with boxes; see :func:`overlay`."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    overlay(image, predicted, true, max_size).save(path)
+    """Write a picture with boxes, in the format that the file's name says; see :func:`overlay`."""
+    from PIL import Image
+
+    picture, ending, buffer = overlay(image, predicted, true, max_size), Path(path).suffix.lower(), io.BytesIO()
+    if ending not in Image.registered_extensions():
+        raise ValueError(f"{path}: no format of pictures has the ending {ending!r}; use .png or .jpg.")
+    picture.save(buffer, format=Image.registered_extensions()[ending])
+    write_atomically(path, buffer.getvalue())
 
 
 def overlay_jpeg(image: ImageLike, predicted: Any, true: Any, max_size: int) -> bytes:

@@ -21,7 +21,7 @@ from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.learners import FEATURE_PARAMETERS, LEARNERS
 
 # Weights of the geometry to try: a kernel's Gaussian is narrow at a scale where a linear score only begins to see it.
-SCALES = {"ssvm": [5.0, 20.0, 80.0], "jkse": [2.0, 4.0, 8.0]}
+SCALES = {"ssvm": [5.0, 20.0, 80.0], "jkse": [0.5, 2.0, 8.0]}
 
 
 def paper_grid(method: str, n: int = 4, geometry: bool = False) -> dict[str, Any]:

@@ -40,6 +40,8 @@ class Chain:
     array([1, 1, 1])
     """
 
+    same_in_sums = ("n_states", "normalize")
+
     def __init__(self, n_states: int, n_features: int, *, normalize: bool = True) -> None:
         self.n_states = check_positive_int(n_states, "n_states", minimum=2)
         self.n_inputs = check_positive_int(n_features, "n_features")
@@ -68,6 +70,24 @@ class Chain:
         true = np.zeros(len(x), dtype=np.int64) if y_true is None else np.asarray(y_true, dtype=np.int64)
         weight = 0.0 if y_true is None else float(loss_weight)
         return _viterbi(w, x, true, weight / len(x) if self.normalize else weight, self.n_states)
+
+    @staticmethod
+    def argmax_sum(
+        parts: Sequence[Any], y_true: Any, loss_weights: Sequence[float]
+    ) -> list[tuple[np.ndarray, float, float]]:
+        """One (sequence, loss, score) for each loss weight; scores of all (task, w, x) added up.
+
+        The sum is one chain: inputs side by side, and the sum of the transition weights.
+        """
+        first, s = parts[0][0], parts[0][0].n_states
+        ends = [s * task.n_inputs for task, _, _ in parts]
+        unary = np.hstack([np.asarray(w)[:end].reshape(s, -1) for (_, w, _), end in zip(parts, ends)])
+        moves = np.sum([np.asarray(w)[end:] for (_, w, _), end in zip(parts, ends)], axis=0)
+        joined, x = Chain(s, unary.shape[1], normalize=first.normalize), np.hstack([x for _, _, x in parts])
+        weights = np.concatenate([unary.ravel(), moves])
+        found = [joined.argmax(weights, x, y_true, weight) for weight in loss_weights]
+        losses = [0.0 if y_true is None else joined.loss(y_true, y) for y in found]
+        return [(y, loss, float(joined.joint_feature(x, y) @ weights)) for y, loss in zip(found, losses)]
 
     def check(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Raise for wrong shapes or labels, naming the sequence."""

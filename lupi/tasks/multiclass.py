@@ -35,6 +35,7 @@ class Multiclass:
     """
 
     tabular = True
+    same_in_sums = ("n_classes",)
 
     def __init__(self, n_classes: int, n_features: int) -> None:
         self.n_classes = check_positive_int(n_classes, "n_classes", minimum=2)
@@ -70,6 +71,16 @@ class Multiclass:
             score += loss_weight
             score[np.arange(len(score)), np.asarray(Y_true, dtype=int)] -= loss_weight
         return np.argmax(score, axis=1)
+
+    @staticmethod
+    def argmax_sum(parts: Sequence[Any], y_true: Any, loss_weights: Sequence[float]) -> list[tuple[int, float, float]]:
+        """One (class, loss, score) for each loss weight; scores of all (task, w, x) added up."""
+        score = np.sum(
+            [np.asarray(w).reshape(task.n_classes, -1) @ np.asarray(x, dtype=float) for task, w, x in parts], axis=0
+        )
+        loss = np.zeros(len(score)) if y_true is None else (np.arange(len(score)) != int(y_true)).astype(float)
+        best = [int(np.argmax(score + weight * loss)) for weight in loss_weights]
+        return [(k, float(loss[k]), float(score[k])) for k in best]
 
     def outputs(self, x: Any) -> range:
         """All classes."""

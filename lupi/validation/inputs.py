@@ -156,14 +156,14 @@ def check_privileged(
 
 
 def check_magnitude(data: MatrixLike, argument: str, *, estimator_name: str = "fit") -> None:
-    """Refuse features that are too large to compute with.
+    """Refuse features or targets that are too large to compute with.
 
     Parameters
     ----------
     data : ndarray or sparse matrix
         Numbers, and NaN for missing ones.
     argument : str
-        What the message calls them: "X" or "privileged".
+        What the message calls them: "X", "privileged" or "y".
     estimator_name : str
         Who asks; begins the error message.
 
@@ -183,13 +183,15 @@ def check_magnitude(data: MatrixLike, argument: str, *, estimator_name: str = "f
     if not (sparse.issparse(data) or isinstance(data, np.ndarray)):
         return  # rows in chunks are not read for this
     values = (data.data if sparse.issparse(data) else data).ravel()
-    if not values.size:
+    if not values.size or values.dtype not in LARGEST:  # whole numbers are not as large
         return
     largest = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
     if largest > LARGEST[values.dtype]:
+        what = (
+            "targets, e.g. with TransformedTargetRegressor" if argument == "y" else "features, e.g. with StandardScaler"
+        )
         raise ValueError(
-            f"{estimator_name}: `{argument}` has values as large as {largest:.3g}, too large to compute with; scale the "
-            "features, e.g. with StandardScaler."
+            f"{estimator_name}: `{argument}` has values as large as {largest:.3g}, too large to compute with; scale the {what}."
         )
 
 
@@ -351,6 +353,7 @@ def _numbers(values: np.ndarray, missing: np.ndarray, estimator_name: str) -> np
         raise ValueError(f"{estimator_name}: `y` must hold numbers (or missing values), but {error}.") from error
     if np.isinf(numbers).any():
         raise ValueError(f"{estimator_name}: Input y contains infinity; all targets must be finite or missing.")
+    check_magnitude(numbers, "y", estimator_name=estimator_name)
     return numbers
 
 
