@@ -323,7 +323,9 @@ class FolderStore:
 
     in_workers = True
 
-    def __init__(self, folder: Path | str, pack: Callable[..., Any] = dict, unpack: Callable[..., Any] = dict) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], pack: Callable[..., Any] = dict, unpack: Callable[..., Any] = dict
+    ) -> None:
         self.folder, self._pack, self._unpack = Path(folder), pack, unpack
 
     def _path(self, key: str) -> Path:

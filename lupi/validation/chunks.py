@@ -44,7 +44,7 @@ class RowBlock:
         from dask.optimization import cull
 
         keys = [self.keys[name] for name in names]
-        return list(dask.get(cull(self.graph, keys)[0], keys))
+        return list(dask.get(cull(self.graph, keys)[0], keys))  # type: ignore[attr-defined]  # not in its __all__
 
 
 def _is_future(task: Any) -> bool:
