@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -26,6 +27,9 @@ def start(*words, code=None, **options):
         **options.pop("env", {}),
     }
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As of a script in the background, and what is ignored here is ignored there.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     return subprocess.Popen([sys.executable, *what, *map(str, words)], env=env, **{**quiet, **options})
 
 

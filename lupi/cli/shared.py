@@ -81,7 +81,13 @@ class Commands(TyperGroup):
         """Run a command; Ctrl-C ends it in words."""
         try:
             return super().invoke(context)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemError) as problem:
+            # What a signal raises while compiled code returns an array comes as the cause of a SystemError.
+            cause = problem.__cause__ if isinstance(problem, SystemError) else problem
+            if isinstance(cause, SystemExit):
+                raise cause from None
+            if not isinstance(cause, KeyboardInterrupt):
+                raise
             _say("\nlupi: stopped; what was finished is kept, the same command goes on from there.")
             raise typer.Exit(130) from None
 

@@ -80,17 +80,23 @@ import time
 from lupi.cli import app
 
 @app.command()
-def wait():
+def wait(wrapped: bool = False):
     print("ready", flush=True)
-    time.sleep(600)
+    try:
+        time.sleep(600)
+    except BaseException as problem:
+        if wrapped:  # as numba does when it returns an array
+            raise SystemError("returned a result with an exception set") from problem
+        raise
 
 app()
 """
 
 
+@pytest.mark.parametrize("words", [["wait"], ["wait", "--wrapped"]], ids=["in Python", "in compiled code"])
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGTERM, "terminated"), (signal.SIGINT, "stopped")])
-def test_a_command_without_workers_says_why_it_ends(number, said, request):
-    process = start("wait", code=WAITS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def test_a_command_without_workers_says_why_it_ends(number, said, words, request):
+    process = start(*words, code=WAITS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     request.addfinalizer(process.kill)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
