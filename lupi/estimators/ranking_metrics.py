@@ -12,7 +12,7 @@ from sklearn.metrics import ndcg_score
 from lupi.validation.types import VectorLike
 
 # Of one ranking: which examples are relevant (or how much), and their scores.
-Metric: TypeAlias = Callable[[np.ndarray, np.ndarray], float]
+RankingMetric: TypeAlias = Callable[[np.ndarray, np.ndarray], float]
 
 
 def precision_of_ranking(relevant: np.ndarray, scores: np.ndarray) -> float:
@@ -85,7 +85,7 @@ def _queries(y: VectorLike, scores: VectorLike, group: VectorLike | None) -> Ite
             yield y[rows], scores[rows]
 
 
-def _mean(metric: Metric, y: VectorLike, scores: VectorLike, group: VectorLike | None) -> float:
+def _mean(metric: RankingMetric, y: VectorLike, scores: VectorLike, group: VectorLike | None) -> float:
     y, scores = np.asarray(y, dtype=float), np.asarray(scores, dtype=float)
     values = [metric(*query) for query in _queries(y, scores, group)]
     return float(np.mean(values)) if values else float("nan")
