@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack
+from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack, solve_triangular
 
 from lupi.kernels import require_matrix
 from lupi.kernels.cholesky import WHOLE, cholesky
@@ -212,13 +212,14 @@ class MixedSystem:
         self._factorize_kernel()
         Phi = self.features[self.f]
         self.ratio = W_fk[rows] * self.inverse
-        self.border = self.ratio[:, None] * Phi[rows]
+        border = self.ratio[:, None] * Phi[rows]
         corner = _cross(Phi, W_ff) + np.diag(self.norm)
         if problem.spaces[self.k].bias:
-            self.border = np.hstack([self.border, np.ones((len(rows), 1))])
+            border = np.hstack([border, np.ones((len(rows), 1))])
             corner = np.pad(corner, ((0, 1), (0, 1)))
-        self.solved_border = self._solve_kernel(self.border)
-        schur = self.border.T @ self.solved_border + corner
+        # L^{-1} times the border is all that is needed of K + W_kk^{-1} = L L': one triangular system instead of two.
+        self.half_border = self._half_solve(border)
+        schur = self.half_border.T @ self.half_border + corner
         self.schur = cho_factor(schur, lower=True, overwrite_a=True, check_finite=False)
 
     def _factorize_kernel(self) -> None:
@@ -235,10 +236,11 @@ class MixedSystem:
         if info != 0:
             raise LinAlgError("the matrix of an interior point's step is not positive definite")
 
-    def _solve_kernel(self, vectors: np.ndarray) -> np.ndarray:
-        """Solution of a system with K + W_kk^{-1}."""
+    def _half_solve(self, vectors: np.ndarray, transposed: bool = False) -> np.ndarray:
+        """L^{-1} times vectors, or L'^{-1}, with the Cholesky factor L of K + W_kk^{-1}."""
         right = vectors.astype(self.factor.dtype, copy=False)
-        return cho_solve((self.factor, True), right, check_finite=False).astype(np.float64, copy=False)
+        found = solve_triangular(self.factor, right, trans=int(transposed), lower=True, check_finite=False)
+        return np.asarray(found, dtype=np.float64)
 
     def solve(self, r: np.ndarray, feature_residual: dict[int, np.ndarray], e: np.ndarray) -> Step:
         """Steps of the variables, of the explicit weights by space, and of the intercepts."""
@@ -252,9 +254,9 @@ class MixedSystem:
         biased = problem.spaces[k].bias
         if biased:
             small = np.append(small, -e[k])
-        half = self._solve_kernel(big)
-        solution = cho_solve(self.schur, self.border.T @ half + small, check_finite=False)
-        coefficients = half - self.solved_border @ solution
+        half = self._half_solve(big)
+        solution = cho_solve(self.schur, self.half_border.T @ half + small, check_finite=False)
+        coefficients = self._half_solve(half - self.half_border @ solution, transposed=True)
         weights = solution[: Phi.shape[1]]
         fields = np.zeros((2, problem.n_examples))
         fields[f] = Phi @ weights

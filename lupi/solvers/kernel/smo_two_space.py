@@ -47,42 +47,68 @@ TRIPLES = np.array(
     ]
 )
 
+# A triple has to promise so many times what a pair does: the pair's partner is the best one for its step and mostly gains more
+# than was promised, the members of a triple are only the steepest ones.
+HANDICAP = 2.0
+
+# Constants of the loops over all examples: in single precision they leave the precision of the arrays alone.
+NOTHING, TWICE, LEAST = np.float32(0.0), np.float32(2.0), np.float32(TINY_CURVATURE)
+
 # Loops with one output array each: that is what LLVM needs to vectorise them.
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def add_rows(target, step, row, step2, row2):
+def add_rows(target: np.ndarray, step: float, row: np.ndarray, step2: float, row2: np.ndarray) -> None:
     """Target += step * row + step2 * row2."""
     for t in range(target.shape[0]):
         target[t] += step * row[t] + step2 * row2[t]
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def rates_alone(P, N, sy, out):
+def rates_alone(P: np.ndarray, N: np.ndarray, sy: np.ndarray, out: np.ndarray) -> None:
     """Rates of the moves of a alone."""
     for t in range(P.shape[0]):
         out[t] = P[t] + sy[t] * N[t]
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def gains_one(top, own, rates, fall, diagonal, weight, row, gains):
+def gains_one(
+    top: float,
+    own: float,
+    rates: np.ndarray,
+    fall: np.ndarray,
+    diagonal: np.ndarray,
+    weight: float,
+    row: np.ndarray,
+    gains: np.ndarray,
+) -> None:
     """Gain of pairing with each example, by the exact step without bounds, when one space's curvature counts."""
     for t in range(rates.shape[0]):
-        gain = max(top - rates[t] - fall[t], 0.0)
-        gains[t] = gain * gain / max(own + diagonal[t] - 2.0 * weight * row[t], TINY_CURVATURE)
+        gain = max(top - rates[t] - fall[t], NOTHING)
+        gains[t] = gain * gain / max(own + diagonal[t] - TWICE * weight * row[t], LEAST)
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def gains_both(top, own, rates, fall, diagonal, row_k, weight, row_s, gains):
+def gains_both(
+    top: float,
+    own: float,
+    rates: np.ndarray,
+    fall: np.ndarray,
+    diagonal: np.ndarray,
+    row_k: np.ndarray,
+    weight: float,
+    row_s: np.ndarray,
+    gains: np.ndarray,
+) -> None:
     """The same when the curvatures of both spaces count."""
     for t in range(rates.shape[0]):
-        gain = max(top - rates[t] - fall[t], 0.0)
-        curvature = own + diagonal[t] - 2.0 * (row_k[t] + weight * row_s[t])
-        gains[t] = gain * gain / max(curvature, TINY_CURVATURE)
+        gain = max(top - rates[t] - fall[t], NOTHING)
+        curvature = own + diagonal[t] - TWICE * (row_k[t] + weight * row_s[t])
+        gains[t] = gain * gain / max(curvature, LEAST)
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def _best_kind(high, low, typical, has_missing):
+def _best_kind(high: np.ndarray, low: np.ndarray, typical: np.ndarray, has_missing: bool) -> tuple[int, float, float]:
     """The kind whose best pair promises most (-1 for none), the gain, and the largest violation of a pair."""
     violation = 0.0
     best_gain = 0.0
@@ -100,7 +126,7 @@ def _best_kind(high, low, typical, has_missing):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def _best_triple(high, low, curvature):
+def _best_triple(high: np.ndarray, low: np.ndarray, curvature: float) -> tuple[int, float, float, float]:
     """The triple that promises most (-1 for none), its orientation, the gain, and the largest violation of a triple."""
     violation = 0.0
     best_gain = 0.0
@@ -127,7 +153,16 @@ def _best_triple(high, low, curvature):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def _scale_triple(K, S, weight, rate, room, member, delta_beta, delta_eta):
+def _scale_triple(
+    K: np.ndarray,
+    S: np.ndarray,
+    weight: float,
+    rate: float,
+    room: float,
+    member: np.ndarray,
+    delta_beta: np.ndarray,
+    delta_eta: np.ndarray,
+) -> None:
     """Make a direction along three examples the best step that there is room for."""
     # Two kinds may have chosen the same example: its room is shared, so a safe half is taken then.
     if member[0] == member[1] or member[1] == member[2] or member[0] == member[2]:
@@ -144,7 +179,23 @@ def _scale_triple(K, S, weight, rate, room, member, delta_beta, delta_eta):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def pair_change(i, j, kind, k_curvature, s_curvature, P, N, sy, y, s, a, d, upper_a, lower_d, upper_d):
+def pair_change(
+    i: int,
+    j: int,
+    kind: int,
+    k_curvature: float,
+    s_curvature: float,
+    P: np.ndarray,
+    N: np.ndarray,
+    sy: np.ndarray,
+    y: np.ndarray,
+    s: np.ndarray,
+    a: np.ndarray,
+    d: np.ndarray,
+    upper_a: np.ndarray,
+    lower_d: np.ndarray,
+    upper_d: np.ndarray,
+) -> tuple[float, float]:
     """By how much beta and eta of i grow, and those of j shrink."""
     if sy[i] == sy[j] and sy[i] != 0.0:
         # Both a and d of both examples.
@@ -163,7 +214,22 @@ def pair_change(i, j, kind, k_curvature, s_curvature, P, N, sy, y, s, a, d, uppe
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def smo_two_space(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol, max_iter):
+def smo_two_space(
+    K: np.ndarray,
+    S: np.ndarray,
+    weight: float,
+    y: np.ndarray,
+    s: np.ndarray,
+    a: np.ndarray,
+    d: np.ndarray,
+    P: np.ndarray,
+    N: np.ndarray,
+    upper_a: np.ndarray,
+    lower_d: np.ndarray,
+    upper_d: np.ndarray,
+    tol: float,
+    max_iter: int,
+) -> tuple[int, float]:
     """Ascent over pairs and triples with second-order selection; a, d, P, N are updated in place.
 
     Parameters
@@ -173,7 +239,7 @@ def smo_two_space(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
     y, s : ndarray of shape (n,)
         Signs of a in beta and of a - d in eta; s = 0 where the second space has no row.
     a, d, P, N : ndarray of shape (n,)
-        A feasible point, and P = q - K beta, N = -weight * S eta.
+        A feasible point, and P = q - K beta, N = -weight * S eta, these two in single or in double precision.
     upper_a, lower_d, upper_d : ndarray of shape (n,)
         Bounds (a >= 0); "infinite" is +-1e30.
 
@@ -182,11 +248,15 @@ def smo_two_space(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
     n_iter, violation : int, float
     """
     n = y.shape[0]
-    rise, fall, high, low = np.empty((4, n)), np.empty((4, n)), np.full(4, -BLOCKED), np.full(4, BLOCKED)
-    high_lanes, low_lanes, gain_lanes = np.empty((4, LANES)), np.empty((4, LANES)), np.empty(LANES)
+    # Loops over all examples are in the precision of P and N, all else in double precision.
+    real = P.dtype
+    rise, fall = np.empty((4, n), real), np.empty((4, n), real)
+    high, low = np.full(4, -BLOCKED, real), np.full(4, BLOCKED, real)
+    high_lanes, low_lanes, gain_lanes = np.empty((4, LANES), real), np.empty((4, LANES), real), np.empty(LANES, real)
     member, delta_beta, delta_eta = np.zeros(3, dtype=np.int64), np.zeros(3), np.zeros(3)
-    alone, gains, no_mask, sy = np.empty(n), np.empty(n), np.zeros(n), s * y
-    k_diagonal, s_diagonal = np.empty(n), np.empty(n)
+    alone, gains, no_mask, sy = np.empty(n, real), np.empty(n, real), np.zeros(n, real), (s * y).astype(real)
+    k_diagonal, s_diagonal = np.empty(n, real), np.empty(n, real)
+    by_weight, one = real.type(weight), real.type(1.0)
     present = np.array([False, False, True, True])
     has_missing = False
     for t in range(n):
@@ -201,6 +271,7 @@ def smo_two_space(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
     typical_k = max(k_diagonal.mean(), TINY_CURVATURE)
     typical_s = max(s_diagonal.mean(), TINY_CURVATURE)
     typical = np.array([typical_k + typical_s, typical_k + typical_s, typical_s, typical_k])
+    typical_triple = HANDICAP * (typical_k + 3.0 * typical_s)
     triple, orientation = -1, 1.0
     moved = 0
     iteration = 0
@@ -209,8 +280,11 @@ def smo_two_space(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
             other = min(m + 1, moved - 1)
             second = 1.0 if other > m else 0.0
             i, j = member[m], member[other]
-            add_rows(P, -delta_beta[m], K[i], -second * delta_beta[other], K[j])
-            add_rows(N, -weight * delta_eta[m], S[i], -second * weight * delta_eta[other], S[j])
+            if delta_beta[m] != 0.0 or delta_beta[other] != 0.0:
+                add_rows(P, real.type(-delta_beta[m]), K[i], real.type(-second * delta_beta[other]), K[j])
+            if delta_eta[m] != 0.0 or delta_eta[other] != 0.0:
+                up, down = real.type(-weight * delta_eta[m]), real.type(-second * weight * delta_eta[other])
+                add_rows(N, up, S[i], down, S[j])
         rates_alone(P, N, sy, alone)
         for kind in range(4):
             if present[kind]:
@@ -220,7 +294,7 @@ def smo_two_space(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
         kind, gain, violation = _best_kind(high, low, typical, has_missing)
         triple_gain = 0.0
         if needs_triples:
-            triple, orientation, triple_gain, triple_violation = _best_triple(high, low, typical_k + 3.0 * typical_s)
+            triple, orientation, triple_gain, triple_violation = _best_triple(high, low, typical_triple)
             violation = max(violation, triple_violation)
         if violation < tol or iteration >= max_iter or max(gain, triple_gain) <= 0.0:
             break
@@ -251,11 +325,11 @@ def smo_two_space(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol
             top = high[kind]
             i = position(rates, rise[kind], high_lanes[kind], top)
             if kind == SHIFT:
-                gains_one(top, s_diagonal[i], rates, fall[kind], s_diagonal, weight, S[i], gains)
+                gains_one(top, s_diagonal[i], rates, fall[kind], s_diagonal, by_weight, S[i], gains)
             elif kind == JOINT:
-                gains_one(top, k_diagonal[i], rates, fall[kind], k_diagonal, 1.0, K[i], gains)
+                gains_one(top, k_diagonal[i], rates, fall[kind], k_diagonal, one, K[i], gains)
             else:
-                gains_both(top, diagonal[i], rates, fall[kind], diagonal, K[i], weight, S[i], gains)
+                gains_both(top, diagonal[i], rates, fall[kind], diagonal, K[i], by_weight, S[i], gains)
             j = position(gains, no_mask, gain_lanes, highest(gains, no_mask, gain_lanes))
             k_curvature = max(k_diagonal[i] + k_diagonal[j] - 2.0 * K[i, j], TINY_CURVATURE)
             s_curvature = max(s_diagonal[i] + s_diagonal[j] - 2.0 * weight * S[i, j], TINY_CURVATURE)
