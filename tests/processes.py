@@ -21,7 +21,11 @@ STRICT = ("-W", "error", *(("-W", "ignore::DeprecationWarning") if "LUPI_OLD_DEP
 def start(*words, code=None, **options):
     """The command `lupi`, or Python code with arguments, in a process of its own; silent unless told otherwise."""
     what = ["-m", "lupi.cli"] if code is None else ["-c", code]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), **options.pop("env", {})}
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)]),
+        **options.pop("env", {}),
+    }
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As of a script in the background, and what is ignored here is ignored there.

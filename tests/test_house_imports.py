@@ -12,6 +12,8 @@ import lupi
 from lupi import SVM2Plus, compare
 
 ROOT = Path(lupi.__file__).parent
+# The package may be installed, and the pages beside these tests.
+PAGES = Path(__file__).resolve().parents[1]
 FILES = sorted(ROOT.rglob("*.py"))
 # Functions of the command line are named after its words: `lupi compare`, `lupi fit`, `lupi localize fit`.
 ALLOWED = {"app", "compare", "fit", "predict"}
@@ -99,7 +101,7 @@ def test_every_public_name_has_one_home():
 
 def rooms_drawn():
     """Rooms of the drawing in CONTRIBUTING, from above, with what it says about each."""
-    text = (ROOT.parent / "CONTRIBUTING.md").read_text()
+    text = (PAGES / "CONTRIBUTING.md").read_text()
     drawing = re.search(r"## The house.*?```\nlupi/\n(.*?)```", text, flags=re.DOTALL).group(1)
     return dict(re.fullmatch(r"  (\S+) +(.*)", line).groups() for line in drawing.splitlines())
 
@@ -110,7 +112,7 @@ def test_the_drawing_shows_the_folders_in_the_order_of_imports():
         f"{path.name}/" if path.is_dir() else path.name for path in ROOT.glob("[a-z]*") if path.suffix in ("", ".py")
     }
     assert set(drawn) == there
-    contract = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    contract = tomllib.loads((PAGES / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
     assert [re.sub(r"/|\.py", "", room) for room in drawn] == contract["layers"]
     for room, words in drawn.items():
         if families := re.match(r"\{(.*?)\}", words):
@@ -120,9 +122,7 @@ def test_the_drawing_shows_the_folders_in_the_order_of_imports():
 
 def ways():
     """The files of the two ways that CONTRIBUTING tells: of a fit, and of a comparison."""
-    _, fit, compare = re.split(
-        r"\*\*The way of one ", (ROOT.parent / "CONTRIBUTING.md").read_text().split("## To add")[0]
-    )
+    _, fit, compare = re.split(r"\*\*The way of one ", (PAGES / "CONTRIBUTING.md").read_text().split("## To add")[0])
     return [re.findall(r"`([a-z_0-9/]+\.py)`", text) for text in (fit, compare)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
@@ -191,7 +191,9 @@ class StructuralSVMPlus(StructuralPredictor):
             self.first_branch_share_ = oracle.first_branch_share(solution.point)
             return self._store(solution)
 
-    def _privileged_side(self, X, Y, privileged):
+    def _privileged_side(
+        self, X: MatrixLike, Y: Sequence[Any], privileged: PrivilegedLike
+    ) -> tuple[Any, PrivilegedInput | None, Any]:
         """The privileged task, its checked inputs and the weight of its norm; several spaces become one."""
         who = type(self).__name__
         several = any(map(is_per_space, (self.privileged_task, self.lam))) or isinstance(privileged, dict)
@@ -212,7 +214,7 @@ class StructuralSVMPlus(StructuralPredictor):
         tasks = values_per_space(self, "privileged_task", names)
         tasks = [self.task if task is None else task for task in tasks]
         lams = values_per_space(self, "lam", names)
-        spaces = []
+        spaces: list[Any] = []
         for name, task in zip(names, tasks):
             if privileged[name] is None:
                 raise ValueError(

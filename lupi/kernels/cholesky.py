@@ -92,7 +92,7 @@ def inverse_from_cholesky(L: np.ndarray) -> np.ndarray:
     if size == n:
         inverse, info = potri(L, lower=1, overwrite_c=1)
         _check(info)
-        return inverse
+        return np.asarray(inverse)
     for start in range(0, n, size):
         # Columns of the inverse from the diagonal down need nothing of L above or to the left of it.
         rest = np.asfortranarray(L[start:, start:])

@@ -97,13 +97,13 @@ def write_gallery(
     write_atomically(path, page.encode())
 
 
-def _constant(figures):
+def _constant(figures: dict[str, Any] | None) -> str:
     if figures is None:
         return ""
     return f"<div><b>{100 * figures['mean_overlap']:.1f}%</b>mean overlap of one box for all</div>"
 
 
-def _table(rows, at):
+def _table(rows: list[dict[str, Any]], at: str) -> str:
     if len(rows) < 2:
         return ""
     body = "".join(
@@ -117,7 +117,7 @@ def _table(rows, at):
     )
 
 
-def _card(k, record, source, max_size):
+def _card(k: int, record: dict[str, Any], source: str, max_size: int) -> str:
     name = escape(Path(record["image"]).name)
     label, overlap = escape(str(record["label"])), record["overlap"]
     try:

@@ -6,19 +6,27 @@ import io
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lupi.engine.store import write_atomically
 from lupi.images.images import ImageLike, read_image
 
+if TYPE_CHECKING:
+    from lupi.boxes.geometry import Box
+
 # Blue and orange keep apart for colour-blind eyes; the true box is also dashed.
 PREDICTED = (235, 120, 20)
 TRUE = (40, 120, 225)
 
 
-def overlay(image, predicted=None, true=None, max_size=None):
+def overlay(
+    image: np.ndarray | str,
+    predicted: Box | list[int] | None = None,
+    true: Box | list[int] | None = None,
+    max_size: int | None = None,
+) -> Any:
     """An image with its boxes drawn in.
 
     Parameters
@@ -50,7 +58,16 @@ def overlay(image, predicted=None, true=None, max_size=None):
     return picture
 
 
-def _frame(draw, left, top, right, bottom, colour, width, dashed):
+def _frame(
+    draw: Any,
+    left: float,
+    top: float,
+    right: float,
+    bottom: float,
+    colour: tuple[int, int, int],
+    width: int,
+    dashed: bool,
+) -> None:
     corners = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
     for (x0, y0), (x1, y1) in pairwise(corners):
         if not dashed:

@@ -123,6 +123,11 @@ def deadline(seconds: float | None) -> Iterator[None]:
     before = _END.set(end)
     try:
         yield
+    except SystemError as problem:
+        # Ctrl-C while compiled code returns an array; a search would take the SystemError for a fit that failed, and go on.
+        if isinstance(problem.__cause__, KeyboardInterrupt | SystemExit):
+            raise problem.__cause__ from None
+        raise
     finally:
         _END.reset(before)
 

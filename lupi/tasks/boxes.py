@@ -107,7 +107,7 @@ class BoxLocalization:
     @property
     def n_features(self) -> int:
         """Words, the offset, and the geometry."""
-        return self.n_words + self.offset + self.n_geometry
+        return int(self.n_words + self.offset + self.n_geometry)
 
     @property
     def n_geometry(self) -> int:
@@ -152,7 +152,7 @@ class BoxLocalization:
         self, w: np.ndarray, x: Any, y_true: Any, loss_weights: Sequence[Any]
     ) -> list[tuple[Box | None, float, float]]:
         """One (output, loss, score) for each loss weight, on the same integral images."""
-        return self.argmax_sum([(self, np.asarray(w, dtype=float), x)], y_true, loss_weights)
+        return list(self.argmax_sum([(self, np.asarray(w, dtype=float), x)], y_true, loss_weights))
 
     @staticmethod
     def argmax_sum(
@@ -308,7 +308,17 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def _count(rows, cols, words, top, left, bottom, right, scale, out):
+def _count(
+    rows: np.ndarray,
+    cols: np.ndarray,
+    words: np.ndarray,
+    top: float,
+    left: float,
+    bottom: float,
+    right: float,
+    scale: float,
+    out: np.ndarray,
+) -> None:
     for k in range(rows.shape[0]):
         if rows[k] >= top and rows[k] < bottom and cols[k] >= left and cols[k] < right:
             out[words[k]] += scale

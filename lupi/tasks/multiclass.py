@@ -70,7 +70,7 @@ class Multiclass:
         if Y_true is not None and loss_weight != 0.0:
             score += loss_weight
             score[np.arange(len(score)), np.asarray(Y_true, dtype=int)] -= loss_weight
-        return np.argmax(score, axis=1)
+        return np.asarray(np.argmax(score, axis=1))
 
     @staticmethod
     def argmax_sum(parts: Sequence[Any], y_true: Any, loss_weights: Sequence[float]) -> list[tuple[int, float, float]]:
@@ -108,7 +108,7 @@ class Multiclass:
 class MulticlassOracle:
     """Passes with the exact solution of each block: its planes share one input, so the block needs only a sort."""
 
-    def __init__(self, task: Multiclass, X: np.ndarray, Y: np.ndarray):
+    def __init__(self, task: Multiclass, X: np.ndarray, Y: np.ndarray) -> None:
         self.task, self.X, self.Y = task, X, Y
         self.norms = np.einsum("ij,ij->i", X, X)
         self.n_samples, self.n_features = len(X), task.n_features
@@ -140,7 +140,7 @@ class MulticlassOracle:
 class ClassPlanes:
     r"""The planes :math:`(e_{y_i} - e_{y}) \otimes x_i`, stored by their labels."""
 
-    def __init__(self, oracle: MulticlassOracle, found: np.ndarray):
+    def __init__(self, oracle: MulticlassOracle, found: np.ndarray) -> None:
         self.oracle, self.found = oracle, found
 
     def __len__(self) -> int:
@@ -150,7 +150,7 @@ class ClassPlanes:
         o = self.oracle
         score = o.X @ w.reshape(o.task.n_classes, -1).T
         rows = np.arange(len(score))
-        return score[rows, o.Y] - score[rows, self.found]
+        return np.asarray(score[rows, o.Y] - score[rows, self.found])
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         o = self.oracle
@@ -162,7 +162,16 @@ class ClassPlanes:
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _sweep(X, Y, norms, state, W, order, cap, gaps):
+def _sweep(
+    X: np.ndarray,
+    Y: np.ndarray,
+    norms: np.ndarray,
+    state: np.ndarray,
+    W: np.ndarray,
+    order: np.ndarray,
+    cap: float,
+    gaps: np.ndarray,
+) -> None:
     """Exact block steps: minimize 1/2 A |b|^2 + B'b, sum b = 0, b_m <= cap [m = y] (Keerthi et al. 2008)."""
     k = W.shape[0]
     f = W.shape[1]

@@ -73,6 +73,6 @@ def predict_batch(task: Task, w: np.ndarray, X: Any, n_jobs: int | None = None) 
 def argmax_scored(task: Task, w: np.ndarray, x: Any, y_true: Any, loss_weights: tuple[float, ...]) -> list[Any]:
     """One (argmax, its loss, its score) for each loss weight."""
     if hasattr(task, "argmax_scored"):
-        return task.argmax_scored(w, x, y_true, loss_weights)
+        return list(task.argmax_scored(w, x, y_true, loss_weights))
     found = [task.argmax(w, x, y_true, c) for c in loss_weights]
     return [(y, float(task.loss(y_true, y)), float(task.joint_feature(x, y) @ w)) for y in found]

@@ -293,7 +293,7 @@ def _newton_on_free(problem: KernelQP, x: np.ndarray, free: np.ndarray, E: np.nd
     """Move the free variables of x to the solution of their equality-constrained problem; returns the multipliers."""
     if len(free) == 0:
         biases, _ = problem.optimal_biases(x, problem.margins(x))
-        return biases[problem.biased]
+        return np.asarray(biases[problem.biased])
     examples = problem.example[free]
     H = np.diag(problem.ridge[free])
     for space, coef in zip(problem.spaces, problem.coef):

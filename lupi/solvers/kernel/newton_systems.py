@@ -240,7 +240,7 @@ class MixedSystem:
         """L^{-1} times vectors, or L'^{-1}, with the Cholesky factor L of K + W_kk^{-1}."""
         right = vectors.astype(self.factor.dtype, copy=False)
         found = solve_triangular(self.factor, right, trans=int(transposed), lower=True, check_finite=False)
-        return found.astype(np.float64, copy=False)
+        return np.asarray(found, dtype=np.float64)
 
     def solve(self, r: np.ndarray, feature_residual: dict[int, np.ndarray], e: np.ndarray) -> Step:
         """Steps of the variables, of the explicit weights by space, and of the intercepts."""

@@ -70,11 +70,11 @@ class TwoSidesSystem:
     def _inverse_times(self, r: np.ndarray) -> np.ndarray:
         """The inverse of the Hessian over the variables times some columns, refined once: it has lost digits on the way."""
         step = self._eliminated(r)
-        return step + self._eliminated(r - self._hessian_times(step))
+        return np.asarray(step + self._eliminated(r - self._hessian_times(step)))
 
     def _hessian_times(self, x: np.ndarray) -> np.ndarray:
         """(D + sum of G' K G) x."""
-        out = self.D[:, None] * x
+        out: np.ndarray = self.D[:, None] * x
         for m, (c, total) in enumerate(zip(self.problem.coef, self._expansions(x))):
             field = np.zeros_like(total)
             if m == 0:
@@ -110,7 +110,7 @@ class TwoSidesSystem:
         step = r.copy()
         for c, field in zip(problem.coef, fields):
             step -= c[:, None] * field[problem.example]
-        return step / self.D[:, None]
+        return np.asarray(step / self.D[:, None])
 
     def solve(
         self, r: np.ndarray, feature_residual: dict[int, np.ndarray], e: np.ndarray
