@@ -11,6 +11,7 @@ _PUBLIC = {
     "SVM2Plus": "lupi.estimators.svm2_plus",
     "SVM2K": "lupi.estimators.svm_2k",
     "SVRPlus": "lupi.estimators.svr_plus",
+    "learn_space_weights": "lupi.estimators.learned_spaces",
     "RankSVM": "lupi.estimators.rank_svm",
     "RankTransfer": "lupi.estimators.rank_transfer",
     "RankTransferCV": "lupi.estimators.rank_transfer_cv",
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lupi.estimators.jkse import JKSE as JKSE
     from lupi.estimators.jkse import JKSEPlus as JKSEPlus
     from lupi.estimators.knowledge_transfer import KnowledgeTransfer as KnowledgeTransfer
+    from lupi.estimators.learned_spaces import learn_space_weights as learn_space_weights
     from lupi.estimators.one_class_svm_plus import OneClassSVMPlus as OneClassSVMPlus
     from lupi.estimators.privileged_columns import PrivilegedColumns as PrivilegedColumns
     from lupi.estimators.rank_svm import RankSVM as RankSVM

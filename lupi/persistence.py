@@ -7,6 +7,7 @@ import json
 import math
 import re
 import zipfile
+from collections.abc import Callable, Iterable
 from copy import copy
 from importlib import import_module
 from os import PathLike
@@ -30,11 +31,19 @@ MOST_UNPACKED = 200
 # Compiled code follows the numbers in these without a look: a file's trees are checked before anyone predicts with them.
 TREES = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
 
+# What a boosted model was fitted with: classes without data, but for one number. Newer versions of skops know them.
+LOSSES = tuple(
+    f"sklearn._loss._loss.Cy{name}"
+    for name in ("HalfBinomialLoss", "HalfMultinomialLoss", "HalfSquaredError", "AbsoluteError", "HalfPoissonLoss")
+)
+
 # Support vectors of models that were fitted on sparse features; checked likewise.
 SPARSE = ("scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array")
 # What a fitted search holds beside its model: which scorer, which folds. Data only, nothing of it runs in loading.
 SEARCH_PARTS = (
     "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.utils._metadata_requests.MetadataRequest",  # of the scorer, before scikit-learn 1.8
+    "sklearn.utils._metadata_requests.MethodMetadataRequest",
     *(
         f"sklearn.model_selection._split.{name}"
         for name in (
@@ -109,9 +118,9 @@ def save(model: Any, path: str | PathLike[str], *, keep_privileged: bool = False
     write_atomically(path, _with_schema(content, lambda schema: schema | {"lupi_format": MODEL_FORMAT}))
 
 
-def _is_trusted(name):
+def _is_trusted(name: str) -> bool:
     """Whether a file may hold this type, beside those that skops trusts by itself (scikit-learn, numpy, scipy)."""
-    return name in TREES + SPARSE + SEARCH_PARTS or is_model_part(name)
+    return name in TREES + LOSSES + SPARSE + SEARCH_PARTS or is_model_part(name)
 
 
 def is_model_part(name: str) -> bool:
@@ -177,7 +186,7 @@ def load(path: str | PathLike[str]) -> Any:
     raise ValueError(f"{path} is not loaded, because it holds types that lupi does not trust: {', '.join(unknown)}")
 
 
-def _with_schema(content, change):
+def _with_schema(content: bytes, change: Callable[..., Any]) -> bytes:
     """The same archive with another description of its content."""
     parts = _unpacked(content)
     for name, part in parts.items():
@@ -195,7 +204,7 @@ def _with_schema(content, change):
     return changed.getvalue()
 
 
-def _unpacked(content):
+def _unpacked(content: bytes) -> dict[str, bytes]:
     """Parts of an archive, unless there are two of a name or they are far larger than the archive."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         entries = archive.infolist()
@@ -207,7 +216,7 @@ def _unpacked(content):
         return {entry.filename: archive.read(entry) for entry in entries}
 
 
-def _check_array(name, part):
+def _check_array(name: str, part: bytes) -> None:
     """Refuse an array that claims another size than it has, before memory is asked for."""
     file = io.BytesIO(part)
     version = np.lib.format.read_magic(file)
@@ -218,7 +227,7 @@ def _check_array(name, part):
         raise ValueError(f"the array {name} holds {held} bytes, but claims {claimed}")
 
 
-def _present_schema(schema):
+def _present_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """The description in the present format, whatever earlier version wrote it."""
     written = schema.pop("lupi_format", 1)
     if type(written) is not int or written < 1:
@@ -231,7 +240,7 @@ def _present_schema(schema):
     return schema
 
 
-def _rename_modules(node):
+def _rename_modules(node: Any) -> None:
     """Present names of modules, in place, at any depth."""
     if isinstance(node, list):
         for part in node:
@@ -244,7 +253,7 @@ def _rename_modules(node):
             _rename_modules(part)
 
 
-def _check_loaded(model):
+def _check_loaded(model: BaseEstimator) -> None:
     """Refuse what compiled code would follow without a look: sparse matrices and trees that lead out of themselves."""
     waiting, seen = [(model, 0)], set()
     while waiting:
@@ -261,9 +270,9 @@ def _check_loaded(model):
             _check_tree(value, n_features)
 
 
-def _parts_of(value):
+def _parts_of(value: Any) -> Iterable[Any]:
     if isinstance(value, BaseEstimator):
-        return vars(value).values()
+        return list(vars(value).values())
     if isinstance(value, dict):
         return value.values()
     if isinstance(value, np.ndarray) and value.dtype == object:
@@ -271,7 +280,7 @@ def _parts_of(value):
     return value if isinstance(value, list | tuple) else ()
 
 
-def _check_tree(tree, n_features):
+def _check_tree(tree: BaseEstimator, n_features: int) -> None:
     """Refuse a tree that leads out of itself, in a circle, or to features that there are not."""
     if hasattr(tree, "children_left"):
         nodes, leaf = tree.__getstate__()["nodes"], tree.children_left == -1
@@ -284,7 +293,7 @@ def _check_tree(tree, n_features):
         raise ValueError("a tree asks for categories that there are not")
 
 
-def _check_nodes(left, right, feature, leaf, n_features):
+def _check_nodes(left: np.ndarray, right: np.ndarray, feature: np.ndarray, leaf: np.ndarray, n_features: int) -> None:
     """Every inner node leads to two later nodes, by a feature that exists."""
     here = np.arange(len(leaf))[~leaf]
     children = np.stack([left, right]).astype(np.int64)[:, ~leaf]
@@ -295,7 +304,7 @@ def _check_nodes(left, right, feature, leaf, n_features):
         raise ValueError("a tree asks for features that there are not")
 
 
-def _for_file(value):
+def _for_file(value: Any) -> Any:
     """Copy without what a file must not hold, at any depth.
 
     A class lists parameters that name places on this machine in ``_places_in``: they are set to None, since a parameter has

@@ -1,6 +1,9 @@
 """Boxes, images as bags of visual words, and exact search for the best box: the public names of `boxes` and `images`."""
 
+from __future__ import annotations
+
 from importlib import import_module
+from typing import Any
 
 from lupi.boxes.geometry import Box, WordImage
 
@@ -23,11 +26,11 @@ _PUBLIC = {
 __all__ = ["Box", "WordImage", *_PUBLIC]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(import_module(f"lupi.{_PUBLIC[name]}"), name)
     raise AttributeError(f"module 'lupi.vision' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted([*globals(), *_PUBLIC])

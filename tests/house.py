@@ -8,7 +8,8 @@ from pathlib import Path
 import lupi
 
 PACKAGE = Path(lupi.__file__).parent
-CONTRACT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"  # beside the tests, wherever the package is installed
+CONTRACT = tomllib.loads(PROJECT.read_text())["tool"]["importlinter"]["contracts"][0]
 # From the lowest room to the highest, as the import contract has them.
 ROOMS = CONTRACT["layers"][::-1]
 

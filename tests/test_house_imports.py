@@ -12,6 +12,8 @@ import lupi
 from lupi import SVM2Plus, compare
 
 ROOT = Path(lupi.__file__).parent
+# The package may be installed, and the pages beside these tests.
+PAGES = Path(__file__).resolve().parents[1]
 FILES = sorted(ROOT.rglob("*.py"))
 # Functions of the command line are named after its words: `lupi compare`, `lupi fit`, `lupi localize fit`.
 ALLOWED = {"app", "compare", "fit", "predict"}
@@ -72,6 +74,23 @@ def homes():
     return rooms
 
 
+def direct_writes():
+    """Places that write a file in parts, so that who is killed leaves half of it; benchmarks write what they throw away."""
+    calls = re.compile(r"\.(write_text|write_bytes)\(|\bopen\([^)]*[\"'][wa]b?[\"']")
+    return [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in FILES
+        if path.relative_to(ROOT).parts[0] != "bench"
+        for line in path.read_text().splitlines()
+        if calls.search(line) and not line.lstrip().startswith((">>>", "..."))
+    ]
+
+
+def test_files_appear_as_a_whole():
+    """`write_atomically` of the engine is the one way."""
+    assert [place for place in direct_writes() if not place.startswith("engine/store.py")] == []
+
+
 def test_nobody_imports_what_is_private_to_another_package():
     assert private_imports() == []
 
@@ -82,7 +101,7 @@ def test_every_public_name_has_one_home():
 
 def rooms_drawn():
     """Rooms of the drawing in CONTRIBUTING, from above, with what it says about each."""
-    text = (ROOT.parent / "CONTRIBUTING.md").read_text()
+    text = (PAGES / "CONTRIBUTING.md").read_text()
     drawing = re.search(r"## The house.*?```\nlupi/\n(.*?)```", text, flags=re.DOTALL).group(1)
     return dict(re.fullmatch(r"  (\S+) +(.*)", line).groups() for line in drawing.splitlines())
 
@@ -93,7 +112,7 @@ def test_the_drawing_shows_the_folders_in_the_order_of_imports():
         f"{path.name}/" if path.is_dir() else path.name for path in ROOT.glob("[a-z]*") if path.suffix in ("", ".py")
     }
     assert set(drawn) == there
-    contract = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    contract = tomllib.loads((PAGES / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
     assert [re.sub(r"/|\.py", "", room) for room in drawn] == contract["layers"]
     for room, words in drawn.items():
         if families := re.match(r"\{(.*?)\}", words):
@@ -103,9 +122,7 @@ def test_the_drawing_shows_the_folders_in_the_order_of_imports():
 
 def ways():
     """The files of the two ways that CONTRIBUTING tells: of a fit, and of a comparison."""
-    _, fit, compare = re.split(
-        r"\*\*The way of one ", (ROOT.parent / "CONTRIBUTING.md").read_text().split("## To add")[0]
-    )
+    _, fit, compare = re.split(r"\*\*The way of one ", (PAGES / "CONTRIBUTING.md").read_text().split("## To add")[0])
     return [re.findall(r"`([a-z_0-9/]+\.py)`", text) for text in (fit, compare)]
 
 
@@ -134,3 +151,5 @@ def test_the_tests_can_fail(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "FILES", sorted(tmp_path.rglob("*.py")))
     assert len(private_imports()) == 1
     assert homes()["KERNELS"] == {"a", "b"}
+    (tmp_path / "a" / "x.py").write_text('path.write_text("")\nwith open(path, "w") as file:\n')
+    assert len(direct_writes()) == 2

@@ -51,6 +51,13 @@ def _one_class(n):
     return lambda: OneClassSVMPlus(lam=1e-3, tol=1e-8).fit(X, privileged=Z)
 
 
+def _regressor(n):
+    from lupi import SVRPlus
+
+    X, y, Z = _data(n)
+    return lambda: SVRPlus(10.0, lam=1e-2, tol=1e-8).fit(X, y + X[:, 1], privileged=Z)
+
+
 def _histograms(n, kernel):
     from lupi import SVMPlus
 
@@ -96,15 +103,29 @@ def _chain(n):
 
 
 def _boxes(n, estimator):
-    from lupi import JKSE, StructuralSVM
+    from lupi import JKSE, StructuralSVM, StructuralSVMPlus
     from lupi.datasets.planted_boxes import make_planted_boxes
     from lupi.tasks import BoxLocalization
 
-    X, Y, _ = make_planted_boxes(n, shape=(120, 160), n_words=100, n_points=800, random_state=0)
+    X, Y, Z = make_planted_boxes(n, shape=(120, 160), n_words=100, n_points=800, random_state=0)
     if estimator == "JKSE":
         model = JKSE(BoxLocalization(100, grid_step=8)).fit(X, Y)
         return lambda: model.predict(X)
+    if estimator == "StructuralSVMPlus":
+        task, star = BoxLocalization(100), BoxLocalization(120)
+        return lambda: StructuralSVMPlus(task, star, 1e3, tol=1e-9).fit(X, Y, privileged=Z)
     return lambda: StructuralSVM(BoxLocalization(100), 1e3, tol=1e-9).fit(X, Y)
+
+
+def _joint_kernel(n):
+    import numpy as np
+
+    from lupi import JKSEPlus
+    from lupi.tasks import Multiclass
+
+    rng = np.random.default_rng(0)
+    X, Z, y = rng.normal(size=(n, 20)), rng.normal(size=(n, 5)), rng.integers(0, 4, n)
+    return lambda: JKSEPlus(Multiclass(4, 20), kernel="rbf", privileged_kernel="rbf").fit(X, y, privileged=Z)
 
 
 def _surrogate(n):
@@ -139,6 +160,7 @@ FITS = {
     ),
     "SVM-2K, n = 500": lambda: _classifier("SVM2K", 500),
     "one class, n = 1500": lambda: _one_class(1500),
+    "SVR+, n = 2000": lambda: _regressor(2000),
     "chi2 kernel, n = 4000": lambda: _histograms(4000, "chi2"),
     "laplacian kernel, n = 4000": lambda: _histograms(4000, "laplacian"),
     "path, n = 1000": lambda: _path(1000),
@@ -150,7 +172,9 @@ FITS = {
     "structural, n slacks, n = 500": lambda: _multiclass(500, "n_slack"),
     "structural, chains, n = 2000": lambda: _chain(2000),
     "structural, boxes, n = 40": lambda: _boxes(40, "StructuralSVM"),
+    "structural with privileged boxes, n = 20": lambda: _boxes(20, "StructuralSVMPlus"),
     "JKSE search, n = 20": lambda: _boxes(20, "JKSE"),
+    "JKSE+, n = 1500": lambda: _joint_kernel(1500),
     "surrogate, n = 3000": lambda: _surrogate(3000),
     "visual words, 12 images": lambda: _images(12, "words"),
     "Fisher vectors, 12 images": lambda: _images(12, "fisher"),
@@ -177,6 +201,7 @@ def waiting_times(name, moments):
     import subprocess
     from time import monotonic, sleep
 
+    hear_ctrl_c()
     command = [sys.executable, "-W", "ignore", "-m", "lupi.bench.ctrl_c", name, str(len(moments))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     waits = []
@@ -185,7 +210,7 @@ def waiting_times(name, moments):
             if process.stdout.readline().strip() != "ready":
                 raise RuntimeError(f"the fit {name!r} ended before it was interrupted")
             sleep(moment)
-            sent, used = monotonic(), _processor_seconds(process.pid)
+            sent, used = monotonic(), processor_seconds(process.pid)
             os.kill(process.pid, signal.SIGINT)
             caught, then = map(float, process.stdout.readline().split())
             waits.append((caught - sent, then - used))
@@ -195,7 +220,15 @@ def waiting_times(name, moments):
     return waits
 
 
-def _processor_seconds(pid):
+def hear_ctrl_c():
+    """Let processes that are started from now on be interrupted: who runs in the background may be told to ignore it."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def processor_seconds(pid):
     """CPU time of a process so far; only Linux tells (NaN elsewhere)."""
     import os
     from pathlib import Path

@@ -3,7 +3,7 @@
 from lupi.bench._registry import Row, case
 
 
-def _photographs(folder, n, shape=(375, 500)):
+def photographs(folder, n, shape=(375, 500)):
     """Noise on several scales, as JPEG files: about as many interest points as photographs have."""
     import numpy as np
     from PIL import Image
@@ -45,7 +45,7 @@ def extraction(quick):
 
     n, words = (6, 100) if quick else (1000, 1000)
     with TemporaryDirectory() as folder:
-        paths = _photographs(folder, n)
+        paths = photographs(folder, n)
         surf.surf(read_image(paths[0]))
         grey = [read_image(path) for path in paths]
         alone = core_use(lambda: sum(len(surf.surf(image)) for image in grey))

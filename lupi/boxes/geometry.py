@@ -42,12 +42,12 @@ class Box(NamedTuple):
 def check_box(box: Any, name: str) -> Box:
     """A Box from any four numbers with positive height and width."""
     try:
-        box = Box(*(float(v) for v in box))
+        found = Box(*(float(v) for v in box))
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a Box (top, left, bottom, right), got {box!r}.") from None
-    if not (box.top < box.bottom and box.left < box.right):
-        raise ValueError(f"{name} must satisfy top < bottom and left < right (half-open), got {tuple(box)}.")
-    return box
+    if not (found.top < found.bottom and found.left < found.right):
+        raise ValueError(f"{name} must satisfy top < bottom and left < right (half-open), got {tuple(found)}.")
+    return found
 
 
 class WordImage:

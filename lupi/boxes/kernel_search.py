@@ -200,7 +200,7 @@ def kernel_branch_and_bound(
     _apart(np.array([0, 0, 0, 0, h, h, w, w]), row_edges, col_edges, places, scale, apart)
     best_value = box_value(images, 0, 0, h, w, apart, support, coef, gamma, kind, normalize)
     if best_value == -np.inf:  # no points in the whole image
-        return best, best_value, best_value, 0
+        return (0, 0, h, w), best_value, best_value, 0
     upper = np.inf
     while size > 0:
         upper = keys[0]
@@ -254,7 +254,8 @@ def kernel_branch_and_bound(
             size += 1
     if size == 0 or upper < best_value:
         upper = best_value
-    return best, best_value, upper, bounds
+    # Numbers: Ctrl-C while an array is handed to Python would end in numba's SystemError.
+    return (best[0], best[1], best[2], best[3]), best_value, upper, bounds
 
 
 @njit(cache=True, nogil=True)

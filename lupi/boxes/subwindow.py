@@ -40,7 +40,7 @@ class FoundBox(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def grid_edges(size, step):
+def grid_edges(size: int, step: int) -> np.ndarray:
     """Pixel positions of the grid lines: 0, step, 2 step, ..., size."""
     n = (size + step - 1) // step
     edges = np.empty(n + 1)
@@ -51,7 +51,9 @@ def grid_edges(size, step):
 
 
 @njit(cache=True, nogil=True)
-def weight_grid(rows, cols, words, weights, h, w, step):
+def weight_grid(
+    rows: np.ndarray, cols: np.ndarray, words: np.ndarray, weights: np.ndarray, h: int, w: int, step: int
+) -> np.ndarray:
     """Sum of the points' weights in each cell."""
     grid = np.zeros(((h + step - 1) // step, (w + step - 1) // step))
     for k in range(rows.shape[0]):
@@ -60,7 +62,20 @@ def weight_grid(rows, cols, words, weights, h, w, step):
 
 
 @njit(cache=True, nogil=True)
-def search_points(rows, cols, words, weights, placement_weights, h, w, step, gt, loss_weights, method, max_nodes):
+def search_points(
+    rows: np.ndarray,
+    cols: np.ndarray,
+    words: np.ndarray,
+    weights: np.ndarray,
+    placement_weights: np.ndarray,
+    h: int,
+    w: int,
+    step: int,
+    gt: np.ndarray,
+    loss_weights: np.ndarray,
+    method: int,
+    max_nodes: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """One search for each loss weight: pixel boxes (k, 4), values, upper bounds, nodes."""
     row_edges = grid_edges(h, step)
     col_edges = grid_edges(w, step)
@@ -108,7 +123,7 @@ def check_weights(weights: Any, image: WordImage, name: str = "weights") -> np.n
         )
     if not np.isfinite(weights).all():
         raise ValueError(f"{name} contains NaN or infinity.")
-    return weights
+    return np.asarray(weights)
 
 
 def best_box(

@@ -39,11 +39,11 @@ def _run(cases, json, quick):
     from rich.console import Console
 
     from lupi.bench import facts, run_cases, tables
-    from lupi.engine.store import strict_json
+    from lupi.engine.store import strict_json, write_atomically
 
     result = run_cases(cases or (), quick=quick, on_start=lambda case: typer.echo(f"{case.name} ...", err=True))
     if json is not None:
-        json.write_text(strict_json(result, indent=2) + "\n")
+        write_atomically(json, (strict_json(result, indent=2) + "\n").encode())
     console = Console()
     for table in tables(result):
         console.print(table)

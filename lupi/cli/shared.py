@@ -2,7 +2,9 @@
 
 import os
 import shlex
+import signal
 import sys
+import threading
 import traceback
 from pathlib import Path
 from typing import Annotated, Any
@@ -79,7 +81,15 @@ class Commands(TyperGroup):
         """Run a command; Ctrl-C ends it in words."""
         try:
             return super().invoke(context)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemError) as problem:
+            if isinstance(problem, SystemError):
+                from lupi.solvers.solution import stop_behind  # who raises this has loaded it
+
+                stop = stop_behind(problem)
+                if stop is None:
+                    raise
+                if isinstance(stop, SystemExit):
+                    raise stop from None
             _say("\nlupi: stopped; what was finished is kept, the same command goes on from there.")
             raise typer.Exit(130) from None
 
@@ -87,6 +97,7 @@ class Commands(TyperGroup):
         """Parse the words of the command line, run the command, end the process."""
         if not standalone_mode:
             return super().main(*args, **{**extra, "standalone_mode": False})
+        _end_in_words()
         try:
             code = super().main(*args, **{**extra, "standalone_mode": False})
         except typer.Abort:
@@ -98,6 +109,18 @@ class Commands(TyperGroup):
             if text:
                 _say(f"lupi: {text}")
         sys.exit(code or 0)
+
+
+def _end_in_words():
+    """SIGTERM ends the command as Ctrl-C does: files half written go away, workers end, and the last line says why."""
+
+    def stop(number, frame):
+        signal.signal(number, signal.SIG_DFL)  # who is told twice ends at once
+        _say("lupi: terminated; what was finished is kept, the same command goes on from there.")
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, stop)
 
 
 def _in_words(problem):

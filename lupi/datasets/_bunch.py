@@ -1,22 +1,29 @@
 """The one form in which every data set is returned."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from sklearn.utils import Bunch
 
+from lupi.validation.types import MatrixLike
+
 
 def privileged_bunch(
-    data,
-    privileged,
-    target,
+    data: MatrixLike,
+    privileged: MatrixLike,
+    target: np.ndarray,
     *,
-    feature_names,
-    privileged_names,
-    target_names,
-    descr,
-    as_frame=False,
-    return_X_y_privileged=False,
-    **extra,
-):
+    feature_names: Sequence[str],
+    privileged_names: Sequence[str],
+    target_names: Sequence[str] | np.ndarray | None,
+    descr: str,
+    as_frame: bool = False,
+    return_X_y_privileged: bool = False,
+    **extra: Any,
+) -> Any:
     """Assemble the result of a loader.
 
     Parameters

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -18,14 +20,14 @@ class DataFormatError(ValueError):
     """A malformed file; the message gives the file, the line and what was expected."""
 
 
-def malformed(path, line, expected, got, part=None):
+def malformed(path: Path, line: int | None, expected: str, got: str, part: str | None = None) -> DataFormatError:
     """The error for a line of a file, or for a part of it (such as ``annotations[3].bbox``); both may be None."""
     where = ", ".join(str(w) for w in (path, None if line is None else f"line {line}", part) if w is not None)
     shown = got if len(str(got)) <= 80 else f"{str(got)[:77]}..."
     return DataFormatError(f"{where}: expected {expected}, got {shown!r}.")
 
 
-def file_text(path, kind="text", encoding="utf-8-sig"):
+def file_text(path: Path, kind: str = "text", encoding: str = "utf-8-sig") -> str:
     """Content of a file in UTF-8."""
     try:
         return Path(path).read_text(encoding=encoding)
@@ -37,13 +39,15 @@ def file_text(path, kind="text", encoding="utf-8-sig"):
         raise DataFormatError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}).") from None
 
 
-def text_lines(path):
+def text_lines(path: Path) -> list[tuple[int, str]]:
     """Pairs (line number, stripped line) of the lines that are not empty."""
     # Not `splitlines`, which also ends lines at letters such as U+2028 that no editor counts.
     return [(k, line.strip()) for k, line in enumerate(file_text(path).split("\n"), 1) if line.strip()]
 
 
-def id_table(path, expected, convert, n_values, *, exact=True):
+def id_table(
+    path: Path, expected: str, convert: Callable[..., Any], n_values: int, *, exact: bool = True
+) -> dict[int, Any]:
     """Dict id -> converted values from lines `<id> <value> ...`."""
     table = {}
     for k, line in text_lines(path):
@@ -60,7 +64,7 @@ def id_table(path, expected, convert, n_values, *, exact=True):
     return table
 
 
-def whole_number(text):
+def whole_number(text: str) -> int:
     """An integer from text that fits into an array."""
     value = int(_plain(text))
     if abs(value) > LARGEST_EDGE:
@@ -68,19 +72,19 @@ def whole_number(text):
     return value
 
 
-def number(text):
+def number(text: str) -> float:
     """A number from text."""
     return float(_plain(text))
 
 
-def _plain(text):
+def _plain(text: str) -> str:
     """Text without what only Python takes for a part of a number: 1_0 is no ten in anybody's table."""
     if "_" in text:
         raise ValueError(f"{text!r} is no number")
     return text
 
 
-def checked_box(top, left, bottom, right, shape=None):
+def checked_box(top: float, left: float, bottom: float, right: float, shape: Any = None) -> Box:
     """A Box with positive size, cut to its image where that is known; integers where the numbers are whole."""
     top, left, bottom, right = (float(v) for v in (top, left, bottom, right))
     # NaN fails every comparison.
@@ -108,11 +112,11 @@ class FilesInside:
         Whether files outside of it are welcome.
     """
 
-    def __init__(self, root, follow_links):
+    def __init__(self, root: Path | str, follow_links: bool) -> None:
         self.root, self.follow_links = Path(root), follow_links
         self.real = os.path.realpath(root)
 
-    def __call__(self, *parts, at):
+    def __call__(self, *parts: str, at: tuple[Any, ...]) -> Path:
         """The path ``root/parts``; `at` is where the name stands: file, line and part, as for :func:`malformed`."""
         annotation, line, part = at
         path = self.root.joinpath(*parts)
@@ -128,7 +132,17 @@ class FilesInside:
         return path
 
 
-def localization_bunch(images, boxes, *, masks=None, attributes=None, labels=None, label_names=(), descr="", **extra):
+def localization_bunch(
+    images: Sequence[Any],
+    boxes: Sequence[Any],
+    *,
+    masks: Sequence[Any] | None = None,
+    attributes: np.ndarray | None = None,
+    labels: Sequence[int] | None = None,
+    label_names: Iterable[str] = (),
+    descr: str = "",
+    **extra: Any,
+) -> Bunch:
     """Assemble the result of a reader.
 
     Returns
@@ -138,14 +152,14 @@ def localization_bunch(images, boxes, *, masks=None, attributes=None, labels=Non
         None), ``labels`` (class of each image, counted from 0) and ``label_names``; ``data``, ``target`` and ``privileged``
         are the same lists under the names that all loaders share.
     """
-    labels = np.zeros(len(images), dtype=int) if labels is None else np.asarray(labels, dtype=int)
+    numbers = np.zeros(len(images), dtype=int) if labels is None else np.asarray(labels, dtype=int)
     known = {name: value for name, value in (("masks", masks), ("attributes", attributes)) if value is not None}
     return Bunch(
         images=images,
         boxes=boxes,
         masks=masks,
         attributes=attributes,
-        labels=labels,
+        labels=numbers,
         label_names=list(label_names) or ["object"],
         data=images,
         target=boxes,

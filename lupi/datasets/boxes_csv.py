@@ -96,7 +96,7 @@ def load_boxes_csv(path: str | PathLike[str], *, follow_links: bool = False) -> 
     )
 
 
-def _fields(path, k, line):
+def _fields(path: Path, k: int, line: str) -> list[str]:
     """The values of one line."""
     try:
         # Strict: a quotation mark that is never closed would otherwise swallow the commas that follow.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn.utils import Bunch
 
@@ -20,6 +21,9 @@ from lupi.datasets._localization import (
 )
 from lupi.images.images import ImageReadError, check_pixels
 from lupi.images.masks import PolygonMask, RunLengthMask
+
+if TYPE_CHECKING:
+    from lupi.boxes.geometry import Box
 
 _PARTS = ("images", "annotations", "categories")
 _TABLES = {"image_id": "images", "category_id": "categories"}
@@ -90,7 +94,7 @@ def load_coco(
     )
 
 
-def _json(path):
+def _json(path: Path) -> Any:
     """Content of a JSON file."""
     text = file_text(path, "JSON", encoding="utf-8")
     try:
@@ -105,7 +109,7 @@ def _json(path):
         raise DataFormatError(f"{path}: expected JSON with numbers of ordinary size ({error}).") from None
 
 
-def _shown(value):
+def _shown(value: Any) -> str:
     """A JSON value in a message."""
     try:
         return json.dumps(value)
@@ -116,22 +120,22 @@ def _shown(value):
 class _Record:
     """One entry of a list of the file; its errors name the file and the place, as in ``annotations[3].bbox``."""
 
-    def __init__(self, path, place, fields):
+    def __init__(self, path: Path, place: str, fields: Any) -> None:
         self.path, self.place, self.fields = path, place, fields
         if not isinstance(fields, dict):
             raise malformed(path, None, "an object", _shown(fields), part=place)
 
-    def wrong(self, name, expected):
+    def wrong(self, name: str, expected: str) -> DataFormatError:
         got = _shown(self.fields[name]) if name in self.fields else "nothing"
         return malformed(self.path, None, expected, got, part=f"{self.place}.{name}")
 
-    def get(self, name, expected, right):
+    def get(self, name: str, expected: str, right: Callable[[Any], bool]) -> Any:
         """A field that has to be there and to satisfy `right`."""
         if name not in self.fields or not right(self.fields[name]):
             raise self.wrong(name, expected)
         return self.fields[name]
 
-    def known(self, name, table):
+    def known(self, name: str, table: dict[Any, Any]) -> Any:
         """The entry of a table that a field names."""
         value = self.get(name, "an id", _is_id)
         if value not in table:
@@ -139,19 +143,19 @@ class _Record:
         return table[value]
 
 
-def _is_id(value):
+def _is_id(value: Any) -> bool:
     return isinstance(value, int | str) and not isinstance(value, bool)
 
 
-def _is_number(value):
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_EDGE
 
 
-def _is_count(value):
+def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_EDGE
 
 
-def _by_id(records, make):
+def _by_id(records: Iterable[_Record], make: Callable[[_Record], Any]) -> dict[Any, Any]:
     table = {}
     for record in records:
         key = record.get("id", "an id", _is_id)
@@ -161,8 +165,8 @@ def _by_id(records, make):
     return table
 
 
-def _picture(record, inside):
-    name = record.get("file_name", "the name of a file", lambda value: isinstance(value, str) and value)
+def _picture(record: _Record, inside: FilesInside) -> tuple[str, tuple[int, int]]:
+    name = record.get("file_name", "the name of a file", lambda value: isinstance(value, str) and bool(value))
     path = inside(name, at=(record.path, None, f"{record.place}.file_name"))
     size = [record.get(side, "a positive whole number", lambda v: _is_count(v) and v) for side in ("height", "width")]
     try:
@@ -172,11 +176,11 @@ def _picture(record, inside):
     return str(path), tuple(size)
 
 
-def _category(record):
-    return record.get("name", "a name", lambda value: isinstance(value, str) and value)
+def _category(record: _Record) -> str:
+    return str(record.get("name", "a name", lambda value: isinstance(value, str) and bool(value)))
 
 
-def _box(record, shape):
+def _box(record: _Record, shape: tuple[int, int]) -> Box:
     expected = (
         f"[x, y, width, height], numbers, width and height positive, in the image of {shape[0]} x {shape[1]} pixels"
     )
@@ -189,7 +193,7 @@ def _box(record, shape):
         raise record.wrong("bbox", expected) from None
 
 
-def _mask(record, shape):
+def _mask(record: _Record, shape: tuple[int, int]) -> PolygonMask | RunLengthMask | None:
     segmentation = record.fields.get("segmentation")
     if not segmentation:
         return None
@@ -210,7 +214,9 @@ def _mask(record, shape):
     return _checked(mask.check, mask, record, "segmentation")
 
 
-def _checked(check, mask, record, name):
+def _checked(
+    check: Callable[..., Any], mask: PolygonMask | RunLengthMask, record: _Record, name: str
+) -> PolygonMask | RunLengthMask:
     """The mask, if it can be read; otherwise an error that names its place in the file."""
     try:
         check()
@@ -219,5 +225,5 @@ def _checked(check, mask, record, name):
     return mask
 
 
-def _is_polygon(value):
+def _is_polygon(value: Any) -> bool:
     return isinstance(value, list) and len(value) >= 6 and len(value) % 2 == 0 and all(map(_is_number, value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -21,6 +22,9 @@ from lupi.datasets._localization import (
     whole_number,
 )
 from lupi.datasets.files import bounded_arrays
+
+if TYPE_CHECKING:
+    from lupi.boxes.geometry import Box
 
 N_ATTRIBUTES = 312
 
@@ -79,8 +83,8 @@ def load_cub(root: str | PathLike[str], *, follow_links: bool = False) -> Bunch:
         )
     if not ids:
         raise DataFormatError(f"{root / 'images'}: expected image files named in images.txt, found none.")
-    masks = [inside("segmentations", _mask_name(names[i]), at=(root / "images.txt", None, f"image {i}")) for i in ids]
-    masks = [str(path) if path.is_file() else None for path in masks]
+    places = [inside("segmentations", _mask_name(names[i]), at=(root / "images.txt", None, f"image {i}")) for i in ids]
+    masks = [str(path) if path.is_file() else None for path in places]
     order = {c: k for k, c in enumerate(classes)}
     return localization_bunch(
         [str(files[i]) for i in ids],
@@ -95,15 +99,15 @@ def load_cub(root: str | PathLike[str], *, follow_links: bool = False) -> Bunch:
     )
 
 
-def _box(x, y, width, height):
+def _box(x: float, y: float, width: float, height: float) -> Box:
     return checked_box(y, x, y + height, x + width)
 
 
-def _mask_name(name):
+def _mask_name(name: str) -> str:
     return f"{os.path.splitext(name)[0]}.png"
 
 
-def _attributes(folder, ids):
+def _attributes(folder: Path, ids: list[int]) -> np.ndarray | None:
     """Rows of 0, 1 and NaN (not known); of bytes where all are known."""
     text, tables = folder / "image_attribute_labels.txt", sorted(folder.glob("*.npz"))
     row_of = {i: k for k, i in enumerate(ids)}
@@ -117,7 +121,7 @@ def _attributes(folder, ids):
     return found if np.isnan(found).any() else found.astype(np.uint8)
 
 
-def _fill_from_lines(found, path, row_of):
+def _fill_from_lines(found: np.ndarray, path: Path, row_of: dict[int, int]) -> None:
     expected = "<image_id> <attribute_id 1 to 312> <is_present 0 or 1> <certainty> ..."
     for k, line in text_lines(path):
         parts = line.split(maxsplit=4)
@@ -131,7 +135,7 @@ def _fill_from_lines(found, path, row_of):
             found[row_of[image], attribute - 1] = present
 
 
-def _fill_from_arrays(found, path, row_of):
+def _fill_from_arrays(found: np.ndarray, path: Path, row_of: dict[int, int]) -> None:
     expected = f"arrays of whole numbers image_id (n) and is_present (n x {N_ATTRIBUTES}, 0 or 1)"
     try:
         images, present = bounded_arrays(path, ("image_id", "is_present"))

@@ -1,15 +1,18 @@
 """Files of research data: where they are, and whether they are whole."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import zipfile
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 
-def data_folder(root, name):
+def data_folder(root: str | os.PathLike[str] | None, name: str) -> Path:
     """Folder of a data set.
 
     Parameters
@@ -42,7 +45,7 @@ def data_folder(root, name):
     return root
 
 
-def checked_file(folder, name, sha256, verify=True):
+def checked_file(folder: Path, name: str, sha256: str, verify: bool = True) -> Path:
     """Path of a file that exists and has the content that is known to be right.
 
     Parameters
@@ -71,7 +74,7 @@ def checked_file(folder, name, sha256, verify=True):
     return path
 
 
-def checked_files(paths, sha256, verify=True):
+def checked_files(paths: list[Path], sha256: str, verify: bool = True) -> list[Path]:
     """Paths of files that all exist and together have the content that is known to be right.
 
     Parameters
@@ -104,7 +107,7 @@ def checked_files(paths, sha256, verify=True):
     return paths
 
 
-def bounded_arrays(path, names, max_bytes=2**28):
+def bounded_arrays(path: Path, names: tuple[str, str], max_bytes: int = 2**28) -> list[np.ndarray]:
     """Arrays of an npz file, after a look at how large they say they are.
 
     Parameters
@@ -132,7 +135,7 @@ def bounded_arrays(path, names, max_bytes=2**28):
         raise ValueError(f"the archive cannot be read ({type(error).__name__}: {error})") from None
 
 
-def _bounded_array(archive, name, max_bytes):
+def _bounded_array(archive: Any, name: str, max_bytes: int) -> np.ndarray:
     entry = archive.getinfo(f"{name}.npy")
     with archive.open(entry) as file:
         version = np.lib.format.read_magic(file)

@@ -45,7 +45,7 @@ def load_localization(path: str | PathLike[str], format: str = "auto", *, follow
     return FORMATS[_layout(path) if format == "auto" else format](path, follow_links=follow_links)
 
 
-def _layout(path):
+def _layout(path: Path) -> str:
     if not os.path.exists(path):
         raise DataFormatError(f"{path}: no such file or folder.")
     signs = {

@@ -65,7 +65,7 @@ def load_mnist_plus(
         raise ValueError(f"`privileged` is {privileged!r}, but must be one of {', '.join(_BLOCKS)}.")
     folder = data_folder(root, "mnist_plus")
 
-    def read(name):
+    def read(name: str) -> np.ndarray:
         return np.loadtxt(checked_file(folder, name, _FILES[name], verify), delimiter=",")
 
     block = read(_BLOCKS[privileged])

@@ -98,22 +98,22 @@ def make_planted_boxes(
     return X, Y, privileged
 
 
-def _zipf(n):
+def _zipf(n: int) -> np.ndarray:
     p = np.arange(1, n + 1) ** -0.7
-    return p / p.sum()
+    return np.asarray(p / p.sum())
 
 
-def _random_box(rng, shape, low=0.25, high=0.65):
+def _random_box(rng: np.random.RandomState, shape: tuple[int, int], low: float = 0.25, high: float = 0.65) -> Box:
     height, width = (rng.randint(max(1, int(low * s)), max(2, int(high * s))) for s in shape)
     top, left = rng.randint(0, shape[0] - height + 1), rng.randint(0, shape[1] - width + 1)
     return Box(int(top), int(left), int(top + height), int(left + width))
 
 
-def _contains(box, rows, cols):
+def _contains(box: Box, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
     return (rows >= box.top) & (rows < box.bottom) & (cols >= box.left) & (cols < box.right)
 
 
-def _ellipse(box, rows, cols):
+def _ellipse(box: Box, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
     y = (rows + 0.5 - 0.5 * (box.top + box.bottom)) / (0.5 * (box.bottom - box.top))
     x = (cols + 0.5 - 0.5 * (box.left + box.right)) / (0.5 * (box.right - box.left))
     return x**2 + y**2 <= 1.0

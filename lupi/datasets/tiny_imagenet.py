@@ -67,7 +67,7 @@ def load_tiny_imagenet_boxes(
                 boxes.append(checked_box(y0, x0, y1 + 1, x1 + 1))
             except ValueError:
                 raise malformed(table, k, "image and two corners x0 y0 x1 y1", line) from None
-            images.append(inside(table.parent.relative_to(folder), "images", name, at=(table, k, None)))
+            images.append(inside(str(table.parent.relative_to(folder)), "images", name, at=(table, k, None)))
             labels.append(label)
     images = checked_files(images, _IMAGES, verify)
     return localization_bunch(

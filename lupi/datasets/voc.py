@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -24,17 +24,20 @@ from lupi.datasets._localization import (
 from lupi.images.images import read_mask
 from lupi.images.masks import LabelMask
 
+if TYPE_CHECKING:
+    from lupi.boxes.geometry import Box
+
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 
 
-def _parsed(path):
+def _parsed(path: Path) -> tuple[Any, dict[Any, int]]:
     """Root element, and the line on which each element begins; ElementTree's own parser does not tell lines."""
     builder, parser, lines = ElementTree.TreeBuilder(), expat.ParserCreate(), {}
 
-    def start(tag, attributes):
+    def start(tag: str, attributes: dict[str, Any]) -> None:
         lines[builder.start(tag, attributes)] = parser.CurrentLineNumber
 
-    def refuse(name, *_):
+    def refuse(name: str, *_: int | str | None) -> None:
         raise DataFormatError(
             f"{path}, line {parser.CurrentLineNumber}: expected XML of Pascal VOC, which declares no entities, got {name!r}."
         )
@@ -56,7 +59,7 @@ def _parsed(path):
     return builder.close(), lines
 
 
-def _image_shape(path, root, lines):
+def _image_shape(path: Path, root: Any, lines: dict[Any, int]) -> tuple[int, int] | None:
     """Height and width that the file gives for its image; None where there are none, or zeros."""
     size = root.find("size")
     parts: list[Any] = [None if size is None else size.find(name) for name in ("height", "width")]
@@ -70,10 +73,10 @@ def _image_shape(path, root, lines):
                 raise ValueError
         except ValueError:
             raise malformed(path, lines[part], "a whole number", part.text or "", part=f"size/{part.tag}") from None
-    return tuple(shape) if all(shape) else None
+    return (shape[0], shape[1]) if all(shape) else None
 
 
-def _object_box(path, item, k, lines, shape):
+def _object_box(path: Path, item: Any, k: int, lines: dict[Any, int], shape: tuple[int, int] | None) -> Box:
     """The box of an object."""
     frame = item.find("bndbox")
     if frame is None:
@@ -99,7 +102,7 @@ def _object_box(path, item, k, lines, shape):
         raise malformed(path, lines[frame], expected, found, part=f"object[{k}]/bndbox") from None
 
 
-def read_voc_objects(path):
+def read_voc_objects(path: Path) -> tuple[str, list[tuple[Any, ...]]]:
     """The file name and the objects of one XML file as (label, Box); VOC counts pixels from 1 and includes the last one."""
     path = Path(path)
     root, lines = _parsed(path)

@@ -119,7 +119,7 @@ def load_young_men(
     )
 
 
-def _read():
+def _read() -> dict[str, np.ndarray]:
     """Columns of the file by name; an empty cell is NaN."""
     packed = files("lupi.datasets").joinpath("bundled/young_men.csv.gz").read_bytes()
     header, *lines = gzip.decompress(packed).decode().splitlines()
@@ -127,7 +127,7 @@ def _read():
     return dict(zip(header.split(","), values.T))
 
 
-def _block(table, columns, fill_gaps):
+def _block(table: dict[str, np.ndarray], columns: dict[str, str], fill_gaps: bool) -> tuple[np.ndarray, list[str]]:
     """Matrix and names of some columns, with their gaps filled or not."""
     values, names = [], []
     for source, name in columns.items():

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-MODEL_PARTS: dict[str, type] = {}
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Kind = TypeVar("Kind", bound=Callable[..., Any])
+
+MODEL_PARTS: dict[str, Any] = {}
 
 
-def model_part(kind):
+def model_part(kind: Kind) -> Kind:
     """Register a class of this library, so that :func:`lupi.load` makes its objects from a file.
 
     Only for classes that run no code when they are made from a file: their attributes are set, nothing is called.

@@ -9,13 +9,18 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from joblib import cpu_count
 from threadpoolctl import threadpool_limits
 
 from lupi.engine.workers import as_they_arrive, chosen_client, told_if_lost, workers_of
+
+if TYPE_CHECKING:
+    from lupi.validation.chunks import RowBlock
 
 # A cluster whose workers are all gone may get new ones within this time.
 WORKERLESS_SECONDS = 45.0
@@ -26,7 +31,9 @@ TRAINING_IS_LOST = (
 )
 
 
-def over_blocks(function, blocks, arguments):
+def over_blocks(
+    function: Callable[..., Any], blocks: Sequence[RowBlock], arguments: Iterable[tuple[Any, ...]]
+) -> Iterator[Any]:
     """``function(block, *arguments)`` for every block.
 
     Inside :func:`~lupi.engine.workers.cluster`, or where the user has made a Dask client, on its workers; otherwise in threads
@@ -57,7 +64,7 @@ def over_blocks(function, blocks, arguments):
             place += 1
 
 
-def threads():
+def threads() -> int:
     """Blocks that are in memory at a time, in a pass without a cluster: by Dask's settings, or one for each core.
 
     Examples
@@ -72,7 +79,9 @@ def threads():
     return int(dask.config.get("num_workers", None) or cpu_count())
 
 
-def _in_threads(function, blocks, arguments):
+def _in_threads(
+    function: Callable[..., Any], blocks: Sequence[RowBlock], arguments: Iterable[tuple[Any, ...]]
+) -> Iterator[Any]:
     # One thread for each product: several would be taken from the other blocks.
     with threadpool_limits(limits=1), ThreadPoolExecutor(threads()) as pool:
         calls = zip(blocks, arguments)
@@ -85,7 +94,7 @@ def _in_threads(function, blocks, arguments):
             pool.shutdown(cancel_futures=True)
 
 
-def _client():
+def _client() -> Any:
     """The client of the cluster that we are in, or that the user has made; None for this process."""
     if chosen_client() is not None:
         return chosen_client()
@@ -102,13 +111,15 @@ def _client():
         return None
 
 
-def _on_cluster(client, function, blocks, arguments):
+def _on_cluster(
+    client: Any, function: Callable[..., Any], blocks: Sequence[RowBlock], arguments: Iterable[tuple[Any, ...]]
+) -> Iterator[tuple[int, Any]]:
     """Numbers and results of the blocks, in any order."""
     with told_if_lost(client, TRAINING_IS_LOST):
         n_threads = sum(workers_of(client).values())
     alone_since = None
 
-    def check():
+    def check() -> None:
         nonlocal alone_since
         alone_since = None if client.nthreads() else alone_since or time.monotonic()
         if alone_since is not None and time.monotonic() - alone_since > WORKERLESS_SECONDS:
@@ -121,7 +132,7 @@ def _on_cluster(client, function, blocks, arguments):
     yield from as_they_arrive(client, jobs, BLOCKS_FOR_EACH_THREAD * n_threads, check, TRAINING_IS_LOST)
 
 
-def _start(client, function, place, block, rest):
+def _start(client: Any, function: Callable[..., Any], place: int, block: RowBlock, rest: tuple[Any, ...]) -> Any:
     """Submit one block; where the collection is on the cluster already, the scheduler brings its values."""
     import dask
 
@@ -134,12 +145,14 @@ def _start(client, function, place, block, rest):
         return client.submit(_visit_made, function, place, block.number, names, values, *rest, pure=False)
 
 
-def _visit(function, place, block, *rest):
+def _visit(function: Callable[..., Any], place: int, block: RowBlock, *rest: Any) -> tuple[int, Any]:
     with threadpool_limits(limits=1):
         return place, function(block, *rest)
 
 
-def _visit_made(function, place, number, names, values, *rest):
+def _visit_made(
+    function: Callable[..., Any], place: int, number: int, names: list[str], values: list[Any], *rest: Any
+) -> tuple[int, Any]:
     with threadpool_limits(limits=1):
         return place, function(MadeBlock(number, dict(zip(names, values))), *rest)
 
@@ -147,9 +160,9 @@ def _visit_made(function, place, number, names, values, *rest):
 class MadeBlock:
     """A block whose values are at hand."""
 
-    def __init__(self, number, values):
+    def __init__(self, number: int, values: dict[str, Any]) -> None:
         self.number, self.values = number, values
 
-    def make(self, names):
+    def make(self, names: Iterable[str]) -> list[Any]:
         """Values of some of the collections."""
         return [self.values[name] for name in names]

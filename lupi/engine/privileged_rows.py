@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
 from io import BytesIO
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 _KEPT = ContextVar("keep_privileged", default=False)
 
@@ -55,22 +58,23 @@ class WithoutPrivilegedRows:
 
     _privileged_rows_in: ClassVar[tuple[str, ...]] = ()
 
-    def __getstate__(self):
-        state = super().__getstate__()
+    def __getstate__(self) -> dict[str, Any]:
+        # Of an object with a __dict__ and no slots a dict.
+        state = cast("dict[str, Any]", super().__getstate__())
         if _KEPT.get():
             return state
         self._check_leaves()
         return {name: value for name, value in state.items() if name not in self._privileged_rows_in}
 
-    def _check_leaves(self):
+    def _check_leaves(self) -> None:
         """Raise TypeError if the model can neither leave with privileged rows nor predict without them."""
 
-    def __copy__(self):
+    def __copy__(self) -> Self:
         new = type(self).__new__(type(self))
         vars(new).update(vars(self))
         return new
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = memo[id(self)] = type(self).__new__(type(self))
         vars(new).update(deepcopy(vars(self), memo))
         return new
@@ -79,11 +83,12 @@ class WithoutPrivilegedRows:
 class _Contents(pickle.Pickler):
     """Everything that an object consists of: shapes of its arrays, and its numbers."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(BytesIO())
-        self.sizes, self.numbers = [], []
+        self.sizes: list[int] = []
+        self.numbers: list[np.ndarray] = []
 
-    def persistent_id(self, part):
+    def persistent_id(self, part: Any) -> None:
         """Called by pickle for every part; None: go on into it."""
         if isinstance(part, float):
             self.numbers.append(np.array([part]))
@@ -93,14 +98,14 @@ class _Contents(pickle.Pickler):
             self.numbers += [np.ravel(field) for field in fields if field.dtype.kind == "f"]
 
 
-def _contents(fitted):
+def _contents(fitted: BaseEstimator) -> tuple[list[int], np.ndarray]:
     found = _Contents()
     with keep_privileged():
         found.dump(fitted)
     return sorted(found.sizes), np.concatenate([np.zeros(0), *found.numbers])
 
 
-def restores_rows(fitted, refitted, targets):
+def restores_rows(fitted: BaseEstimator, refitted: list[BaseEstimator], targets: np.ndarray) -> bool:
     """Whether a fitted estimator holds so much of its targets that single rows of them can be restored.
 
     Two signs, found in whatever the object consists of: its size depends on the number of rows (kernel methods, neighbours,

@@ -12,10 +12,12 @@ import json
 import os
 import sqlite3
 import tempfile
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -26,7 +28,7 @@ import lupi
 SILENT = ("bench", "cli", "plot")
 
 
-def strict_json(value, **options):
+def strict_json(value: Any, **options: Any) -> str:
     """JSON that every reader accepts: infinite numbers become the words "inf" and "-inf", NaN "nan", numpy's plain.
 
     Parameters
@@ -47,7 +49,7 @@ def strict_json(value, **options):
     return json.dumps(_strict(value), allow_nan=False, **options)
 
 
-def _strict(value):
+def _strict(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _strict(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -57,7 +59,7 @@ def _strict(value):
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def write_atomically(path, content):
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file so that a reader sees the old one or the new one, never a part.
 
     Parameters
@@ -82,7 +84,7 @@ def write_atomically(path, content):
         raise type(problem)(problem.errno, problem.strerror, str(path)) from None
 
 
-def _write(path, content):
+def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -98,7 +100,7 @@ def _write(path, content):
 
 
 @cache
-def code_digest(*rooms) -> str:
+def code_digest(*rooms: str) -> str:
     """SHA-256 of the source files of this library; read once a process.
 
     Results of other code must not be taken for results of this one, whatever the version's number says.
@@ -127,7 +129,7 @@ def code_digest(*rooms) -> str:
     return total.hexdigest()
 
 
-def digest_of(*parts) -> str:
+def digest_of(*parts: Any) -> str:
     """SHA-256 of JSON-like values, arrays and data frames: values, shapes, column names.
 
     Parameters
@@ -162,7 +164,7 @@ def digest_of(*parts) -> str:
     return total.hexdigest()
 
 
-def fingerprint(**facts) -> str:
+def fingerprint(**facts: Any) -> str:
     """Identity of a store's results: protocol and data as JSON-like facts, the version of lupi and its code.
 
     Examples
@@ -177,7 +179,7 @@ class StoreMismatchError(ValueError):
     """The store belongs to another protocol, to other data or to other code."""
 
 
-class MemoryStore(dict):
+class MemoryStore(dict[Any, Any]):
     """Results of any type, for as long as the process lives.
 
     Examples
@@ -224,7 +226,7 @@ class RunStore:
 
     in_workers = False
 
-    def __init__(self, path, fingerprint):
+    def __init__(self, path: Path | str | None, fingerprint: str) -> None:
         self.path = None if path is None else Path(path)
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -243,7 +245,7 @@ class RunStore:
             )
 
     @contextmanager
-    def _plain_errors(self):
+    def _plain_errors(self) -> Iterator[None]:
         """Tell a file that is no store from one that cannot be used just now, whose results nobody should delete."""
         try:
             yield
@@ -261,7 +263,7 @@ class RunStore:
                 "written, the same call goes on from there."
             ) from None
 
-    def add(self, key, result):
+    def add(self, key: Hashable, result: Any) -> None:
         """Keep a result; a second one for the same unit is ignored.
 
         Parameters
@@ -271,30 +273,37 @@ class RunStore:
         result : dict
             What came out; has to fit into JSON.
         """
-        # JSON writes the shortest text that reads back as the same float: no bit is lost.
+        # JSON writes the shortest text that reads back as the same float: no bit is lost. A changed one is seen by the digest.
+        text = strict_json(result)
         with self._plain_errors():
-            self._connection.execute("INSERT OR IGNORE INTO units VALUES (?, ?)", (key, strict_json(result)))
+            self._connection.execute("INSERT OR IGNORE INTO units VALUES (?, ?)", (key, f"{text}\n{_digest(text)}"))
 
-    def get(self, key):
+    def get(self, key: Hashable) -> Any:
         """The result of a unit, or None."""
         with self._plain_errors():
             found = self._connection.execute("SELECT result FROM units WHERE unit = ?", (key,)).fetchone()
-        try:
-            return found and json.loads(found[0])
-        except ValueError as problem:
+        if found is None:
+            return None
+        text, _, digest = found[0].partition("\n")
+        if digest != _digest(text):
             raise ValueError(
-                f"{self.path}: the result of {key!r} is damaged ({problem}); delete it to start anew."
-            ) from None
+                f"{self.path}: the result of {key!r} is damaged: it is not what was written. Delete the file to start anew."
+            )
+        return json.loads(text)
 
-    def close(self):
+    def close(self) -> None:
         """Close the file."""
         self._connection.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _digest(text):
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 class FolderStore:
@@ -321,20 +330,22 @@ class FolderStore:
 
     in_workers = True
 
-    def __init__(self, folder, pack=dict, unpack=dict):
+    def __init__(
+        self, folder: str | os.PathLike[str], pack: Callable[..., Any] = dict, unpack: Callable[..., Any] = dict
+    ) -> None:
         self.folder, self._pack, self._unpack = Path(folder), pack, unpack
 
-    def _path(self, key):
+    def _path(self, key: str) -> Path:
         # Two letters as a folder: file systems slow down with very many entries in one place.
         return self.folder / key[:2] / f"{key[2:]}.npz"
 
-    def add(self, key, result):
+    def add(self, key: str, result: Any) -> None:
         """Keep a result."""
         content = io.BytesIO()
         np.savez(content, **self._pack(result))
         write_atomically(self._path(key), content.getvalue())
 
-    def get(self, key):
+    def get(self, key: str) -> Any:
         """The result, or None."""
         try:
             # Opened here: numpy leaves the file open when its content is damaged.

@@ -5,12 +5,17 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from time import monotonic, process_time
+from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
 from lupi.engine.workers import run_anywhere
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 # Between two lines of a log file.
 LINE_SECONDS = 60.0
@@ -18,7 +23,17 @@ LINE_SECONDS = 60.0
 OF_THE_PROCESS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 
 
-def run_units(work, store, *, n_jobs=1, on_progress=None, on_result=None, catch=(), share=True, until=None):
+def run_units(
+    work: Sequence[tuple[Any, ...]],
+    store: Any,
+    *,
+    n_jobs: int | None = 1,
+    on_progress: Callable[..., Any] | None = None,
+    on_result: Callable[..., Any] | None = None,
+    catch: tuple[type[BaseException], ...] = (),
+    share: bool = True,
+    until: float | None = None,
+) -> dict[Any, Any]:
     """Do the work that the store does not hold yet, and return all results.
 
     Every unit runs with one thread, so that results do not depend on the number of workers. The order of the units is the
@@ -56,17 +71,17 @@ def run_units(work, store, *, n_jobs=1, on_progress=None, on_result=None, catch=
     ...     run_units([("two", dict, [("square", 4)])], store)
     {'two': {'square': 4}}
     """
-    work = {key: call for key, *call in work}
-    results = {key: store.get(key) for key in work}
+    calls = {key: call for key, *call in work}
+    results = {key: store.get(key) for key in calls}
     where = store if store.in_workers else None
-    todo = [(key, catch, where, *call) for key, call in work.items() if results[key] is None]
-    n_done = len(work) - len(todo)
+    todo = [(key, catch, where, *call) for key, call in calls.items() if results[key] is None]
+    n_done = len(calls) - len(todo)
     report = on_progress or (lambda done, total: None)
     note = on_result or (lambda key, result: None)
     for key, result in results.items():
         if result is not None:
             note(key, result)
-    report(n_done, len(work))
+    report(n_done, len(calls))
     if until is not None and monotonic() >= until:
         return results
     with closing(run_anywhere(_run, todo, n_jobs=n_jobs, share=share)) as arriving:
@@ -77,13 +92,15 @@ def run_units(work, store, *, n_jobs=1, on_progress=None, on_result=None, catch=
             if error is None:
                 note(key, results[key])
             n_done += 1
-            report(n_done, len(work))
+            report(n_done, len(calls))
             if until is not None and monotonic() >= until:
                 break
     return results
 
 
-def _run(key, catch, store, function, *arguments):
+def _run(
+    key: Hashable, catch: tuple[type[BaseException], ...], store: Any, function: Callable[..., Any], *arguments: Any
+) -> tuple[Any, ...]:
     """Key, result (unless it is stored here) and error of one unit."""
     # One thread: with more, sums are taken in another order, and results would depend on the number of workers.
     with threadpool_limits(limits=1):
@@ -97,7 +114,7 @@ def _run(key, catch, store, function, *arguments):
     return key, None, None
 
 
-def measured(function, *arguments):
+def measured(function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
     """Result of a function, with `seconds` (of processor time) and `warnings` (category: how many) that are about the result.
 
     Parameters
@@ -125,7 +142,7 @@ def measured(function, *arguments):
 
 
 @contextmanager
-def progress(description, shown=True):
+def progress(description: str, shown: bool = True) -> Iterator[Callable[..., Any]]:
     """A function ``report(done, total)`` that tells how far the work is, on the error stream.
 
     Its method ``expect(seconds, sure)`` takes a forecast of the time that is left (:class:`ProgressLines`).
@@ -151,7 +168,9 @@ def progress(description, shown=True):
         yield progress_lines(description)
 
 
-def progress_lines(description, every=LINE_SECONDS, file=None, clock=None):
+def progress_lines(
+    description: str, every: float = LINE_SECONDS, file: TextIO | None = None, clock: Callable[[], float] | None = None
+) -> ProgressLines:
     """As :class:`ProgressLines`.
 
     Examples
@@ -185,16 +204,18 @@ class ProgressLines:
         Seconds.
     """
 
-    def __init__(self, description, every, file, clock):
+    def __init__(self, description: str, every: float, file: TextIO | None, clock: Callable[[], float]) -> None:
         self.description, self.every, self.file, self.clock = description, every, file, clock
-        self.start = self.said = self.left = None
+        self.start: tuple[float, int] | None = None
+        self.said: float | None = None
+        self.left: float | None = None
         self.sure = self.said_surely = False
 
-    def expect(self, seconds, sure=True):
+    def expect(self, seconds: float, sure: bool = True) -> None:
         """Say how many seconds the rest will take, before `report` is called; a first guess is not `sure`."""
         self.left, self.sure = seconds, sure
 
-    def __call__(self, done, total):
+    def __call__(self, done: int, total: int) -> None:
         """So many of all units are finished."""
         now = self.clock()
         if self.start is None:
@@ -221,16 +242,16 @@ class ProgressLines:
 class ProgressBar:
     """The same on a terminal: a bar, and beside it the time that is left."""
 
-    def __init__(self, bar, description):
+    def __init__(self, bar: Any, description: str) -> None:
         self.bar, self.task = bar, bar.add_task(description, total=None, left="")
         self.forecast = False
 
-    def expect(self, seconds, sure=True):
+    def expect(self, seconds: float, sure: bool = True) -> None:
         """As of :class:`ProgressLines`."""
         self.forecast = True
         self.bar.update(self.task, left=f"about {duration(seconds)} left{'' if sure else ' (a first guess)'}")
 
-    def __call__(self, done, total):
+    def __call__(self, done: int, total: int) -> None:
         """So many of all units are finished."""
         self.bar.update(self.task, completed=done, total=total)
         if not self.forecast:
@@ -263,36 +284,42 @@ class Forecast:
     (3.0, True)
     """
 
-    def __init__(self, kind, guess, workers):
+    def __init__(
+        self, kind: Callable[[Any], Any], guess: Callable[..., tuple[float | None, bool]], workers: int
+    ) -> None:
         self.kind, self.guess, self.workers = kind, guess, workers
-        self.pending, self.seconds = Counter(), {}
+        self.pending: Counter[Any] = Counter()
+        self.seconds: dict[Any, float] = {}
 
-    def plan(self, units):
+    def plan(self, units: Sequence[Any]) -> None:
         """These are the units that come."""
         self.pending = Counter(map(self.kind, units))
 
-    def add(self, unit, seconds):
+    def add(self, unit: Any, seconds: float) -> None:
         """A unit is finished."""
         kind = self.kind(unit)
         self.pending[kind] -= 1
         # The least: the first unit of a kind may have compiled something, and others waited for their turn.
         self.seconds[kind] = min(seconds, self.seconds.get(kind, seconds))
 
-    def left(self):
+    def left(self) -> tuple[float | None, bool]:
         """Seconds until the end (None: not known yet), and whether none of them is a guess."""
         pending = {kind: n for kind, n in self.pending.items() if n > 0}
         each = {
             kind: (self.seconds[kind], True) if kind in self.seconds else self.guess(kind, self.seconds)
             for kind in pending
         }
-        if any(seconds is None for seconds, _ in each.values()):
-            return None, False
-        total = sum(n * each[kind][0] for kind, n in pending.items())
+        total = 0.0
+        for kind, n in pending.items():
+            seconds, _ = each[kind]
+            if seconds is None:
+                return None, False
+            total += n * seconds
         busy = max(1, min(self.workers, sum(pending.values())))
         return total / busy, all(sure for _, sure in each.values())
 
 
-def duration(seconds):
+def duration(seconds: float) -> str:
     """Seconds in words.
 
     Examples
@@ -308,7 +335,7 @@ def duration(seconds):
     return f"{seconds / 3600:.1f} hours"
 
 
-def _bar():
+def _bar() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -10,10 +10,13 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
+from types import FrameType
+from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from joblib.parallel import get_active_backend
@@ -23,15 +26,15 @@ CONNECT_SECONDS = 15
 LOOK_SECONDS = 2.0
 FINISHED_IS_KEPT = "What was finished is kept; the same call goes on from there when it is back."
 
-_client = ContextVar("client", default=None)
+_client: ContextVar[Any] = ContextVar("client", default=None)
 
 
-def chosen_client():
+def chosen_client() -> Any:
     """The Dask client of the :func:`cluster` that we are in; None outside."""
     return _client.get()
 
 
-def count_workers(n_jobs):
+def count_workers(n_jobs: int | None) -> int:
     """How many units run at a time, where units are to run now.
 
     Examples
@@ -40,11 +43,11 @@ def count_workers(n_jobs):
     1
     """
     client = _client.get()
-    return effective_n_jobs(n_jobs) if client is None else max(1, sum(client.ncores().values()))
+    return int(effective_n_jobs(n_jobs)) if client is None else max(1, sum(client.ncores().values()))
 
 
 @contextmanager
-def cluster(scheduler=None):
+def cluster(scheduler: str | None = None) -> Iterator[None]:
     """Run units of work on a Dask cluster inside this block; on this machine if no address is given.
 
     Parameters
@@ -86,7 +89,9 @@ def cluster(scheduler=None):
             handler.setLevel(level)
 
 
-def run_anywhere(function, calls, *, n_jobs=1, share=True):
+def run_anywhere(
+    function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], *, n_jobs: int | None = 1, share: bool = True
+) -> Generator[Any, None, None]:
     """``function(*call)`` for every call, wherever units are to run now; results as they arrive, in any order.
 
     Parameters
@@ -129,7 +134,7 @@ def run_anywhere(function, calls, *, n_jobs=1, share=True):
             ) from None
 
 
-def _end_with_starter(starter, of_main_thread):
+def _end_with_starter(starter: int, of_main_thread: bool) -> None:
     """Let this worker end with the process that started it: orphaned, it would wait for work, and hold its output open.
 
     Linux ends it at once, even inside a compiled loop. It would do so at the end of the starting *thread*, too, so only for
@@ -138,7 +143,7 @@ def _end_with_starter(starter, of_main_thread):
     if of_main_thread and sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
-    def watch():
+    def watch() -> None:
         # An orphan gets another parent; perhaps it is one already.
         while os.getppid() == starter:
             time.sleep(1.0)
@@ -148,10 +153,10 @@ def _end_with_starter(starter, of_main_thread):
 
 
 @contextmanager
-def _workers_first():
+def _workers_first() -> Iterator[None]:
     """SIGTERM ends the workers, then this process; a handler that somebody else has set stays."""
 
-    def stop(number, frame):
+    def stop(number: int, frame: FrameType | None) -> None:
         print("lupi: terminated; what was finished is kept, the same command goes on from there.", file=sys.stderr)
         raise SystemExit(128 + number)
 
@@ -165,7 +170,7 @@ def _workers_first():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _on_cluster(client, function, calls):
+def _on_cluster(client: Any, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
     """As :func:`run_anywhere`, on the workers of a Dask client.
 
     A lost scheduler, or the loss of all workers that were there at the start (and hold the arguments), is an error: nothing
@@ -175,7 +180,7 @@ def _on_cluster(client, function, calls):
         first = workers_of(client)
         calls = _sent_once(client, calls)
 
-    def check():
+    def check() -> None:
         if not first.keys() & client.nthreads().keys():
             raise ConnectionError("none of its workers is left")
 
@@ -183,7 +188,9 @@ def _on_cluster(client, function, calls):
     yield from as_they_arrive(client, jobs, 4 * sum(first.values()), check, FINISHED_IS_KEPT)
 
 
-def as_they_arrive(client, jobs, limit, check, advice):
+def as_they_arrive(
+    client: Any, jobs: Iterable[Callable[[], Any]], limit: int, check: Callable[[], None], advice: str
+) -> Iterator[Any]:
     """Results of jobs on a cluster, in any order.
 
     Parameters
@@ -204,10 +211,10 @@ def as_they_arrive(client, jobs, limit, check, advice):
     """
     from distributed import wait
 
-    jobs, running = iter(jobs), set()
+    waiting, running = iter(jobs), set[Any]()
     while True:
         with told_if_lost(client, advice):
-            for job in islice(jobs, limit - len(running)):
+            for job in islice(waiting, limit - len(running)):
                 running.add(job())
             if not running:
                 return
@@ -229,16 +236,16 @@ def as_they_arrive(client, jobs, limit, check, advice):
             yield result
 
 
-def workers_of(client):
+def workers_of(client: Any) -> dict[str, int]:
     """Threads of each worker, when there is one."""
     try:
         client.wait_for_workers(1, timeout=CONNECT_SECONDS)
     except TimeoutError:
         raise ConnectionError("it has no workers; start some with `dask worker ADDRESS --nthreads 1`") from None
-    return client.nthreads()
+    return dict(client.nthreads())
 
 
-def _sent_once(client, calls):
+def _sent_once(client: Any, calls: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """The calls, with arguments that several of them share sent to all workers beforehand."""
     counts = Counter(id(argument) for call in calls for argument in call)
     small = (str, int, float, tuple, type(None))
@@ -253,7 +260,7 @@ def _sent_once(client, calls):
 
 
 @contextmanager
-def told_if_lost(client, advice):
+def told_if_lost(client: Any, advice: str) -> Iterator[None]:
     """One readable error for all that a lost cluster raises."""
     from distributed import CancelledError
     from distributed.scheduler import KilledWorker

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy, deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 
 from lupi.validation.decorators import available_if
-from lupi.validation.types import MatrixLike, VectorLike
+from lupi.validation.types import MatrixLike, PrivilegedLike, VectorLike
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
-def has_method(method):
+def has_method(method: str) -> Callable[[Any], bool]:
     """Whether the wrapped estimator has a method, as the condition of ``available_if``."""
 
-    def check(self):
+    def check(self: Any) -> bool:
         getattr(getattr(self, "estimator_", self.estimator), method)
         return True
 
     return check
 
 
-def delegated_tags(meta, tags):
+def delegated_tags(meta: BaseEstimator, tags: Tags) -> Tags:
     """Tags of the wrapped estimator, so that a wrapped classifier is a classifier."""
     inner = get_tags(meta.estimator)
     tags.estimator_type = inner.estimator_type
@@ -35,7 +38,9 @@ def delegated_tags(meta, tags):
     return tags
 
 
-def student_fitter(meta, X, y, privileged):
+def student_fitter(
+    meta: BaseEstimator, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike
+) -> Callable[..., BaseEstimator]:
     """Do once what does not depend on the student's parameters.
 
     Parameters
@@ -53,7 +58,7 @@ def student_fitter(meta, X, y, privileged):
     meta = clone(meta)
     features, target, weights = meta._lesson(X, y, privileged)
 
-    def fit(**params):
+    def fit(**params: Any) -> BaseEstimator:
         model = copy(meta)
         model.estimator = clone(meta.estimator).set_params(**params)
         model.estimator_ = clone(model.estimator).fit(features, target, **weights)
@@ -71,7 +76,7 @@ class Delegation:
     @property
     def classes_(self) -> np.ndarray:
         """Labels of the fitted classifier."""
-        return self.estimator_.classes_
+        return np.asarray(self.estimator_.classes_)
 
     @available_if(has_method("predict"))
     def predict(self, X: MatrixLike) -> np.ndarray:
@@ -86,7 +91,7 @@ class Delegation:
         ndarray of shape (n_samples,)
         """
         features = self._features(X)
-        return self.estimator_.predict(features)
+        return np.asarray(self.estimator_.predict(features))
 
     @available_if(has_method("decision_function"))
     def decision_function(self, X: MatrixLike) -> np.ndarray:
@@ -101,7 +106,7 @@ class Delegation:
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         features = self._features(X)
-        return self.estimator_.decision_function(features)
+        return np.asarray(self.estimator_.decision_function(features))
 
     @available_if(has_method("predict_proba"))
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
@@ -116,7 +121,7 @@ class Delegation:
         ndarray of shape (n_samples, n_classes)
         """
         features = self._features(X)
-        return self.estimator_.predict_proba(features)
+        return np.asarray(self.estimator_.predict_proba(features))
 
 
 class StudentMethods(Delegation):
@@ -141,4 +146,4 @@ class StudentMethods(Delegation):
         float
         """
         features = self._features(X)
-        return self.estimator_.score(features, y, sample_weight=sample_weight)
+        return float(self.estimator_.score(features, y, sample_weight=sample_weight))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import assert_all_finite, column_or_1d
@@ -13,6 +14,10 @@ from lupi.kernels import require_memory
 from lupi.problems.chunked_rows import ChunkedRows, Collection, take_rows
 from lupi.validation import PrivilegedInput, column_names, is_chunked
 from lupi.validation.chunks import BlockFacts, examine_block, row_blocks
+from lupi.validation.types import MatrixLike, PrivilegedLike, VectorLike
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 # Up to so many examples are brought into memory: there the solvers on kernel matrices have their place.
 IN_MEMORY = 5000
@@ -39,14 +44,14 @@ class ChunkedInput:
     vectors: dict[str, Any]
     feature_names: np.ndarray | None
 
-    def set_columns(self, estimator):
+    def set_columns(self, estimator: BaseEstimator) -> None:
         """What scikit-learn's check of X leaves behind."""
         estimator.n_features_in_ = self.X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         if self.feature_names is not None:
             estimator.feature_names_in_ = self.feature_names
 
-    def table(self):
+    def table(self) -> MatrixLike:
         """X; that of few examples as `fit` takes it, with its names."""
         if self.feature_names is None or isinstance(self.X, ChunkedRows):
             return self.X
@@ -55,7 +60,13 @@ class ChunkedInput:
         return pd.DataFrame(self.X, columns=list(self.feature_names))
 
 
-def read_chunks(estimator, X, privileged=None, dtypes=(np.float64, np.float32), **vectors):
+def read_chunks(
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    privileged: PrivilegedLike = None,
+    dtypes: Sequence[Any] = (np.float64, np.float32),
+    **vectors: Any,
+) -> ChunkedInput:
     """Look at every chunk once: checks, vectors, shapes.
 
     Parameters
@@ -98,7 +109,7 @@ def read_chunks(estimator, X, privileged=None, dtypes=(np.float64, np.float32), 
     return ChunkedInput(rows[0], None if rows[1] is None else checked, gathered, column_names(X))
 
 
-def not_linear(X):
+def not_linear(X: ChunkedRows) -> ValueError:
     """The error of a machine that cannot be trained without its examples in memory."""
     return ValueError(
         f"{X.shape[0]} examples in chunks are trained over the weights of linear functions: this needs kernel='linear', "
@@ -106,13 +117,13 @@ def not_linear(X):
     )
 
 
-def check_target(y):
+def check_target(y: VectorLike) -> np.ndarray:
     """Labels that were gathered from chunks: one column, nothing missing."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
-    y = column_or_1d(y, warn=True)
-    assert_all_finite(y, input_name="y")
-    return y
+    labels: np.ndarray = column_or_1d(y, warn=True)
+    assert_all_finite(labels, input_name="y")
+    return labels
 
 
 def _whole(key: str, value: Any, facts: list[BlockFacts], n: int, name: str) -> Any:

@@ -1,14 +1,24 @@
 """Students and teachers of other people's kinds on rows in blocks, where sums over the rows are enough."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from sklearn.linear_model import Ridge
 
 from lupi.estimators.kernel_machine import KernelClassifier
 from lupi.problems.chunked_rows import ChunkedRows, chunkwise, in_a_row
 from lupi.problems.surrogate import RidgePath
+from lupi.validation.types import MatrixLike
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from lupi.problems.chunked_rows import AnyRows
 
 
-def fit_rows(estimator, X, y, **options):
+def fit_rows(estimator: BaseEstimator, X: MatrixLike, y: np.ndarray, **options: np.ndarray) -> BaseEstimator:
     """Fit an unfitted estimator, also to rows in blocks.
 
     Parameters
@@ -43,6 +53,6 @@ def fit_rows(estimator, X, y, **options):
 
 
 @chunkwise(in_a_row)
-def outputs(X, estimator, method):
+def outputs(X: AnyRows, estimator: BaseEstimator, method: str) -> np.ndarray:
     """What a method of a fitted estimator says of the rows, block by block where they are in blocks."""
     return np.asarray(getattr(estimator, method)(X))

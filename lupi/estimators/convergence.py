@@ -1,16 +1,26 @@
 """The one warning of a fit that stopped before its tolerance, by its time or otherwise."""
 
+from __future__ import annotations
+
 import math
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from lupi.solvers.solution import Solution
 
 # Of the parameter ``max_time`` of every estimator whose solver iterates.
 MAX_TIME = [None, Interval(Real, 0, None, closed="neither")]
 
 
-def unfinished(estimator, solution, advice="raise max_iter or tol"):
+def unfinished(
+    estimator: BaseEstimator, solution: Solution, advice: str = "raise max_iter or tol"
+) -> ConvergenceWarning:
     """How far an estimator's solution is from the optimum, as a warning for ``fit`` to give.
 
     Parameters

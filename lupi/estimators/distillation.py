@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
@@ -20,8 +20,12 @@ from lupi.estimators.chunked_students import fit_rows, outputs
 from lupi.estimators.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.estimators.surrogate_wrapped import SMALLEST_SHARE, class_shares
 from lupi.problems.chunked_rows import ChunkedRows
-from lupi.validation import check_partial_targets, check_privileged, is_chunked
+from lupi.validation import check_magnitude, check_partial_targets, check_privileged, is_chunked
 from lupi.validation.types import MatrixLike, PrivilegedLike, VectorLike
+
+if TYPE_CHECKING:
+    from lupi.problems.chunked_rows import AnyRows
+    from lupi.validation.inputs import TargetInput
 
 
 @model_part
@@ -139,7 +143,9 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
         self.estimator_ = fit_rows(clone(self.estimator), features, target, **weights)
         return self
 
-    def _lesson(self, X, y, privileged):
+    def _lesson(
+        self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike
+    ) -> tuple[AnyRows, np.ndarray, dict[str, Any]]:
         """Fit the teacher; returns what the student is fitted on: features, target, keywords."""
         self._validate_params()
         given = X
@@ -149,6 +155,7 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
             chunks.set_columns(self)
         if not isinstance(X, ChunkedRows):
             X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
+            check_magnitude(X, "X", estimator_name="Distillation")
         classification = is_classifier(self.estimator)
         known = check_partial_targets(
             y, X, classification=classification, unlabelled=self.unlabelled, estimator_name="Distillation"
@@ -160,7 +167,7 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
             accept_sparse=self.teacher_features == "privileged",  # the averaged teachers standardize
             index_of=given,
         )
-        self.teacher_ = None
+        self.teacher_: Any = None
         available = None if privileged is None else privileged.available
         if available is None or len(np.unique(known.y[known.labelled & available])) < (2 if classification else 1):
             return self._labels_alone(X, known)
@@ -175,11 +182,11 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
             return self._labels_alone(X, known)
         return (self._soft_labels if classification else self._mixed_targets)(X, known, soft)
 
-    def _labels_alone(self, X, known):
+    def _labels_alone(self, X: MatrixLike, known: TargetInput) -> tuple[AnyRows, np.ndarray, dict[str, Any]]:
         rows = np.flatnonzero(known.labelled)
         return _rows(X, rows), known.values[rows], {}
 
-    def _averaged_teachers(self, X, known, privileged):
+    def _averaged_teachers(self, X: MatrixLike, known: TargetInput, privileged: PrivilegedLike) -> np.ndarray | None:
         """Probabilities, or numbers, of cross-fitted teachers on [Z, X]; NaN where there are none, None if they say nothing."""
         kind = SurrogateClassifier if known.classes is not None else SurrogateRegressor
         missing = -1 if known.classes is not None else None
@@ -191,7 +198,7 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
             return surrogate
         return class_shares(surrogate[:, None])
 
-    def _one_teacher(self, X, known, privileged):
+    def _one_teacher(self, X: MatrixLike, known: TargetInput, privileged: PrivilegedLike) -> np.ndarray:
         """The same of one teacher on Z, who has seen the labels of the rows that he scores."""
         rows = np.flatnonzero(known.labelled & privileged.available)
         scored = np.flatnonzero(privileged.available)
@@ -209,7 +216,9 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
         soft[np.ix_(scored, columns)] = outputs(_rows(privileged.data, scored), self.teacher_, "predict_proba")
         return soft
 
-    def _soft_labels(self, X, known, soft):
+    def _soft_labels(
+        self, X: MatrixLike, known: TargetInput, soft: np.ndarray
+    ) -> tuple[AnyRows, np.ndarray, dict[str, Any]]:
         """Every row once for each class, weighted with the class's share in its mixed label."""
         scored = ~np.isnan(soft[:, 0])
         shares = np.zeros_like(soft)
@@ -217,14 +226,16 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
         imitation = np.where(known.labelled, self.imitation, 1.0)[scored, None]
         shares[scored] = (1.0 - imitation) * shares[scored] + imitation * self._soften(soft[scored])
         example, label = np.nonzero(shares > SMALLEST_SHARE)
-        return _rows(X, example), known.classes[label], {"sample_weight": shares[example, label]}
+        return _rows(X, example), np.asarray(known.classes)[label], {"sample_weight": shares[example, label]}
 
-    def _soften(self, probabilities):
+    def _soften(self, probabilities: np.ndarray) -> np.ndarray:
         logits = np.log(np.maximum(probabilities, np.finfo(float).tiny)) / self.temperature
         soft = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return soft / soft.sum(axis=1, keepdims=True)
+        return np.asarray(soft / soft.sum(axis=1, keepdims=True))
 
-    def _mixed_targets(self, X, known, soft):
+    def _mixed_targets(
+        self, X: MatrixLike, known: TargetInput, soft: np.ndarray
+    ) -> tuple[AnyRows, np.ndarray, dict[str, Any]]:
         scored = ~np.isnan(soft)
         mixed = known.y.copy()
         imitation = np.where(known.labelled, self.imitation, 1.0)
@@ -233,11 +244,11 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
         rows = np.flatnonzero(known.labelled | scored)
         return _rows(X, rows), mixed[rows], {}
 
-    def _features(self, X):
+    def _features(self, X: MatrixLike) -> MatrixLike:
         check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
 
 
-def _rows(X, rows):
+def _rows(X: AnyRows, rows: np.ndarray) -> AnyRows:
     """Some of the rows; those in blocks stay there."""
     return X.view(rows) if isinstance(X, ChunkedRows) else _safe_indexing(X, rows)

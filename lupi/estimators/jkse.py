@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -33,6 +33,13 @@ from lupi.solvers.solution import deadline
 from lupi.validation import check_privileged, is_per_space, names_of_spaces
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike
+
+if TYPE_CHECKING:
+    from lupi.kernels.space import Kernel
+    from lupi.problems.kernel.kernel_qp import KernelQP
+    from lupi.solvers.solution import Solution
+    from lupi.tasks.protocol import Task
+    from lupi.validation.inputs import PrivilegedInput
 
 GAMMA = [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")]
 
@@ -117,7 +124,7 @@ class JKSE(BaseEstimator):
         task: Any,
         nu: float = 0.5,
         *,
-        kernel: KernelName = "chi2",
+        kernel: str = "chi2",
         gamma: str | float = "scale",
         normalize: bool = False,
         solver: str = "auto",
@@ -156,7 +163,7 @@ class JKSE(BaseEstimator):
                 warnings.warn(unfinished(self, solution), stacklevel=3)
             return self._store(features, problem, solution)
 
-    def _check(self, X, Y):
+    def _check(self, X: MatrixLike, Y: Sequence[Any]) -> np.ndarray:
         """Joint features of the pairs, and their kernel."""
         check_nu(self.nu)
         X, Y = check_examples(X, Y, self.task)
@@ -169,7 +176,7 @@ class JKSE(BaseEstimator):
         self._kernel = joint_kernel(self.kernel, self.gamma, features, "X", geometry_of(self.task))
         return features
 
-    def _store(self, features, problem, solution):
+    def _store(self, features: np.ndarray, problem: KernelQP, solution: Solution) -> Self:
         alpha = problem.decision(solution).coefficients
         self.support_ = np.flatnonzero(alpha > 0)
         self.support_features_, self.dual_coef_ = features[self.support_], alpha[self.support_]
@@ -193,7 +200,7 @@ class JKSE(BaseEstimator):
         found = [self._predict_one(x) for x in X]
         return np.asarray(found) if found and isinstance(found[0], (Integral, Real)) else found
 
-    def _predict_one(self, x):
+    def _predict_one(self, x: Any) -> Any:
         if hasattr(self.task, "argmax_kernel"):
             return self.task.argmax_kernel(
                 x, self.support_features_, self.dual_coef_, self.kernel, self.gamma_, self.normalize
@@ -214,7 +221,9 @@ class JKSE(BaseEstimator):
         ndarray
         """
         check_is_fitted(self, "dual_coef_")
-        return self._kernel(joint_features(self.task, X, Y, self.normalize), self.support_features_) @ self.dual_coef_
+        return np.asarray(
+            self._kernel(joint_features(self.task, X, Y, self.normalize), self.support_features_) @ self.dual_coef_
+        )
 
     def score(self, X: MatrixLike, Y: Any) -> float:
         """1 - mean loss of the predictions.
@@ -301,7 +310,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         lam: Any = 1.0,
         *,
         privileged_task: Any = None,
-        kernel: KernelName = "chi2",
+        kernel: str = "chi2",
         gamma: str | float = "scale",
         normalize: bool = False,
         privileged_kernel: KernelName = "chi2",
@@ -370,7 +379,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
                 self._privileged_data, self._available = rows, available
             return self._store(features, problem, solution)
 
-    def _names_of_spaces(self, privileged):
+    def _names_of_spaces(self, privileged: PrivilegedLike) -> list[Any]:
         """Names of the privileged spaces: of tables, or, where tasks read them, of the tasks."""
         tasks = self.privileged_task
         if not is_per_space(tasks):
@@ -384,11 +393,13 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             )
         return names
 
-    def _privileged_features(self, privileged, names, Y, X):
+    def _privileged_features(
+        self, privileged: PrivilegedLike, names: list[Any], Y: Sequence[Any], X: MatrixLike
+    ) -> list[tuple[Any, np.ndarray]]:
         """Of every privileged space: features of the examples that have it (None where none has), and which these are."""
         tasks = values_per_space(self, "privileged_task", names)
         normalize = values_per_space(self, "privileged_normalize", names)
-        blocks = []
+        blocks: list[tuple[Any, np.ndarray]] = []
         for name, task, share in zip(names, tasks, normalize):
             several = name is not None and privileged is not None
             given = self._checked(privileged[name] if several else privileged, name, task, Y, X)
@@ -399,11 +410,13 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             if task is None:
                 features = given.data[index]
             else:
-                features = joint_features(task, [given.data[i] for i in index], [Y[i] for i in index], False)
+                features = joint_features(task, [given.data[i] for i in index], [Y[int(i)] for i in index], False)
             blocks.append((normalized(features, geometry_of(task)) if share else features, given.available))
         return blocks
 
-    def _checked(self, privileged, name, task, Y, X):
+    def _checked(
+        self, privileged: PrivilegedLike, name: Any, task: Task | None, Y: Sequence[Any], X: MatrixLike
+    ) -> PrivilegedInput | None:
         who = type(self).__name__
         if task is not None:
             return check_privileged_inputs(privileged, X, Y, task, estimator_name=who)
@@ -412,7 +425,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             privileged, len(X), estimator_name=who, accept_sparse=False, index_of=X, argument=argument
         )
 
-    def _kernel_of_spaces(self, blocks, names):
+    def _kernel_of_spaces(self, blocks: list[tuple[Any, np.ndarray]], names: list[Any]) -> Kernel:
         """Kernel of the privileged space, or the weighted sum of those of several."""
         values = [values_per_space(self, f"privileged_{key}", names) for key in ("kernel", "gamma", "task")]
         parts = [

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
 from lupi.engine.model_parts import model_part
 from lupi.kernels import Kernel, resolve_gamma
+from lupi.validation.types import MatrixLike
+
+if TYPE_CHECKING:
+    from lupi.tasks.protocol import Task
 
 JOINT_KERNELS = {"chi2", "intersection", "rbf", "linear"}
 
@@ -32,10 +37,10 @@ class PlacedKernel(Kernel):
         """Kernel matrix between the rows of A and of B (of A itself by default)."""
         words, places = _split(A, self.n_geometry)
         other_words, other_places = (None, None) if B is None else _split(B, self.n_geometry)
-        return super().__call__(words, other_words) * Kernel("rbf")(places, other_places)
+        return np.asarray(super().__call__(words, other_words) * Kernel("rbf")(places, other_places))
 
 
-def joint_kernel(name, gamma, features, argument, n_geometry=0):
+def joint_kernel(name: str, gamma: float | str, features: np.ndarray, argument: str, n_geometry: int = 0) -> Kernel:
     """Kernel on joint features, its gamma resolved: "scale" makes the mean chi2 distance 1, and is scikit-learn's for rbf.
 
     The last ``n_geometry`` features are compared by a Gaussian of their own.
@@ -54,24 +59,24 @@ def joint_kernel(name, gamma, features, argument, n_geometry=0):
     return Kernel(name, gamma=value, argument=argument)
 
 
-def joint_features(task, X, Y, normalize):
+def joint_features(task: Task, X: MatrixLike, Y: Sequence[Any], normalize: bool) -> np.ndarray:
     """Joint features of pairs, one row each."""
     out = np.array([task.joint_feature(x, y) for x, y in zip(X, Y)], dtype=float)
     return normalized(out, geometry_of(task)) if normalize else out
 
 
-def geometry_of(task):
+def geometry_of(task: Task) -> int:
     """How many of the last joint features of a task tell where an output lies."""
     return getattr(task, "n_geometry", 0)
 
 
-def normalized(features, n_geometry=0):
+def normalized(features: np.ndarray, n_geometry: int = 0) -> np.ndarray:
     """Rows divided by their sum, but for the last ``n_geometry`` features; empty rows stay zero."""
     words, places = _split(features, n_geometry)
     total = words.sum(axis=1, keepdims=True)
     return np.hstack([words / np.where(total > 0, total, 1.0), places])
 
 
-def _split(features, n_geometry):
+def _split(features: np.ndarray, n_geometry: int) -> tuple[np.ndarray, np.ndarray]:
     cut = features.shape[1] - n_geometry
     return features[:, :cut], features[:, cut:]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lupi.engine.privileged_rows import WithoutPrivilegedRows
 from lupi.estimators.chunked_input import check_target, not_linear, read_chunks
 from lupi.estimators.convergence import MAX_TIME, unfinished
-from lupi.estimators.landmarks import LandmarkExpansions, LandmarkFeatures
+from lupi.estimators.landmarks import LandmarkExpansions, LandmarkFeatures, weights_of
 from lupi.estimators.paths import WarmStartedPath
 from lupi.estimators.several_spaces import PER_SPACE, POSITIVE, SpaceStack, check_spaces, refuse_several
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, all_are, make_space
@@ -24,7 +25,13 @@ from lupi.problems import over_weights
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.solvers import SOLVERS
 from lupi.validation import check_classes, check_magnitude, check_privileged, effective_class_weight, is_chunked
-from lupi.validation.types import MatrixLike, PrivilegedLike
+from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
+
+if TYPE_CHECKING:
+    from lupi.estimators.paths import Problems
+    from lupi.problems.chunked_rows import AnyRows
+    from lupi.problems.kernel.kernel_qp import Expansion
+    from lupi.solvers.solution import Solution
 
 NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
 
@@ -114,7 +121,16 @@ class TrainingData(LandmarkFeatures):
     stack: SpaceStack | None = None
 
     @classmethod
-    def of(cls, estimator, X, privileged, weight, cache_size=np.inf, *, index_of):
+    def of(
+        cls,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        privileged: PrivilegedLike,
+        weight: np.ndarray,
+        cache_size: float = np.inf,
+        *,
+        index_of: MatrixLike,
+    ) -> TrainingData:
         """Check the privileged features (``index_of``: X as the user gave it), and resolve both kernels on what counts."""
         if estimator.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
@@ -188,12 +204,12 @@ class TrainingData(LandmarkFeatures):
         return signs[1:] if len(signs) == 2 else signs
 
 
-def _per_space(estimator):
+def _per_space(estimator: BaseEstimator) -> bool:
     """Whether some parameter has one value for each privileged space."""
     return any(isinstance(getattr(estimator, name, None), SEVERAL) for name in PER_SPACE)
 
 
-def _linear(estimator):
+def _linear(estimator: BaseEstimator) -> bool:
     """Whether both functions are linear: these are kept in single precision where the user gave that."""
     other = estimator.privileged_kernel
     return estimator.kernel == "linear" and (
@@ -201,7 +217,7 @@ def _linear(estimator):
     )
 
 
-def _rows(data, kept, kernel):
+def _rows(data: AnyRows, kept: np.ndarray, kernel: KernelName) -> AnyRows:
     """Rows (and, of a kernel matrix, columns) of the examples that count."""
     if len(kept) == data.shape[0]:
         return data
@@ -235,7 +251,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def _store_functions(self, data, problems, solutions):
+    def _store_functions(self, data: TrainingData, problems: Problems, solutions: list[Solution]) -> None:
         """Both functions of every problem, and what is known of their values."""
         # Nothing of an earlier fit with another kernel or with privileged features may remain.
         for name in OPTIONAL_ATTRIBUTES:
@@ -248,9 +264,9 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
         self.dual_coef_ = coefficients[:, support]
         self.intercept_ = np.array([function.intercept for function in decisions])
         if data.landmarks is not None:
-            self._store_landmarks(data, np.vstack([function.weights for function in decisions]))
+            self._store_landmarks(data, weights_of(decisions))
         elif decisions[0].weights is not None:
-            self.coef_ = np.vstack([function.weights for function in decisions])
+            self.coef_ = weights_of(decisions)
         elif data.kernel.name != "precomputed":
             self.support_vectors_ = data.X[support]
         if data.kernel.name == "linear" and decisions[0].weights is None:
@@ -262,7 +278,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
         self.objective_ = float(sum(solution.objective for solution in solutions))
         self.dual_gap_ = float(max(solution.gap for solution in solutions))
 
-    def _store_privileged(self, data, functions):
+    def _store_privileged(self, data: TrainingData, functions: list[Expansion]) -> None:
         self._privileged_kernel = kernel = data.privileged_kernel
         coefficients = np.vstack([function.coefficients for function in functions])[:, data.available]
         self.privileged_dual_coef_ = coefficients
@@ -273,7 +289,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
         if data.approximation is not None:
             self._store_privileged_landmarks(data, functions)
         elif functions[0].weights is not None:
-            self.privileged_coef_ = np.vstack([function.weights for function in functions])
+            self.privileged_coef_ = weights_of(functions)
         elif kernel.name == "linear":
             self.privileged_coef_ = np.asarray(coefficients @ data.Z[data.available])
         elif kernel.name != "precomputed":
@@ -282,7 +298,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
             # In units of the features that the user gave.
             self.privileged_coef_ = self.privileged_coef_ * data.stack.column_scale
 
-    def _decision_values(self, X):
+    def _decision_values(self, X: MatrixLike) -> np.ndarray:
         """Values of the decision functions without intercepts, one column each."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
@@ -324,9 +340,9 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
             )
         values = self._privileged_values(checked.data) + self.privileged_intercept_
         values[~checked.available] = np.nan
-        return values.ravel() if values.shape[1] == 1 else values
+        return np.asarray(values.ravel() if values.shape[1] == 1 else values)
 
-    def _privileged_values(self, Z):
+    def _privileged_values(self, Z: MatrixLike) -> np.ndarray:
         if hasattr(self, "privileged_coef_"):
             scale = 1.0 if self._stack is None else self._stack.column_scale
             return np.asarray(Z @ (self.privileged_coef_ / scale).T)
@@ -339,7 +355,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
             )
         rows = self._privileged_rows if given else self._privileged_data
         coefficients = getattr(self, "_landmark_coef", self.privileged_dual_coef_)
-        return self._privileged_kernel.expand(Z, rows, coefficients)
+        return np.asarray(self._privileged_kernel.expand(Z, rows, coefficients))
 
 
 class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
@@ -352,7 +368,9 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         "random_state": ["random_state"],
     }
 
-    def _check(self, X, y, privileged=None, sample_weight=None):
+    def _check(
+        self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike = None, sample_weight: VectorLike | None = None
+    ) -> TrainingData:
         """Checked input with the decision space; sets the attributes of scikit-learn's checks."""
         if self.kernel == "precomputed" and sparse.issparse(X):
             raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
@@ -382,7 +400,7 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
             data.approximate(self.n_components, self.solver, self.random_state)
         return data
 
-    def _remarks(self, problems, solutions):
+    def _remarks(self, problems: Problems, solutions: list[Solution]) -> Iterator[Warning]:
         """What a user should know about solutions that are no ordinary ones, as warnings; raises if there is none."""
         name = type(self).__name__
         for problem, solution in zip(problems, solutions):
@@ -405,7 +423,7 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
                     f"{name}: the solution collapsed to w = 0, the same decision for every example. {reason}."
                 )
 
-    def _store(self, data, problems, solutions):
+    def _store(self, data: TrainingData, problems: Problems, solutions: list[Solution]) -> Self:
         """Fitted attributes from the solutions of all classes."""
         self._store_functions(data, problems, solutions)
         self.classes_ = data.classes
@@ -427,7 +445,7 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         scores = self._decision_values(X) + self.intercept_
-        return scores.ravel() if len(self.classes_) == 2 else scores
+        return np.asarray(scores.ravel() if len(self.classes_) == 2 else scores)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict labels; privileged features are never needed.
@@ -442,4 +460,4 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         """
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[chosen]
+        return np.asarray(self.classes_[chosen])

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lupi.engine.model_parts import model_part
 from lupi.engine.privileged_rows import WithoutPrivilegedRows, restores_rows
 from lupi.estimators._meta import StudentMethods
-from lupi.validation import check_partial_targets, check_privileged
+from lupi.validation import check_magnitude, check_partial_targets, check_privileged
 from lupi.validation.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 
 
@@ -134,11 +134,14 @@ class KnowledgeTransfer(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixi
         self.estimator_ = clone(self.estimator).fit(features, y)
         return self
 
-    def _lesson(self, X, y, privileged):
+    def _lesson(
+        self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike
+    ) -> tuple[MatrixLike, VectorLike, dict[str, Any]]:
         """Fit the regressor; returns what the student is fitted on: features, target, keywords."""
         self._validate_params()
         given = X
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
+        check_magnitude(X, "X", estimator_name="KnowledgeTransfer")
         known = check_partial_targets(
             y,
             X,
@@ -149,7 +152,8 @@ class KnowledgeTransfer(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixi
         privileged = check_privileged(
             privileged, X.shape[0], estimator_name="KnowledgeTransfer", accept_sparse=False, index_of=given
         )
-        self.regressor_, self._regressor_restores_rows = None, False
+        self.regressor_: BaseEstimator | None = None
+        self._regressor_restores_rows = False
         features = X
         if privileged is not None and privileged.available.sum() > 1:
             predictions = self._cross_fit(X, privileged)
@@ -157,7 +161,7 @@ class KnowledgeTransfer(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixi
         rows = np.flatnonzero(known.labelled)
         return _safe_indexing(features, rows), known.values[rows], {}
 
-    def _cross_fit(self, X, privileged):
+    def _cross_fit(self, X: MatrixLike, privileged: PrivilegedLike) -> np.ndarray:
         """Fit the regressor on all available rows; out-of-fold predictions for these, ordinary ones for the rest."""
         rows = np.flatnonzero(privileged.available)
         Z = privileged.data[rows]
@@ -175,7 +179,7 @@ class KnowledgeTransfer(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixi
             predictions[others] = np.reshape(self.regressor_.predict(X[others]), (len(others), -1))
         return predictions
 
-    def _check_leaves(self):
+    def _check_leaves(self) -> None:
         if self._regressor_restores_rows:
             raise TypeError(
                 f"this KnowledgeTransfer is neither saved nor pickled: the privileged training rows can be restored from its "
@@ -183,12 +187,12 @@ class KnowledgeTransfer(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixi
                 "number of coefficients, such as Ridge or MLPRegressor, or allow it with lupi.save(..., keep_privileged=True)."
             )
 
-    def _extend(self, X, predictions):
+    def _extend(self, X: MatrixLike, predictions: np.ndarray) -> MatrixLike:
         if not self.passthrough:
             return predictions
         return sparse.hstack([X, predictions], format="csr") if sparse.issparse(X) else np.hstack([X, predictions])
 
-    def _features(self, X):
+    def _features(self, X: MatrixLike) -> MatrixLike:
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
         if self.regressor_ is None:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from lupi.kernels import FeatureSpace
 from lupi.solvers import SOLVERS
+
+if TYPE_CHECKING:
+    from lupi.estimators.kernel_machine import TrainingData
+    from lupi.problems.kernel.kernel_qp import Expansion
+
+
+def weights_of(functions: Sequence[Expansion]) -> np.ndarray:
+    """Weights of linear functions, one row each."""
+    return np.vstack([np.asarray(function.weights) for function in functions])
 
 
 class LandmarkFeatures:
@@ -37,7 +47,7 @@ class LandmarkFeatures:
             )
 
     @property
-    def known_privileged(self):
+    def known_privileged(self) -> Any:
         """Privileged features of the examples that have them; of a kernel matrix also their columns only."""
         if self.available.all():
             return self.Z
@@ -52,7 +62,7 @@ class LandmarkFeatures:
 
     def approximated_rows(self) -> np.ndarray:
         """Privileged features of the approximation; 0 for examples that have none."""
-        values = self.approximation.values
+        values: np.ndarray = self.approximation.values
         if self.available.all():
             return values
         out = np.zeros((len(self.available), values.shape[1]), dtype=values.dtype)
@@ -67,22 +77,22 @@ class LandmarkExpansions:
     privileged_dual_coef_: np.ndarray
     _privileged_rows: np.ndarray
 
-    def _store_landmarks(self, data, weights):
+    def _store_landmarks(self, data: TrainingData, weights: np.ndarray) -> None:
         """The decision functions as expansions over the landmarks, and how much of the kernel these miss."""
-        features = data.landmarks
+        features = cast("FeatureSpace", data.landmarks)
         self.support_ = data.kept[features.landmarks]
         self.dual_coef_ = features.coefficients(weights.T).T
         if data.kernel.name != "precomputed":
             self.support_vectors_ = features.rows
         self.approximation_error_ = features.trace_error(data.X, self.random_state)
 
-    def _store_privileged_landmarks(self, data, functions):
+    def _store_privileged_landmarks(self, data: TrainingData, functions: list[Expansion]) -> None:
         """The correcting functions as expansions over the landmarks, and how much of the kernel these miss."""
-        features = data.approximation
+        features = cast("FeatureSpace", data.approximation)
         if functions[0].weights is None:
             weights = self.privileged_dual_coef_ @ features.values
         else:
-            weights = np.vstack([function.weights for function in functions])
+            weights = weights_of(functions)
         self._landmark_coef = features.coefficients(weights.T).T
         self._privileged_data = features.rows
         if data.privileged_kernel.name == "precomputed":

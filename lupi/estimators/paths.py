@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Collection, Iterable, Sequence
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sklearn.base import clone
 
+from lupi.problems.kernel.kernel_qp import KernelQP
+from lupi.problems.kernel.linear import LinearPrimal
 from lupi.solvers import solve, solve_near
-from lupi.solvers.solution import deadline
+from lupi.solvers.solution import Solution, deadline
 from lupi.validation.types import MatrixLike, VectorLike
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
-def fit_path(estimator, candidates, X, y, **fit_params):
+# Of one machine: one for each class, or a single one.
+Problems: TypeAlias = Sequence[KernelQP | LinearPrimal]
+
+
+def fit_path(
+    estimator: BaseEstimator, candidates: list[dict[str, Any]], X: MatrixLike, y: VectorLike, **fit_params: Any
+) -> list[Any]:
     """Fit an estimator for each candidate: by its own ``fit_path`` if it has one, else one by one.
 
     Parameters
@@ -42,7 +53,7 @@ def fit_path(estimator, candidates, X, y, **fit_params):
     [1.0, 10.0]
     """
     if hasattr(estimator, "fit_path"):
-        return estimator.fit_path(candidates, X, y, **fit_params)
+        return list(estimator.fit_path(candidates, X, y, **fit_params))
     fitted = []
     for params in candidates:
         try:
@@ -94,7 +105,8 @@ class WarmStartedPath:
                         if data is None:
                             data = model._check(X, y, **fit_params)
                         problems = model._problems(data)
-                        near = solved.get(_nearest(candidates[k], {j: candidates[j] for j in solved}))
+                        nearest = _nearest(candidates[k], {j: candidates[j] for j in solved})
+                        near = None if nearest is None else solved[nearest]
                         solved[k] = problems, model._solve_near(problems, near)
                         for remark in [*data.remarks, *model._remarks(*solved[k])]:
                             warnings.warn(remark, stacklevel=2)
@@ -104,7 +116,7 @@ class WarmStartedPath:
                         fitted[k] = problem
             return fitted
 
-    def _solve_near(self, problems, near):
+    def _solve_near(self, problems: Problems, near: tuple[Problems, list[Solution]] | None) -> list[Solution]:
         """Solutions that start from those of similar problems, where that is of use."""
         solutions = []
         for k, problem in enumerate(problems):
@@ -113,7 +125,7 @@ class WarmStartedPath:
         return solutions
 
 
-def _same_but(candidates, free):
+def _same_but(candidates: list[dict[str, Any]], free: Collection[str]) -> Iterable[list[int]]:
     """Positions of the candidates, in groups that agree in all parameters but the free ones."""
     groups: dict[str, list[int]] = {}
     for k, params in enumerate(candidates):
@@ -124,26 +136,26 @@ def _same_but(candidates, free):
     return groups.values()
 
 
-def _easiest_first(members, candidates):
+def _easiest_first(members: list[int], candidates: list[dict[str, Any]]) -> list[int]:
     """Positions in the order of C; with a large lam the correcting function hardly moves, so that comes first."""
 
-    def price(k, name):
+    def price(k: int, name: str) -> float:
         value = candidates[k].get(name, 0.0)
-        return value if isinstance(value, Real) else 0.0
+        return float(value) if isinstance(value, Real) else 0.0
 
     return sorted(members, key=lambda k: (price(k, "C"), -price(k, "lam")))
 
 
-def _nearest(params, others):
+def _nearest(params: dict[str, Any], others: dict[int, dict[str, Any]]) -> int | None:
     """Key of the candidate whose values are the fewest steps away on a logarithmic scale; None if there is none."""
     return min(others, key=lambda k: _distance(params, others[k]), default=None)
 
 
-def _distance(first, second):
+def _distance(first: dict[str, Any], second: dict[str, Any]) -> float:
     """Steps on a logarithmic scale between two candidates; kappa may be infinite, epsilon 0, and a value invalid."""
     pairs = [(first[name], second[name]) for name in first if name in second]
     return sum(abs(_log(a) - _log(b)) for a, b in pairs if a != b)
 
 
-def _log(price):
+def _log(price: float) -> float:
     return math.log(max(float(price), 1e-300))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import Parameter, signature
 from numbers import Integral
 from typing import Any, Self
@@ -142,7 +142,7 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
             del self.feature_names_in_
         return self
 
-    def _features(self, X):
+    def _features(self, X: MatrixLike) -> MatrixLike:
         """Decision columns of a table with or without the privileged ones."""
         check_is_fitted(self)
         X = _as_table(X)
@@ -183,7 +183,7 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
         if get_config()["enable_metadata_routing"]:
             score_params = process_routing(self, "score", **score_params).estimator.score
         features = self._features(X)
-        return self.estimator_.score(features, y, **score_params)
+        return float(self.estimator_.score(features, y, **score_params))
 
     def get_metadata_routing(self) -> Any:
         """Routing of metadata: all of it goes to the estimator.
@@ -201,7 +201,9 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
         return tags
 
 
-def _transformed(transformer, block, y):
+def _transformed(
+    transformer: BaseEstimator, block: MatrixLike, y: VectorLike | None
+) -> tuple[BaseEstimator, MatrixLike]:
     """The fitted transformer and its features of the rows; NaN throughout where a row has no value at all."""
     known = np.flatnonzero(~_empty_rows(block))
     if not len(known):
@@ -218,23 +220,23 @@ def _transformed(transformer, block, y):
     return transformer, features
 
 
-def _empty_rows(block):
+def _empty_rows(block: MatrixLike) -> np.ndarray:
     """Which rows have no value: NaN or None in every column."""
     if sparse.issparse(block):
-        return np.isnan(block.toarray()).all(axis=1)
+        return np.asarray(np.isnan(block.toarray()).all(axis=1))
     if hasattr(block, "isna"):
-        return block.isna().to_numpy().all(axis=1)
+        return np.asarray(block.isna().to_numpy().all(axis=1))
     values = np.asarray(block)
     if values.dtype.kind == "O":
         return np.array([all(value is None or value != value for value in row) for row in values])
     return np.isnan(values).all(axis=1) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
 
 
-def _final_step(estimator):
+def _final_step(estimator: BaseEstimator) -> BaseEstimator:
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
 
 
-def _check_takes_privileged(estimator):
+def _check_takes_privileged(estimator: BaseEstimator) -> None:
     final = _final_step(estimator)
     parameters = signature(final.fit).parameters if hasattr(final, "fit") and not isinstance(final, type) else {}
     # Grid searches and other wrappers take **params and hand them on.
@@ -246,13 +248,13 @@ def _check_takes_privileged(estimator):
         )
 
 
-def _privileged_key(estimator):
+def _privileged_key(estimator: BaseEstimator) -> str:
     if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
         return f"{estimator.steps[-1][0]}__privileged"
     return "privileged"
 
 
-def _as_table(X):
+def _as_table(X: MatrixLike) -> MatrixLike:
     if not sparse.issparse(X) and not (hasattr(X, "columns") and hasattr(X, "dtypes")):
         X = np.asarray(X)
     if len(X.shape) != 2:
@@ -265,7 +267,7 @@ def _as_table(X):
     return X.tocsr() if sparse.issparse(X) else X
 
 
-def _groups(columns, X, names):
+def _groups(columns: Any, X: MatrixLike, names: np.ndarray | None) -> dict[Any, np.ndarray]:
     """Positions of the privileged columns of each space; of the only one by the name None."""
     if not isinstance(columns, Mapping):
         return {None: _positions(columns, X, names)}
@@ -279,12 +281,12 @@ def _groups(columns, X, names):
     return groups
 
 
-def _positions(columns, X, names):
+def _positions(columns: Any, X: MatrixLike, names: np.ndarray | None) -> np.ndarray:
     """Turn any way to name columns into sorted positions."""
     n_columns = X.shape[1]
     selected = columns(X) if callable(columns) else columns
     if isinstance(selected, slice):
-        positions = _slice_positions(selected, names, n_columns)
+        positions: Sequence[int] = _slice_positions(selected, names, n_columns)
     else:
         keys: Any = [selected] if isinstance(selected, str | Integral) else list(selected)
         if keys and all(isinstance(key, bool | np.bool_) for key in keys):
@@ -300,7 +302,7 @@ def _positions(columns, X, names):
     return np.unique(np.asarray(positions, dtype=np.intp))
 
 
-def _slice_positions(selected, names, n_columns):
+def _slice_positions(selected: slice, names: np.ndarray | None, n_columns: int) -> range:
     if not any(isinstance(end, str) for end in (selected.start, selected.stop)):
         return range(n_columns)[selected]
     # As in pandas, a slice of names includes its end.
@@ -309,9 +311,9 @@ def _slice_positions(selected, names, n_columns):
     return range(start, stop + 1)[:: selected.step]
 
 
-def _position(key, names, n_columns):
+def _position(key: Any, names: np.ndarray | None, n_columns: int) -> int:
     if isinstance(key, Integral):
-        if not -n_columns <= key < n_columns:
+        if not -n_columns <= int(key) < n_columns:
             raise ValueError(f"`columns` names position {key}, but `X` has {n_columns} columns.")
         return int(key) % n_columns
     if not isinstance(key, str):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -24,6 +25,10 @@ from lupi.solvers.solution import deadline
 from lupi.validation import check_group, check_magnitude, check_partial_targets, is_chunked, warn_of_minus_one
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, RandomState, VectorLike
+
+if TYPE_CHECKING:
+    from lupi.problems.ranking.pairwise import PairSet
+    from lupi.solvers.solution import Solution
 
 RANKER_CONSTRAINTS = {
     "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -47,17 +52,19 @@ class RankingInput(NamedTuple):
     names: np.ndarray | None = None
 
     @property
-    def labelled(self):
+    def labelled(self) -> np.ndarray:
         """Examples that have a grade."""
-        return ~np.isnan(self.y)
+        return np.asarray(~np.isnan(self.y))
 
-    def take(self, rows, precomputed=False):
+    def take(self, rows: np.ndarray, precomputed: bool = False) -> RankingInput:
         """Some of the examples; of a kernel matrix these rows and columns."""
         X = self.X[np.ix_(rows, rows)] if precomputed else self.X[rows]
         return RankingInput(X, self.y[rows], None if self.group is None else self.group[rows])
 
 
-def check_ranking_input(estimator, X, y, group=None, *, partial=False):
+def check_ranking_input(
+    estimator: BaseRanker, X: MatrixLike, y: VectorLike, group: VectorLike | None = None, *, partial: bool = False
+) -> RankingInput:
     """Input of a ranker's ``fit``: numeric grades, at least two examples to rank; sets ``n_features_in_`` and names.
 
     With ``partial``, grades may be missing (NaN in what is returned). Rows in blocks stay there.
@@ -100,7 +107,7 @@ def check_ranking_input(estimator, X, y, group=None, *, partial=False):
     return RankingInput(X, y, group, getattr(estimator, "feature_names_in_", None))
 
 
-def check_has_pairs(y, group):
+def check_has_pairs(y: np.ndarray, group: np.ndarray | None) -> None:
     """Raise if no two examples have to be ranked."""
     if y.min() == y.max():
         raise ValueError(
@@ -120,7 +127,7 @@ class BaseRanker(BaseEstimator):
     # Models of files that were written before the parameter was there.
     max_time: float | None = None
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         """Read the state of earlier versions, too: kernel parameters and Nystroem's map as attributes of their own."""
         super().__setstate__(state)
         old = self.__dict__
@@ -132,7 +139,7 @@ class BaseRanker(BaseEstimator):
             self._kernel = Kernel(self.kernel, **{name: value for name, value in params.items() if value is not None})
             self.X_fit_, self.dual_coef_ = nystroem.components_, nystroem.normalization_.T @ weights
 
-    def _space(self, X):
+    def _space(self, X: MatrixLike) -> FeatureSpace:
         """Coordinates in which the ranker is linear."""
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
@@ -142,12 +149,12 @@ class BaseRanker(BaseEstimator):
         kernel = Kernel("linear") if self.kernel == "linear" else Kernel.of(self, X)
         return FeatureSpace.of(kernel, X, n_components=self.n_components, random_state=self.random_state)
 
-    def _solve(self, space, pairs, start=None):
+    def _solve(self, space: FeatureSpace, pairs: PairSet, start: Solution | None = None) -> Solution:
         """Solve for this C, from a neighbour's solution if there is one."""
         problem = RankingProblem(space.features(), pairs, float(self.C), self.loss)
         return solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, start=start)
 
-    def _store(self, data, space, pairs, solution):
+    def _store(self, data: RankingInput, space: FeatureSpace, pairs: PairSet, solution: Solution) -> Self:
         # A refit with another kernel must not leave the old one's.
         for name in ("coef_", "dual_coef_", "X_fit_"):
             self.__dict__.pop(name, None)
@@ -224,7 +231,7 @@ class BaseRanker(BaseEstimator):
         return tags
 
 
-def path_scores(models, X):
+def path_scores(models: Sequence[BaseRanker], X: MatrixLike) -> list[np.ndarray]:
     """Scores of checked examples by each ranker of one path; they share kernel and rows, so kernel values are computed once."""
     if hasattr(models[0], "coef_"):
         return [X @ model.coef_ for model in models]
@@ -232,7 +239,9 @@ def path_scores(models, X):
     return list(models[0]._kernel.expand(X, models[0].X_fit_, coefficients).T)
 
 
-def prepare_path(estimator, candidates, free):
+def prepare_path(
+    estimator: BaseRanker, candidates: list[dict[str, Any]], free: set[str]
+) -> tuple[list[Any], Iterable[list[int]]]:
     """Clones for the candidates of a path (a ValueError where a parameter is not allowed), and who shares with whom.
 
     Candidates share their data's coordinates if they differ in the ``free`` parameters alone.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -21,19 +22,28 @@ from lupi.estimators.rank_svm import (
     path_scores,
     prepare_path,
 )
-from lupi.estimators.several_spaces import PER_SPACE, check_spaces, refuse_several
+from lupi.estimators.several_spaces import PER_SPACE, StackedInput, check_spaces, refuse_several
 from lupi.problems.ranking.pairwise import plain_pairs, transfer_pairs
 from lupi.solvers.solution import deadline
 from lupi.validation import check_privileged, is_chunked, is_per_space
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from lupi.estimators.rank_svm import RankingInput
+    from lupi.problems.ranking.pairwise import PairSet
+    from lupi.validation.inputs import PrivilegedInput
+
 # Examples on which a teacher is judged, at most; and the share of pairs below which hardly any are left.
 LOOKED_AT = 1000
 FEW_PAIRS = 0.01
 
 
-def check_transfer_input(estimator, X, y, privileged, group):
+def check_transfer_input(
+    estimator: BaseEstimator, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike, group: VectorLike | None
+) -> tuple[RankingInput, PrivilegedInput | None]:
     """Input of a ranker with privileged features: a RankingInput, and a PrivilegedInput or None."""
     if is_chunked(X):
         refuse_several(estimator, privileged)
@@ -49,15 +59,17 @@ def check_transfer_input(estimator, X, y, privileged, group):
     return data, _with_kernel(estimator, found)
 
 
-def _gives_matrix(estimator, privileged):
+def _gives_matrix(estimator: RankTransfer, privileged: PrivilegedInput) -> bool:
     """Whether the privileged features, of one or several spaces, are kernel values."""
     stack = getattr(privileged, "stack", None)
     return estimator.privileged_kernel == "precomputed" if stack is None else stack.form == "precomputed"
 
 
-def _with_kernel(estimator, privileged):
+def _with_kernel(estimator: BaseEstimator, privileged: PrivilegedInput | None) -> PrivilegedInput | None:
     """Several spaces with the kernel of their sum, which all teachers share."""
-    if getattr(privileged, "stack", None) is None or privileged.kernel is not None or not privileged.available.any():
+    if not isinstance(privileged, StackedInput) or privileged.stack is None or privileged.kernel is not None:
+        return privileged
+    if not privileged.available.any():
         return privileged
     known = privileged.data[privileged.available]
     return replace(privileged, kernel=privileged.stack.kernel(estimator, known, np.ones(known.shape[0])))
@@ -245,7 +257,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
                     UserWarning,
                     stacklevel=3,
                 )
-            elif self.teacher_ is not None:
+            elif self.teacher_ is not None and privileged is not None:
                 for doubt in self._doubts(data, privileged, self.margins_):
                     warnings.warn(doubt, UserWarning, stacklevel=3)
             space = self._space(data.X)
@@ -301,7 +313,9 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
                         models[k]._store(data, space, pairs, solution)
             return models
 
-    def _teach(self, data, privileged, Cs):
+    def _teach(
+        self, data: RankingInput, privileged: PrivilegedInput | None, Cs: list[float]
+    ) -> list[tuple[RankSVM | None, np.ndarray]]:
         """For each C_privileged the teacher and its scores of the training examples, NaN where it has none."""
         margins = np.full((len(Cs), len(data.y)), np.nan)
         if privileged is None or not privileged.available.any():
@@ -320,7 +334,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         margins[:, scored] = path_scores(teachers, given)
         return list(zip(teachers, margins))
 
-    def _rankers(self, seen, Cs, privileged):
+    def _rankers(self, seen: RankingInput, Cs: list[float], privileged: PrivilegedInput) -> list[Any]:
         """Teachers on the privileged features of some examples."""
         shared = ("loss", "n_components", "solver", "tol", "max_iter", "max_time", "random_state")
         kernel = {name: getattr(self, f"privileged_{name}") for name in ("kernel", "gamma", "degree", "coef0")}
@@ -330,7 +344,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         ranker = RankSVM(**{name: getattr(self, name) for name in shared}, **kernel)
         return ranker.fit_path([{"C": C} for C in Cs], seen.X, seen.y, seen.group)
 
-    def _pairs(self, data, margins):
+    def _pairs(self, data: RankingInput, margins: np.ndarray) -> PairSet:
         labelled = data.labelled
         if np.isnan(margins).all() and labelled.all():
             return plain_pairs(data.y, data.group)
@@ -339,7 +353,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
             y, margins, tau=self.margin_threshold, within=self.pairs == "all", group=data.group, labelled=labelled
         )
 
-    def _doubts(self, data, privileged, margins):
+    def _doubts(self, data: RankingInput, privileged: PrivilegedInput, margins: np.ndarray) -> Iterator[str]:
         """What a user should know of a teacher: near chance, or hardly a pair across grades that he can rank."""
         rows = np.flatnonzero(privileged.available & data.labelled)
         rows = rows[:: 1 + len(rows) // LOOKED_AT]
@@ -361,7 +375,9 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
                 "the student; compare with privileged=None."
             )
 
-    def _left_out_quality(self, data, privileged, rows, across):
+    def _left_out_quality(
+        self, data: RankingInput, privileged: PrivilegedInput, rows: np.ndarray, across: np.ndarray
+    ) -> tuple[float, float]:
         """Share of pairs across grades that teachers of the other examples rank rightly, and what chance may reach."""
         values = np.full(len(rows), np.nan)
         precomputed = _gives_matrix(self, privileged)
@@ -370,7 +386,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         for fold in (0, 1):
             test, train = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
             seen = data._replace(X=privileged.data).take(rows[train], precomputed)
-            teachers = self._rankers(seen, [self.C_privileged], privileged) if len(train) else [ValueError()]
+            teachers: list[Any] = self._rankers(seen, [self.C_privileged], privileged) if len(train) else [ValueError()]
             if isinstance(teachers[0], ValueError):  # nothing to rank in one half: nothing is said
                 return 1.0, 0.0
             given = privileged.data[np.ix_(rows[test], rows[train])] if precomputed else privileged.data[rows[test]]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.stats import rankdata
@@ -22,6 +23,10 @@ from lupi.kernels import all_are
 from lupi.solvers.solution import deadline, out_of_time
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
+
+if TYPE_CHECKING:
+    from lupi.estimators.rank_svm import RankingInput
+    from lupi.validation.inputs import PrivilegedInput
 
 # What the grid is over.
 TUNED = ("C", "C_privileged")
@@ -182,7 +187,7 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
         data, privileged = check_transfer_input(self, X, y, privileged, group)
         Cs, Cs_privileged = _check_grid("Cs", self.Cs), _check_grid("Cs_privileged", self.Cs_privileged)
         if privileged is None or not privileged.available.any():
-            privileged, Cs_privileged = None, [ranker.C_privileged]
+            privileged, Cs_privileged = None, np.array([ranker.C_privileged])
         params = [{"C": float(c), "C_privileged": float(p)} for p in Cs_privileged for c in Cs]
         with deadline(self.max_time):
             scores = self._score_folds(ranker, params, data, privileged)
@@ -198,7 +203,13 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
                 setattr(self, name, value)
         return self
 
-    def _score_folds(self, ranker, params, data, privileged):
+    def _score_folds(
+        self,
+        ranker: RankTransfer,
+        params: list[dict[str, float]],
+        data: RankingInput,
+        privileged: PrivilegedInput | None,
+    ) -> np.ndarray:
         """Scores of the whole grid on every fold; when the time is over, on those that were finished."""
         scores: list[Any] = []
         folds = list(self._folds(data))
@@ -218,20 +229,29 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
             scores.append(found)
         return np.array(scores)
 
-    def _folds(self, data):
+    def _folds(self, data: RankingInput) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Folds of the examples that have a grade; the others are in every training set."""
         known, others = np.flatnonzero(data.labelled), np.flatnonzero(~data.labelled)
         for train, test in self._labelled_folds(data.take(known)):
             yield np.concatenate([known[train], others]), known[test]
 
-    def _labelled_folds(self, data):
+    def _labelled_folds(self, data: RankingInput) -> Iterable[tuple[np.ndarray, np.ndarray]]:
         if data.group is not None and isinstance(self.cv, Integral):
             splitter = GroupKFold(self.cv)
         else:
             splitter = check_cv(self.cv, data.y, classifier=len(np.unique(data.y)) == 2)
-        return splitter.split(data.X, data.y, data.group)
+        folds: Iterable[tuple[np.ndarray, np.ndarray]] = splitter.split(data.X, data.y, data.group)
+        return folds
 
-    def _score_fold(self, ranker, params, data, privileged, train, test):
+    def _score_fold(
+        self,
+        ranker: RankTransfer,
+        params: list[dict[str, float]],
+        data: RankingInput,
+        privileged: PrivilegedInput | None,
+        train: np.ndarray,
+        test: np.ndarray,
+    ) -> list[float]:
         """Scores of the whole grid on one fold."""
         metric = RANKING_METRICS.get(self.scoring, default_metric(len(np.unique(data.y[data.labelled]))))
         metric = self.scoring if callable(self.scoring) else metric
@@ -260,17 +280,17 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
             The scores.
         """
         check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
+        return np.asarray(self.best_estimator_.decision_function(X))
 
 
-def _check_grid(name, values):
+def _check_grid(name: str, values: Sequence[float]) -> np.ndarray:
     grid = np.atleast_1d(np.asarray(values, dtype=float))
     if grid.ndim != 1 or not len(grid) or not (grid > 0).all() or not np.isfinite(grid).all():
         raise ValueError(f"{name} must be a list of positive numbers; got {values!r}.")
     return grid
 
 
-def _results(params, scores):
+def _results(params: list[dict[str, float]], scores: np.ndarray) -> dict[str, Any]:
     results = {
         "param_C": np.array([p["C"] for p in params]),
         "param_C_privileged": np.array([p["C_privileged"] for p in params]),

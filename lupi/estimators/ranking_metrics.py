@@ -1,13 +1,21 @@
 """Quality of a ranking, over all examples or averaged over queries; the figures are scikit-learn's."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from sklearn.metrics import ndcg_score
 
+from lupi.validation.types import VectorLike
 
-def precision_of_ranking(relevant, scores):
+# Of one ranking: which examples are relevant (or how much), and their scores.
+RankingMetric: TypeAlias = Callable[[np.ndarray, np.ndarray], float]
+
+
+def precision_of_ranking(relevant: np.ndarray, scores: np.ndarray) -> float:
     """Average precision of one ranking: scikit-learn's figure without its checks, which cost more than a small fit.
 
     Parameters
@@ -37,7 +45,7 @@ def precision_of_ranking(relevant, scores):
     return -float(np.sum(np.diff(recall[::-1]) * (found[ends] / (ends + 1))[::-1]))
 
 
-def area_of_ranking(relevant, scores):
+def area_of_ranking(relevant: np.ndarray, scores: np.ndarray) -> float:
     """Area under the ROC curve of one ranking: the share of pairs in the right order, ties counted half.
 
     Parameters
@@ -64,7 +72,7 @@ def area_of_ranking(relevant, scores):
     return float(above / (2 * len(others) * len(wanted)))
 
 
-def _queries(y, scores, group):
+def _queries(y: VectorLike, scores: VectorLike, group: VectorLike | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (grades, scores) of each query that has something to rank."""
     if group is None:
         yield y, scores
@@ -77,13 +85,13 @@ def _queries(y, scores, group):
             yield y[rows], scores[rows]
 
 
-def _mean(metric, y, scores, group):
+def _mean(metric: RankingMetric, y: VectorLike, scores: VectorLike, group: VectorLike | None) -> float:
     y, scores = np.asarray(y, dtype=float), np.asarray(scores, dtype=float)
     values = [metric(*query) for query in _queries(y, scores, group)]
     return float(np.mean(values)) if values else float("nan")
 
 
-def average_precision(y, scores, group=None):
+def average_precision(y: VectorLike, scores: VectorLike, group: VectorLike | None = None) -> float:
     """Average precision; with queries, its mean over them (MAP). Relevant means above the lowest grade.
 
     Parameters
@@ -104,7 +112,7 @@ def average_precision(y, scores, group=None):
     return _mean(lambda grades, s: precision_of_ranking(grades > lowest, s), y, scores, group)
 
 
-def roc_auc(y, scores, group=None):
+def roc_auc(y: VectorLike, scores: VectorLike, group: VectorLike | None = None) -> float:
     """Area under the ROC curve, relevant (above the lowest grade) against the rest.
 
     Parameters
@@ -125,7 +133,7 @@ def roc_auc(y, scores, group=None):
     return _mean(lambda grades, s: area_of_ranking(grades > 0, s), y, scores, group)
 
 
-def ndcg(y, scores, group=None, k=None):
+def ndcg(y: VectorLike, scores: VectorLike, group: VectorLike | None = None, k: int | None = None) -> float:
     """Normalized discounted cumulative gain, with the grade above the lowest as the gain.
 
     Parameters
@@ -148,7 +156,7 @@ def ndcg(y, scores, group=None, k=None):
     return _mean(lambda grades, s: ndcg_score([grades - lowest], [s], k=k), y, scores, group)
 
 
-def default_metric(n_grades):
+def default_metric(n_grades: int) -> Callable[..., float]:
     """Average precision for two grades, NDCG for more."""
     return average_precision if n_grades == 2 else ndcg
 

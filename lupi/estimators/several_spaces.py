@@ -209,10 +209,10 @@ class SpaceStack:
 class StackedInput(PrivilegedInput):
     """Several spaces as one table, with what makes them one."""
 
-    stack: Any = None
-    kernel: Any = None
+    stack: SpaceStack | None = None
+    kernel: Kernel | None = None
 
-    def take(self, rows, precomputed=False):
+    def take(self, rows: np.ndarray, precomputed: bool = False) -> StackedInput:
         """Some of the examples; of a kernel matrix these rows and columns. Their kernel is to be chosen by them alone."""
         part = super().take(rows, precomputed)
         return StackedInput(part.data, part.available, None, self.stack)

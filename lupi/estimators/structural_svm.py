@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -23,12 +23,17 @@ from lupi.tasks.oracle import task_oracle
 from lupi.tasks.protocol import predict_batch
 from lupi.validation import check_privileged, check_privileged_sequence
 from lupi.validation.decorators import fit_context
-from lupi.validation.types import MatrixLike, RandomState
+from lupi.validation.types import MatrixLike, PrivilegedLike, RandomState
+
+if TYPE_CHECKING:
+    from lupi.solvers.solution import Solution
+    from lupi.tasks.protocol import Task
+    from lupi.validation.inputs import PrivilegedInput
 
 TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
 
 
-def check_examples(X, Y, task):
+def check_examples(X: MatrixLike, Y: Sequence[Any], task: Task) -> tuple[Sequence[Any], Sequence[Any]]:
     """Sequences of the same positive length that the task accepts; tables and columns become arrays."""
     if sparse.issparse(X):
         raise ValueError("X is a sparse matrix, and structured tasks take dense inputs; pass X.toarray().")
@@ -45,19 +50,28 @@ def check_examples(X, Y, task):
     return X, Y.to_numpy() if hasattr(Y, "to_numpy") else Y
 
 
-def check_privileged_inputs(privileged, X, Y, task, *, estimator_name):
+def check_privileged_inputs(
+    privileged: PrivilegedLike,
+    X: MatrixLike,
+    Y: Sequence[Any],
+    task: Task,
+    *,
+    estimator_name: str,
+    argument: str = "privileged",
+) -> PrivilegedInput | None:
     """Inputs that a privileged task accepts, read by the rules of all estimators; X is what the user gave as X."""
+    names: dict[str, Any] = {"estimator_name": estimator_name, "argument": argument}
     if getattr(task, "tabular", False):
-        given = check_privileged(privileged, len(X), estimator_name=estimator_name, accept_sparse=False, index_of=X)
+        given = check_privileged(privileged, len(X), accept_sparse=False, index_of=X, **names)
     else:
-        given = check_privileged_sequence(privileged, len(X), estimator_name=estimator_name)
+        given = check_privileged_sequence(privileged, len(X), **names)
     if given is not None and given.available.any() and hasattr(task, "check"):
         rows = np.flatnonzero(given.available)
         try:
-            task.check([given.data[i] for i in rows], [Y[i] for i in rows])
+            task.check([given.data[i] for i in rows], [Y[int(i)] for i in rows])
         except ValueError as error:
             raise ValueError(
-                f"{estimator_name}: `privileged` does not fit the privileged task, which says of the inputs that are "
+                f"{estimator_name}: `{argument}` does not fit the privileged task, which says of the inputs that are "
                 f"available: {error}"
             ) from None
     return given
@@ -100,13 +114,13 @@ class StructuralPredictor(BaseEstimator):
         predicted = self.predict(X)
         return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, predicted)]))
 
-    def _solve(self, problem):
+    def _solve(self, problem: StructuralProblem) -> Solution:
         options = {"callback": self.callback}
         if self.solver == "bcfw":
             options |= {"average": self.average, "random_state": check_random_state(self.random_state)}
         return solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, **options)
 
-    def _store(self, solution):
+    def _store(self, solution: Solution) -> Self:
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         self.n_oracle_calls_ = solution.certificate.n_oracle_calls
         if not solution.converged:

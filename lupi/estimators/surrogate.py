@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -11,6 +13,9 @@ from lupi.estimators.surrogate_base import SurrogateBase
 from lupi.estimators.surrogate_wrapped import LOGIT_LIMIT, class_shares
 from lupi.problems.surrogate import calibrate, calibrate_values, one_hot, spread
 from lupi.validation.types import MatrixLike
+
+if TYPE_CHECKING:
+    from lupi.problems.surrogate.calibration import Calibration
 
 
 @model_part
@@ -109,7 +114,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
 
     _is_classification = True
 
-    def _targets(self, y):
+    def _targets(self, y: np.ndarray) -> np.ndarray:
         """Signs: one column for two classes, otherwise one a class."""
         if len(self.classes_) == 2:
             return 2.0 * y[:, None] - 1.0
@@ -117,25 +122,25 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
         signs[np.arange(len(y)), y] = 1.0
         return signs
 
-    def _calibrate(self, scores, y, weight):
+    def _calibrate(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Calibration:
         return calibrate(scores, one_hot(y, len(self.classes_)), weight)
 
-    def _calibrate_soft(self, scores, surrogate, weight):
+    def _calibrate_soft(self, scores: np.ndarray, surrogate: np.ndarray, weight: np.ndarray) -> Calibration:
         return calibrate(scores, class_shares(surrogate), weight)
 
-    def _surrogate(self, calibration, scores, y):
+    def _surrogate(self, calibration: Calibration, scores: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Clipped logits of two classes; probabilities of several, where a known label counts half.
 
         With many classes and a handful of labels each, left-out scores err more often than labels do.
         """
         logits = calibration.logits(scores)
         if logits.shape[1] == 1:
-            return np.clip(logits, -LOGIT_LIMIT, LOGIT_LIMIT)
+            return np.asarray(np.clip(logits, -LOGIT_LIMIT, LOGIT_LIMIT))
         shares, known = softmax(logits, axis=1), y >= 0
         shares[known] = (shares[known] + one_hot(y[known], shares.shape[1])) / 2
-        return shares
+        return np.asarray(shares)
 
-    def _target_spread(self, y, weight):
+    def _target_spread(self, y: np.ndarray, weight: np.ndarray) -> float:
         return 1.0
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
@@ -167,7 +172,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
         if scores.shape[1] == 1:
             positive = expit(scores[:, 0])
             return np.column_stack([1.0 - positive, positive])
-        return softmax(scores, axis=1)
+        return np.asarray(softmax(scores, axis=1))
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """The most probable class.
@@ -182,7 +187,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
         """
         scores = self._scores(X)
         best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
-        return self.classes_[best]
+        return np.asarray(self.classes_[best])
 
 
 @model_part
@@ -271,19 +276,19 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
 
     _is_classification = False
 
-    def _targets(self, y):
+    def _targets(self, y: np.ndarray) -> np.ndarray:
         return y[:, None]
 
-    def _calibrate(self, scores, y, weight):
+    def _calibrate(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Calibration:
         return calibrate_values(scores, y, weight)
 
-    def _calibrate_soft(self, scores, surrogate, weight):
+    def _calibrate_soft(self, scores: np.ndarray, surrogate: np.ndarray, weight: np.ndarray) -> Calibration:
         return calibrate_values(scores, surrogate[:, 0], weight)
 
-    def _surrogate(self, calibration, scores, y):
+    def _surrogate(self, calibration: Calibration, scores: np.ndarray, y: np.ndarray) -> np.ndarray:
         return scores
 
-    def _target_spread(self, y, weight):
+    def _target_spread(self, y: np.ndarray, weight: np.ndarray) -> float:
         return spread(y[:, None], weight)
 
     def predict(self, X: MatrixLike) -> np.ndarray:

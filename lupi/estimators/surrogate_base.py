@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
@@ -21,7 +21,15 @@ from lupi.estimators.surrogate_teachers import Classroom, fitted_lesson, make_ca
 from lupi.estimators.surrogate_wrapped import SoftLabelStudent, WrappedStudent
 from lupi.problems.surrogate import blend
 from lupi.validation.decorators import fit_context
-from lupi.validation.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
+from lupi.validation.types import Matrix, MatrixLike, PrivilegedLike, RandomState, VectorLike
+
+if TYPE_CHECKING:
+    from lupi.estimators.surrogate_input import SurrogateInput
+    from lupi.estimators.surrogate_teachers import Lesson
+    from lupi.problems.chunked_rows import AnyRows
+    from lupi.problems.surrogate.calibration import Calibration
+
+Student: TypeAlias = AveragedStudent | WrappedStudent
 
 # Final slope, relative to the spread of the target, below which the output is only an order.
 SMALLEST_SLOPE = 1e-3
@@ -72,11 +80,11 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
 
     @property
-    def _own_student(self):
+    def _own_student(self) -> bool:
         return self.estimator is None or isinstance(self.estimator, str)
 
     @property
-    def _is_closed_form(self):
+    def _is_closed_form(self) -> bool:
         """Ridge with one score: its teacher on X alone is a ridge too, in place of the plain student."""
         return self.estimator == "ridge" and not (self._is_classification and len(self.classes_) > 2)
 
@@ -130,10 +138,10 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
             self._learn(data, A, scaler, lesson)
         self._output = self._calibrated_output(data, A, lesson)
         for student in (self._student, self._plain):
-            vars(student).pop("left_out_", None)
+            student.__dict__.pop("left_out_", None)
         return self
 
-    def _teach(self, data, A):
+    def _teach(self, data: SurrogateInput, A: AnyRows) -> Lesson:
         """Scores of the teachers, calibrated to a surrogate unless they say nothing."""
         y, weight = data.y[data.taught], data.weight[data.taught]
         targets = self._targets(y)
@@ -171,16 +179,16 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
             lesson.surrogate = self._surrogate(calibration, scores[rows], data.y[rows])
         return lesson
 
-    def _plain_outputs(self, data, A):
+    def _plain_outputs(self, data: SurrogateInput, A: Matrix) -> tuple[np.ndarray, np.ndarray]:
         """Outputs of the plain student: left-out ones of the taught rows, ordinary ones of the unlabelled."""
         known = self._plain.left_out_[np.isin(data.labelled, data.taught)]
         if not len(data.unlabelled):
             return known, known[:0]
         return known, self._student_output(self._plain, data, A, data.unlabelled)
 
-    def _learn(self, data, A, scaler, lesson):
+    def _learn(self, data: SurrogateInput, A: AnyRows, scaler: Standardizer, lesson: Lesson) -> None:
         """Fit the student of the surrogate; its share beside the plain one."""
-        rows, surrogate = data.with_surrogate, lesson.surrogate
+        rows, surrogate = data.with_surrogate, np.asarray(lesson.surrogate)
         self.surrogate_ = np.full((data.n_rows, surrogate.shape[1]), np.nan)
         self.surrogate_[data.kept[rows]] = surrogate
         self.surrogate_ = self.surrogate_[:, 0] if surrogate.shape[1] == 1 else self.surrogate_
@@ -192,11 +200,11 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
             self._plain_share = 1.0 - (1.0 - self._plain_share) * (1.0 - self._own_echo(lesson))
         self._facts = student_facts(self._facts, data, A, lesson, self._student.left_out_, self._plain_share)
 
-    def _own_echo(self, lesson):
+    def _own_echo(self, lesson: Lesson) -> float:
         """How far the surrogate is the plain student's own output, which has nothing to add to it."""
         return 0.0 if self._is_closed_form else lesson.weights[-1]
 
-    def _calibrated_output(self, data, A, lesson):
+    def _calibrated_output(self, data: SurrogateInput, A: AnyRows, lesson: Lesson | None) -> Calibration:
         """From averaged outputs to logits (or numbers), with left-out outputs on both sides.
 
         The labels alone make the output too sure (they took part in the teacher), the surrogate alone a little too shy
@@ -210,15 +218,15 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
             labelled = data.labelled
             outputs[labelled] = self._student_output(self._plain, data, A, labelled) / self._plain.spread_
         y, weight = data.y[labelled], data.weight[labelled]
-        found = self._calibrate(outputs[labelled], y, weight)
-        if self._plain_share < 1.0:
+        found: Calibration = self._calibrate(outputs[labelled], y, weight)
+        if self._plain_share < 1.0 and lesson is not None and lesson.surrogate is not None:
             rows, surrogate = data.with_surrogate, lesson.surrogate
             there = ~np.isnan(outputs[rows, 0])
             soft = self._calibrate_soft(outputs[rows[there]], surrogate[there], data.weight[rows[there]])
             found = blend(found, soft, 1.0 - (1.0 - LABEL_SHARE) * (1.0 - self._own_echo(lesson)))
         return replace(found, slope=max(found.slope, SMALLEST_SLOPE * self._target_spread(y, weight)))
 
-    def _left_out_outputs(self, data, A):
+    def _left_out_outputs(self, data: SurrogateInput, A: AnyRows) -> np.ndarray:
         """Averaged outputs of all rows, by students that did not see the row; NaN where there are none."""
         total = np.zeros((len(data.y), self._plain.left_out_.shape[1]))
         for student, rows, share in (
@@ -234,7 +242,16 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
                 total += share / student.spread_ * output
         return total
 
-    def _fit_student(self, data, A, scaler, rows, targets, labels=None, honest=None):
+    def _fit_student(
+        self,
+        data: SurrogateInput,
+        A: AnyRows,
+        scaler: Standardizer,
+        rows: np.ndarray,
+        targets: np.ndarray,
+        labels: np.ndarray | None = None,
+        honest: np.ndarray | None = None,
+    ) -> Student:
         weight = data.weight[rows]
         groups = None if data.groups is None else data.groups[rows]
         if self._own_student:
@@ -247,12 +264,12 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
             labels=labels if self._is_classification else None, honest=honest,
         )  # fmt: skip
 
-    def _student_output(self, student, data, A, rows):
+    def _student_output(self, student: Student, data: SurrogateInput, A: AnyRows, rows: np.ndarray) -> np.ndarray:
         if self._own_student:
             return student.predict_scaled(take(A, rows))
         return student.predict(_safe_indexing(data.table, rows))
 
-    def _scores(self, X):
+    def _scores(self, X: MatrixLike) -> np.ndarray:
         """Calibrated output of shape (n, k)."""
         check_is_fitted(self)
         finite = "allow-nan" if get_tags(self).input_tags.allow_nan else True
@@ -260,7 +277,7 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
             self, X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=finite, reset=False
         )
         table = X if hasattr(X, "columns") and not self._own_student else checked
-        output = self._plain.predict(table) / self._plain.spread_ * self._plain_share if self._plain_share else 0.0
+        output: Any = self._plain.predict(table) / self._plain.spread_ * self._plain_share if self._plain_share else 0.0
         if self._plain_share < 1.0:
             output = output + (1.0 - self._plain_share) * self._student.predict(table) / self._student.spread_
         return self._output.logits(output)
@@ -289,7 +306,7 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         return _unwrapped(self._plain)
 
 
-def _unwrapped(student):
+def _unwrapped(student: Student) -> BaseEstimator:
     """What the user knows of a student: his own estimator, fitted."""
     inner = getattr(student, "estimator_", student)
     return inner.estimator_ if isinstance(inner, SoftLabelStudent) else inner

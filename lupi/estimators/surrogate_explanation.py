@@ -1,6 +1,8 @@
 """What a fitted surrogate model says about itself: numbers first, text from them."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -8,6 +10,11 @@ from lupi.estimators.surrogate_input import area_under_curve
 from lupi.estimators.surrogate_teachers import X_ALONE, probed_rows
 from lupi.problems.surrogate import correlation, effective_rows
 from lupi.problems.surrogate.ridge import squared_error
+
+if TYPE_CHECKING:
+    from lupi.estimators.surrogate_input import SurrogateInput
+    from lupi.estimators.surrogate_teachers import Lesson
+    from lupi.problems.chunked_rows import AnyRows
 
 # Teachers and columns below these say nothing worth a line.
 SMALL_WEIGHT, SHOWN_COLUMNS = 0.005, 10
@@ -25,7 +32,7 @@ class Explanation(dict[str, Any]):
     log-evidence that the teacher loses without it; None if not known).
     """
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if not self.get("teachers"):
             return "No privileged features were used: this is the plain student."
         lines = [f"Surrogate from {self['n_labelled']} labelled and {self['n_unlabelled']} unlabelled rows"]
@@ -47,7 +54,7 @@ class Explanation(dict[str, Any]):
         lines += self._gain_lines() + self._column_lines()
         return "\n".join(lines)
 
-    def _gain_lines(self):
+    def _gain_lines(self) -> list[str]:
         if self["effective_rows"] is None:
             return []
         gained = max(0, round(self["effective_rows"] - self["n_taught"]))
@@ -59,7 +66,7 @@ class Explanation(dict[str, Any]):
             return [f"Not worth more labelled rows by its variance alone ({how}: a comparison on test rows says more)"]
         return [f"Worth about {gained} more labelled rows ({how})"]
 
-    def _column_lines(self):
+    def _column_lines(self) -> list[str]:
         if not self["columns"]:
             return []
         best = sorted(self["columns"].items(), key=lambda item: -item[1])
@@ -70,7 +77,7 @@ class Explanation(dict[str, Any]):
         return lines
 
 
-def teacher_quality(scores, y, weight, n_classes):
+def teacher_quality(scores: np.ndarray, y: np.ndarray, weight: np.ndarray, n_classes: int | None) -> dict[str, float]:
     """Left-out measures of the averaged teacher, by task."""
     if n_classes is None:
         mean = weight @ y / weight.sum()
@@ -83,7 +90,15 @@ def teacher_quality(scores, y, weight, n_classes):
     return {"accuracy": float(weight @ (scores.argmax(axis=1) == y) / weight.sum()), "mean AUC": float(np.mean(areas))}
 
 
-def teacher_facts(lesson, slope, data, targets, y, weight, n_classes):
+def teacher_facts(
+    lesson: Lesson,
+    slope: float,
+    data: SurrogateInput,
+    targets: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    n_classes: int | None,
+) -> dict[str, Any]:
     """The part of the explanation that is known once the teachers are."""
     columns = lesson.column_evidence
     return {
@@ -101,28 +116,32 @@ def teacher_facts(lesson, slope, data, targets, y, weight, n_classes):
     }  # fmt: skip
 
 
-def _variance(lesson, data):
+def _variance(lesson: Lesson, data: SurrogateInput) -> float:
     scores = np.vstack([lesson.known, lesson.unknown])
     weight = np.concatenate([data.weight[data.taught], data.weight[data.unlabelled]])
     return squared_error(scores, np.broadcast_to(weight @ scores / weight.sum(), scores.shape), weight)
 
 
-def student_facts(facts, data, A, lesson, left_out, plain_share):
+def student_facts(
+    facts: dict[str, Any], data: SurrogateInput, A: AnyRows, lesson: Lesson, left_out: np.ndarray, plain_share: float
+) -> dict[str, Any]:
     """The rest of it, once the student is fitted (rows that were not left out are NaN)."""
     rows = data.with_surrogate
     weight = data.weight[rows]
     there = ~np.isnan(left_out[:, 0])
-    r = correlation(left_out[there], lesson.surrogate[there], weight[there])
+    r = correlation(left_out[there], np.asarray(lesson.surrogate)[there], weight[there])
     facts |= {"surrogate_correlation": r, "surrogate_r2": max(r, 0.0) ** 2, "plain_share": plain_share}
-    if lesson.noise is not None:
+    if lesson.noise is not None and lesson.x_alpha is not None:
         gap = (1.0 - facts["surrogate_r2"]) * facts["score_variance"]
-        gained = _effective_rows(facts["label_noise"], gap, data, A, lesson) - facts["n_taught"]
+        gained = _effective_rows(facts["label_noise"], gap, data, A, lesson.noise, lesson.x_alpha) - facts["n_taught"]
         # The teacher on X alone brings nothing that the plain student does not have.
         facts["effective_rows"] = facts["n_taught"] + (1.0 - float(lesson.weights[-1])) * gained
     return facts
 
 
-def _effective_rows(noise, gap, data, A, lesson):
+def _effective_rows(
+    noise: float, gap: float, data: SurrogateInput, A: AnyRows, kept: tuple[np.ndarray, ...], x_alpha: float
+) -> float:
     """On all labelled rows and the probed others, each of which stands for several."""
     chosen = probed_rows(len(data.unlabelled))
     rows = np.concatenate([data.taught, data.unlabelled[chosen]])
@@ -130,5 +149,4 @@ def _effective_rows(noise, gap, data, A, lesson):
     weight = data.weight[rows]
     if len(chosen):
         weight[~labelled] *= data.weight[data.unlabelled].sum() / weight[~labelled].sum()
-    known, unknown = lesson.noise
-    return effective_rows(noise, gap, A[rows], labelled, weight, np.vstack([known, unknown]), lesson.x_alpha)
+    return effective_rows(noise, gap, A[rows], labelled, weight, np.vstack(kept), x_alpha)

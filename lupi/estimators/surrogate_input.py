@@ -1,8 +1,11 @@
 """What `fit` of the surrogate estimators is given, checked and sorted: who has a label, who has privileged features."""
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +23,12 @@ from lupi.validation import (
     check_sample_weight,
     is_chunked,
 )
+from lupi.validation.types import Matrix, MatrixLike, PrivilegedLike, VectorLike
+
+if TYPE_CHECKING:
+    from lupi.estimators.surrogate_base import SurrogateBase
+    from lupi.problems.chunked_rows import AnyRows
+    from lupi.validation.inputs import TargetInput
 
 # Area under the curve above which labelled and unlabelled rows are called easily told apart.
 TOLD_APART = 0.8
@@ -68,12 +77,19 @@ class SurrogateInput:
     can_teach: bool
 
     @property
-    def with_surrogate(self):
+    def with_surrogate(self) -> np.ndarray:
         """Rows that the teachers score."""
         return np.sort(np.concatenate([self.taught, self.unlabelled]))
 
 
-def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
+def check_surrogate_input(
+    model: SurrogateBase,
+    X: MatrixLike,
+    y: VectorLike,
+    privileged: PrivilegedLike,
+    sample_weight: VectorLike | None,
+    groups: VectorLike | None,
+) -> SurrogateInput:
     """Check what `fit` was given; sets `n_features_in_`, `feature_names_in_` and `classes_` on the model.
 
     Returns
@@ -120,11 +136,15 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
             stacklevel=4,
         )
     kept = np.flatnonzero((weight > 0) & ~useless)
+    if not targets.labelled[kept].any():
+        raise ValueError(
+            f"{name}: every example with a label has `sample_weight` 0; at least one needs a positive weight."
+        )
     if model._is_classification:
         _check_classes(model, targets, weight, name)
-        if isinstance(X, ChunkedRows) and len(targets.classes) > 2:
+        if isinstance(X, ChunkedRows) and len(model.classes_) > 2:
             raise ValueError(
-                f"{name} on {X.shape[0]} rows in chunks tells two classes apart; `y` has {len(targets.classes)}."
+                f"{name} on {X.shape[0]} rows in chunks tells two classes apart; `y` has {len(model.classes_)}."
             )
     part = SurrogateInput(
         X=take(X, kept),
@@ -146,7 +166,7 @@ def check_surrogate_input(model, X, y, privileged, sample_weight, groups):
     return part
 
 
-def _closed_form_only(model, X, groups):
+def _closed_form_only(model: SurrogateBase, X: ChunkedRows, groups: VectorLike | None) -> ChunkedRows:
     """Rows in blocks are for what needs sums over them only."""
     if model.estimator != "ridge" or model.teacher is not None or groups is not None:
         raise ValueError(
@@ -156,37 +176,37 @@ def _closed_form_only(model, X, groups):
     return X
 
 
-def take(array, rows):
+def take(array: AnyRows, rows: np.ndarray) -> AnyRows:
     """Rows of an array; the array itself, not a copy, if they are all rows in order."""
     if len(rows) == array.shape[0] and (np.diff(rows) == 1).all():
         return array
     return array.view(rows) if isinstance(array, ChunkedRows) else array[rows]
 
 
-def joined_parts(parts):
+def joined_parts(parts: list[Any]) -> Matrix:
     """Tables side by side; sparse if the last one is."""
     if sparse.issparse(parts[-1]):
         return sparse.hstack([sparse.csr_array(part) for part in parts], format="csr")
     return np.hstack(parts)
 
 
-def _check_classes(model, targets, weight, name):
-    model.classes_ = targets.classes
-    if len(targets.classes) < 2:
+def _check_classes(model: SurrogateBase, targets: TargetInput, weight: np.ndarray, name: str) -> None:
+    model.classes_ = classes = np.asarray(targets.classes)
+    if len(classes) < 2:
         raise ValueError(
-            f"{name} needs at least two classes, but `y` has only one class: {targets.classes[0]!r}. "
+            f"{name} needs at least two classes, but `y` has only one class: {classes[0]!r}. "
             "Pass examples of every class that is to be told apart."
         )
     rows = targets.labelled
-    empty = np.bincount(targets.y[rows], weights=weight[rows], minlength=len(targets.classes)) == 0
+    empty = np.bincount(targets.y[rows], weights=weight[rows], minlength=len(classes)) == 0
     if empty.any():
         raise ValueError(
-            f"{name}: every example of class {targets.classes[empty][0]!r} has `sample_weight` 0. "
+            f"{name}: every example of class {classes[empty][0]!r} has `sample_weight` 0. "
             "Each class needs an example with a positive weight; remove the examples of that class instead."
         )
 
 
-def _check_scales(scales, name):
+def _check_scales(scales: Sequence[float], name: str) -> None:
     values = np.asarray(scales, dtype=np.float64)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all() or values.min() < 0:
         raise ValueError(
@@ -195,7 +215,7 @@ def _check_scales(scales, name):
         )
 
 
-def _check_spaces(privileged, table, n_samples, name):
+def _check_spaces(privileged: PrivilegedLike, table: MatrixLike, n_samples: int, name: str) -> tuple[Any, ...]:
     """Every privileged space as (values, available), the names of spaces and columns."""
     checked = check_privileged_spaces(privileged, n_samples, estimator_name=name, accept_sparse=False, index_of=table)
     columns = []
@@ -205,7 +225,7 @@ def _check_spaces(privileged, table, n_samples, name):
     return [(space.data, space.available) for space in checked.values()], list(checked), columns
 
 
-def _can_teach(data, name):
+def _can_teach(data: SurrogateInput, name: str) -> bool:
     """Whether the labelled rows with privileged features can teach anything; warns if not."""
     y = data.y[data.taught]
     if len(y) >= 2 and np.ptp(y) > 0 and (data.groups is None or np.ptp(data.groups[data.taught]) > 0):
@@ -219,7 +239,7 @@ def _can_teach(data, name):
     return False
 
 
-def missingness_warning(name, data, spaces, A):
+def missingness_warning(name: str, data: SurrogateInput, spaces: list[Any], A: AnyRows) -> None:
     """Warn if a ridge on (Z, X) tells labelled from unlabelled rows, left out, with an area above 0.8."""
     parts = [part[:: 1 + len(part) // TOLD_APART_ROWS] for part in (data.taught, data.unlabelled)]
     rows = np.concatenate(parts)
@@ -239,7 +259,7 @@ def missingness_warning(name, data, spaces, A):
         )
 
 
-def area_under_curve(score, positive, weight):
+def area_under_curve(score: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> float:
     """Weighted share of pairs (positive, other) in the right order; ties count half.
 
     Examples

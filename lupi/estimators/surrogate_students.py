@@ -7,7 +7,8 @@ of its values, by which outputs are scaled before they are averaged.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +21,10 @@ from lupi.engine.model_parts import model_part
 from lupi.problems.chunked_rows import ChunkedRows, chunkwise, total
 from lupi.problems.surrogate import KernelPath, RidgePath, choose_penalty, spread
 from lupi.problems.surrogate.ridge import BLOCK, GRID
-from lupi.validation.types import MatrixLike, RandomState
+from lupi.validation.types import Matrix, MatrixLike, RandomState
+
+if TYPE_CHECKING:
+    from lupi.problems.chunked_rows import AnyRows
 
 CLIP = 5.0
 # Rows up to which the RBF ridge is exact; above, it uses this many landmarks.
@@ -36,7 +40,7 @@ class Standardizer(BaseEstimator):
     A sparse matrix is scaled and clipped, not shifted: the methods behind do not change with a shift.
     """
 
-    def fit(self, X, weight):
+    def fit(self, X: MatrixLike, weight: np.ndarray) -> Self:
         """Weighted means and standard deviations, of the values that are there."""
         _, self.mean_ = _column_means(X, weight, lambda block: block)
         centred = np.square if sparse.issparse(X) else lambda block: np.square(block - self.mean_)
@@ -62,7 +66,7 @@ class Standardizer(BaseEstimator):
         return np.nan_to_num(scaled, copy=False, nan=0.0)
 
 
-def standardized_space(values, there, weight):
+def standardized_space(values: AnyRows, there: np.ndarray, weight: np.ndarray) -> AnyRows:
     """Standardized privileged features; rows without them get the mean."""
     if isinstance(values, ChunkedRows):
         values = values.with_gaps()
@@ -74,14 +78,14 @@ def standardized_space(values, there, weight):
     return standardized
 
 
-def _column_means(X, weight, function):
+def _column_means(X: MatrixLike, weight: np.ndarray, function: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
     """Sums of weights and weighted means of a function of the values that are there, block by block."""
     total_weight, sums = _column_sums(X, weight, function)
     return total_weight, sums / np.maximum(total_weight, np.finfo(float).tiny)
 
 
 @chunkwise(total, "weight")
-def _column_sums(X, weight, function):
+def _column_sums(X: MatrixLike, weight: np.ndarray, function: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
     if sparse.issparse(X):
         values = X.copy()
         values.data = function(values.data)
@@ -103,7 +107,7 @@ def _column_sums(X, weight, function):
 class RidgeMember(BaseEstimator):
     """Ridge whose prior trusts columns that go with the target: column j is scaled by sqrt|corr(x_j, t)|, if p <= n."""
 
-    def fit(self, A, targets, weight, groups):
+    def fit(self, A: AnyRows, targets: np.ndarray, weight: np.ndarray, groups: np.ndarray | None) -> Self:
         """Penalty by the largest leave-one-out correlation."""
         scale = np.ones(A.shape[1])
         if A.shape[1] <= weight.sum():
@@ -114,12 +118,12 @@ class RidgeMember(BaseEstimator):
         self.left_out_, self.spread_ = fit.left_out, fit.spread
         return self
 
-    def predict(self, A):
+    def predict(self, A: AnyRows) -> np.ndarray:
         """Values of shape (n, k)."""
-        return np.asarray(A @ self.coef_) + self.intercept_
+        return np.asarray(A @ self.coef_ + self.intercept_)
 
 
-def _correlations(A, targets, weight):
+def _correlations(A: AnyRows, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Root mean square over the targets of the correlations of each column with them."""
     total = weight.sum()
     mean = np.asarray(A.T @ weight).ravel() / total
@@ -129,7 +133,7 @@ def _correlations(A, targets, weight):
     scale = np.outer(np.maximum(variance, 0.0), weight @ np.square(centred) / total)
     there = scale > 1e-18
     squared = np.divide(np.square(covariance), scale, out=np.zeros_like(scale), where=there)
-    return np.sqrt(np.minimum(squared, 1.0).mean(axis=1))
+    return np.asarray(np.sqrt(np.minimum(squared, 1.0).mean(axis=1)))
 
 
 @model_part
@@ -140,7 +144,7 @@ class RbfRidge(BaseEstimator):
         self.gamma = gamma
         self.random_state = random_state
 
-    def path(self, A, weight):
+    def path(self, A: Matrix, weight: np.ndarray) -> RidgePath:
         """The regressions on these rows."""
         if A.shape[0] <= EXACT_ROWS:
             self.landmarks_, self.map_ = A, None
@@ -152,10 +156,10 @@ class RbfRidge(BaseEstimator):
         self.map_ = vectors[:, kept] / np.sqrt(values[kept])
         return RidgePath(self.features(A), weight)
 
-    def features(self, A):
+    def features(self, A: Matrix) -> np.ndarray:
         """What the coefficients of the path multiply."""
         kernel = rbf_kernel(A, self.landmarks_, gamma=self.gamma)
-        return kernel if self.map_ is None else kernel @ self.map_
+        return np.asarray(kernel if self.map_ is None else kernel @ self.map_)
 
 
 @model_part
@@ -165,7 +169,7 @@ class RbfMember(BaseEstimator):
     def __init__(self, random_state: RandomState = None) -> None:
         self.random_state = random_state
 
-    def fit(self, A, targets, weight, groups):
+    def fit(self, A: Matrix, targets: np.ndarray, weight: np.ndarray, groups: np.ndarray | None) -> Self:
         """Penalty by the largest leave-one-out correlation."""
         self.machine_ = RbfRidge(0.5 / A.shape[1], self.random_state)
         fit = choose_penalty(self.machine_.path(A, weight), targets, groups, "correlation", grid=KERNEL_GRID)
@@ -173,9 +177,9 @@ class RbfMember(BaseEstimator):
         self.left_out_, self.spread_ = fit.left_out, fit.spread
         return self
 
-    def predict(self, A):
+    def predict(self, A: Matrix) -> np.ndarray:
         """Values of shape (n, k)."""
-        return self.machine_.features(A) @ self.coef_ + self.intercept_
+        return np.asarray(self.machine_.features(A) @ self.coef_ + self.intercept_)
 
 
 @model_part
@@ -186,7 +190,15 @@ class ForestMember(BaseEstimator):
     trees without a row speak for it in ``left_out_``.
     """
 
-    def __init__(self, n_trees=60, share=0.632, leaf=5.0, max_columns=100, max_rows=10_000, random_state=None):
+    def __init__(
+        self,
+        n_trees: int = 60,
+        share: float = 0.632,
+        leaf: float = 5.0,
+        max_columns: int = 100,
+        max_rows: int = 10_000,
+        random_state: RandomState = None,
+    ) -> None:
         self.n_trees = n_trees
         self.share = share
         self.leaf = leaf
@@ -194,7 +206,7 @@ class ForestMember(BaseEstimator):
         self.max_rows = max_rows
         self.random_state = random_state
 
-    def fit(self, A, targets, weight, groups):
+    def fit(self, A: Matrix, targets: np.ndarray, weight: np.ndarray, groups: np.ndarray | None) -> Self:
         """Grow the trees."""
         A = _tree_table(A)
         targets = _on_a_grid(targets, weight)
@@ -220,7 +232,7 @@ class ForestMember(BaseEstimator):
         self.spread_ = spread(self.left_out_, weight)
         return self
 
-    def _store(self, trees):
+    def _store(self, trees: list[BaseEstimator]) -> None:
         """The trees as arrays, one behind the other: a file with them runs nobody's code."""
         self.roots_ = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
         self.depth_ = max(tree.max_depth for tree in trees)
@@ -237,7 +249,7 @@ class ForestMember(BaseEstimator):
         self.left_, self.right_ = (np.where(leaf, here, start + child) for child in children)
         self.value_ = np.concatenate([tree.value[:, :, 0] for tree in trees])
 
-    def predict(self, A):
+    def predict(self, A: Matrix) -> np.ndarray:
         """Values of shape (n, k)."""
         A = _tree_table(A)
         values = np.empty((len(A), self.value_.shape[1]))
@@ -252,11 +264,11 @@ class ForestMember(BaseEstimator):
         return values
 
 
-def _tree_table(A):
+def _tree_table(A: MatrixLike) -> np.ndarray:
     return np.ascontiguousarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float32)
 
 
-def _drawn(n_units, share, seed):
+def _drawn(n_units: int, share: float, seed: int) -> np.ndarray:
     """Which units a tree sees: never none, and never all if there are two."""
     number = np.random.default_rng(seed).random(n_units)
     drawn = number < share
@@ -265,13 +277,15 @@ def _drawn(n_units, share, seed):
     return drawn if n_units > 1 else np.ones(1, dtype=bool)
 
 
-def _on_a_grid(targets, weight):
+def _on_a_grid(targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Targets rounded to 2^-20 of their spread: sums are then exact, so splits that tie do so in any order of the rows."""
-    step = 2.0 ** (np.ceil(np.log2(max(spread(targets, weight), 1e-300))) - 20)
-    return np.round(targets / step) * step
+    # Constant but for rounding, they have no spread to divide by.
+    smallest = max(np.finfo(float).eps * np.abs(targets).max(), 1e-300)
+    step = 2.0 ** (np.ceil(np.log2(max(spread(targets, weight), smallest))) - 20)
+    return np.asarray(np.round(targets / step) * step)
 
 
-def distinct_rows(A):
+def distinct_rows(A: np.ndarray) -> np.ndarray:
     """Number of each row among the distinct rows, which are in lexicographic order of their bytes.
 
     Examples
@@ -308,11 +322,18 @@ class AveragedStudent(BaseEstimator):
         Standard deviation of the output, 1 with one member.
     """
 
-    def __init__(self, members=("ridge", "rbf", "forest"), random_state=None):
+    def __init__(self, members: Sequence[Any] = ("ridge", "rbf", "forest"), random_state: RandomState = None) -> None:
         self.members = members
         self.random_state = random_state
 
-    def fit(self, A, targets, weight, groups, scaler):
+    def fit(
+        self,
+        A: AnyRows,
+        targets: np.ndarray,
+        weight: np.ndarray,
+        groups: np.ndarray | None,
+        scaler: Standardizer,
+    ) -> Self:
         """Fit every member to the same targets, on features that `scaler` standardized."""
         self.scaler_ = scaler
         self.members_ = []
@@ -327,14 +348,14 @@ class AveragedStudent(BaseEstimator):
             del member.left_out_
         return self
 
-    def _average(self, outputs):
+    def _average(self, outputs: list[np.ndarray]) -> np.ndarray:
         scaled = [(o - self.centre_) / max(m.spread_, 1e-12) for o, m in zip(outputs, self.members_)]
-        return np.mean(scaled, axis=0)
+        return np.asarray(np.mean(scaled, axis=0))
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Output for raw features, of shape (n, k)."""
         return self.predict_scaled(self.scaler_.transform(X))
 
-    def predict_scaled(self, A):
+    def predict_scaled(self, A: AnyRows) -> np.ndarray:
         """Output for standardized features."""
         return self._average([member.predict(A) for member in self.members_])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -29,6 +30,9 @@ from lupi.problems.surrogate import (
     one_hot,
 )
 from lupi.problems.surrogate.ridge import BLOCK, squared_error
+
+if TYPE_CHECKING:
+    from lupi.problems.chunked_rows import AnyRows
 
 X_ALONE, PRODUCT = "X alone", "Z times X"
 # With several privileged spaces, each of them in turn leads and the others count this much.
@@ -63,7 +67,7 @@ class Classroom:
     """
 
     spaces: list[Any]
-    A: object
+    A: Any
     known: np.ndarray
     unknown: np.ndarray
     targets: np.ndarray
@@ -75,14 +79,16 @@ class Classroom:
     n_jobs: int | None = None
 
     @property
-    def in_memory(self):
+    def in_memory(self) -> bool:
         """Whether the rows are here, and not in chunks elsewhere."""
         return not isinstance(self.A, ChunkedRows)
 
-    def table(self, candidate, rows):
+    def table(self, candidate: TeacherCandidate, rows: np.ndarray) -> AnyRows:
         """The columns that a candidate sees; sparse if X is and takes part."""
         scales = [*candidate.space_scales, candidate.x_scale]
-        seen = [(scale, take(part, rows)) for scale, part in zip(scales, [*self.spaces, self.A]) if scale]
+        seen: list[tuple[float, Any]] = [
+            (scale, take(part, rows)) for scale, part in zip(scales, [*self.spaces, self.A]) if scale
+        ]
         if not self.in_memory:
             return tables_beside([part for _, part in seen], [scale for scale, _ in seen])
         return joined_parts([scale * part for scale, part in seen])
@@ -131,7 +137,9 @@ class Lesson:
     surrogate: np.ndarray | None = None
 
 
-def make_candidates(scales, names, kernels=("linear",)):
+def make_candidates(
+    scales: Sequence[float], names: list[Any], kernels: Sequence[str] = ("linear",)
+) -> list[TeacherCandidate]:
     """The teachers to be averaged: [Z, cX] for every scale c, in every kernel, and last X alone.
 
     With several spaces: all of them together, and each with the others at a smaller scale.
@@ -177,14 +185,18 @@ def ridge_lesson(room: Classroom, candidates: list[TeacherCandidate]) -> Lesson:
     by_likelihood = room.targets.shape[1] > 1
     losses = [_loss(fit.known, room, by_likelihood) for fit in fits]
     column_evidence = None
-    product = _Product.of(room, fits[-1].path) if room.in_memory else None
-    if product is not None and (loss := product.clear_loss(min(losses), by_likelihood)) is not None:
+    product = _Product.of(room, fits[-1].path) if noise is not None else None
+    if (
+        product is not None
+        and noise is not None
+        and (loss := product.clear_loss(min(losses), by_likelihood)) is not None
+    ):
         fits.insert(-1, product.as_candidate(noise, probed))
         losses.insert(-1, loss)
         column_evidence = product.column_evidence()
     weights = _weights(losses, room, by_likelihood)
 
-    def averaged(name):
+    def averaged(name: str) -> np.ndarray:
         return np.tensordot(weights, [getattr(fit, name) for fit in fits], axes=1)
 
     return Lesson(
@@ -229,18 +241,20 @@ def fitted_lesson(room: Classroom, candidates: list[TeacherCandidate], teacher: 
     )
 
 
-def _loss(scores, room, by_likelihood):
-    if not by_likelihood:
+def _loss(scores: np.ndarray, room: Classroom, by_likelihood: bool) -> float:
+    if not by_likelihood or room.labels is None:
         return squared_error(scores, room.targets, room.weight)
     calibration = calibrate(scores, one_hot(room.labels, max(2, scores.shape[1])), room.weight)
     return log_loss(calibration.logits(scores), room.labels, room.weight)
 
 
-def _weights(losses, room, by_likelihood):
+def _weights(losses: list[float], room: Classroom, by_likelihood: bool) -> np.ndarray:
     return (likelihood_weights if by_likelihood else gaussian_weights)(np.array(losses), room.weight.sum())
 
 
-def line_scores(left_out, others, targets, weight):
+def line_scores(
+    left_out: np.ndarray, others: np.ndarray, targets: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Outputs of the plain student on the scale of the targets: least squares with one slope, never negative.
 
     Parameters
@@ -279,7 +293,7 @@ class _CandidateFit:
     noise_unknown: np.ndarray | None = None
 
 
-def probed_rows(n):
+def probed_rows(n: int) -> np.ndarray:
     """Positions of the unlabelled rows on which noise is looked at."""
     return np.arange(0, n, 1 + n // PROBED_ROWS)
 
@@ -297,7 +311,7 @@ def _fit_candidate(
         path = machine.path(table, room.weight)
         ridge = choose_penalty(path, room.targets, room.groups, "error", grid=KERNEL_GRID)
 
-    def predict(rows, coef, intercept):
+    def predict(rows: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         if machine is None:
             return _predict_blocks(room, candidate, rows, coef, intercept)
         blocks = (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
@@ -325,7 +339,7 @@ class _Product:
     fit: ProductFit
 
     @classmethod
-    def of(cls, room, x_path):
+    def of(cls, room: Classroom, x_path: RidgePath) -> _Product | None:
         """None where no privileged column changes what X says."""
         Z = _side_by_side(room, room.known)
         found = factor(x_path.rows, Z, room.targets, room.weight, room.groups)
@@ -333,7 +347,7 @@ class _Product:
             return None
         return cls(room, *found, fit_product(x_path, Z, found[0], room.targets, room.groups))
 
-    def clear_loss(self, best, by_likelihood):
+    def clear_loss(self, best: float, by_likelihood: bool) -> float | None:
         """Its loss, if left-out rows speak clearly for it; None otherwise.
 
         Against the best sum, and against the same teacher with one factor for all rows: its scales are not among those of the sums.
@@ -346,12 +360,12 @@ class _Product:
         best = _loss(sums.ridge.left_out, room, by_likelihood)
         return loss if self._is_clear(best, loss, by_likelihood) else None
 
-    def _is_clear(self, best, loss, by_likelihood):
+    def _is_clear(self, best: float, loss: float, by_likelihood: bool) -> bool:
         n = self.room.weight.sum()
         evidence = -n * np.array([best, loss]) if by_likelihood else gaussian_evidence(np.array([best, loss]), n)
         return is_clear(evidence[1] - evidence[0], n)
 
-    def as_candidate(self, noise, probed):
+    def as_candidate(self, noise: np.ndarray, probed: np.ndarray) -> _CandidateFit:
         """What it tells the student: with the factor that X lets expect, not with the row's own."""
         room, fit = self.room, self.fit
         told = [
@@ -365,7 +379,7 @@ class _Product:
         candidate = TeacherCandidate(PRODUCT, (1.0,) * len(room.spaces), 1.0, "product")
         return _CandidateFit(candidate, fit.path, fit.ridge, *told)
 
-    def column_evidence(self):
+    def column_evidence(self) -> np.ndarray:
         """Log-evidence lost if the factor does without each column."""
         room, fit = self.room, self.fit
         lost = np.zeros(fit.Z.shape[1])
@@ -377,17 +391,19 @@ class _Product:
         return lost
 
 
-def _side_by_side(room, rows):
+def _side_by_side(room: Classroom, rows: np.ndarray) -> np.ndarray:
     return np.hstack([space[rows] for space in room.spaces])
 
 
-def _gamma(room, candidate):
+def _gamma(room: Classroom, candidate: TeacherCandidate) -> float:
     """One over the number of columns, each counted with its squared scale."""
     columns = [space.shape[1] for space in room.spaces] + [room.A.shape[1]]
-    return 1.0 / np.dot(np.square([*candidate.space_scales, candidate.x_scale]), columns)
+    return 1.0 / float(np.dot(np.square([*candidate.space_scales, candidate.x_scale]), columns))
 
 
-def _predict_blocks(room, candidate, rows, coef, intercept):
+def _predict_blocks(
+    room: Classroom, candidate: TeacherCandidate, rows: np.ndarray, coef: np.ndarray, intercept: np.ndarray
+) -> np.ndarray:
     """Predictions of rows without stacking their columns."""
     values = np.tile(intercept, (len(rows), 1))
     if not len(rows):
@@ -401,7 +417,7 @@ def _predict_blocks(room, candidate, rows, coef, intercept):
     return values
 
 
-def _column_evidence(fits, weights, room):
+def _column_evidence(fits: list[_CandidateFit], weights: np.ndarray, room: Classroom) -> np.ndarray:
     """Log-evidence that the linear teachers on privileged features lose, on average, without each column."""
     sizes = [space.shape[1] for space in room.spaces]
     lost = np.zeros(sum(sizes))

@@ -63,7 +63,7 @@ class SoftLabelStudent(RegressorMixin, BaseEstimator):
         return class_scores(self.estimator_, X, self.n_outputs_)
 
 
-def class_shares(target):
+def class_shares(target: np.ndarray) -> np.ndarray:
     """Probabilities of shape (n, n_classes) from the surrogate: logits of two classes, probabilities of several."""
     if target.shape[1] > 1:
         return target
@@ -71,14 +71,14 @@ def class_shares(target):
     return np.column_stack([1.0 - positive, positive])
 
 
-def class_scores(classifier, X, n_outputs):
+def class_scores(classifier: BaseEstimator, X: MatrixLike, n_outputs: int) -> np.ndarray:
     """Scores of shape (n, n_outputs) from a fitted classifier whose labels are positions of classes."""
     n_classes = 2 if n_outputs == 1 else n_outputs
     seen = np.asarray(classifier.classes_, dtype=int)
     if hasattr(classifier, "decision_function"):
         values = classifier.decision_function(X)
         if n_outputs == 1:
-            return values.reshape(-1, 1)
+            return np.asarray(values.reshape(-1, 1))
         scores = np.full((X.shape[0], n_classes), values.min())
         scores[:, seen] = np.column_stack([-values, values]) if values.ndim == 1 else values
         return scores
@@ -86,17 +86,17 @@ def class_scores(classifier, X, n_outputs):
     shares[:, seen] = classifier.predict_proba(X)
     logs = np.log(np.maximum(shares, np.exp(-2 * LOGIT_LIMIT)))
     if n_outputs == 1:
-        return np.clip(logs[:, 1:] - logs[:, :1], -LOGIT_LIMIT, LOGIT_LIMIT)
+        return np.asarray(np.clip(logs[:, 1:] - logs[:, :1], -LOGIT_LIMIT, LOGIT_LIMIT))
     return centred_logits(logs)
 
 
-def centred_logits(logits):
+def centred_logits(logits: np.ndarray) -> np.ndarray:
     """Logits of several classes that sum to 0, no log-probability below -2 * LOGIT_LIMIT."""
     logs = np.maximum(log_softmax(logits, axis=1), -2 * LOGIT_LIMIT)
-    return logs - logs.mean(axis=1, keepdims=True)
+    return np.asarray(logs - logs.mean(axis=1, keepdims=True))
 
 
-def weight_keyword(estimator):
+def weight_keyword(estimator: BaseEstimator) -> str | None:
     """Name of the keyword by which ``fit`` takes the weights; None if it takes none."""
     if isinstance(estimator, BaseSearchCV):
         return weight_keyword(estimator.estimator)
@@ -107,7 +107,7 @@ def weight_keyword(estimator):
     return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
 
 
-def fit_weighted(estimator, X, y, weight):
+def fit_weighted(estimator: BaseEstimator, X: MatrixLike, y: np.ndarray, weight: np.ndarray) -> BaseEstimator:
     """Fit with weights, which a ``fit`` without them gets only if they are all equal."""
     keyword = weight_keyword(estimator)
     # Weights of 1 are none; scikit-learn's boosting takes ten times as long with them.
@@ -123,7 +123,9 @@ def fit_weighted(estimator, X, y, weight):
 
 
 @model_part
-def soft_correlation(estimator, X, y, sample_weight=None):
+def soft_correlation(
+    estimator: BaseEstimator, X: MatrixLike, y: np.ndarray, sample_weight: VectorLike | None = None
+) -> float:
     """Score of a search: correlation of the output with the soft target."""
     target = np.asarray(y).reshape(len(y), -1)
     if isinstance(estimator, SoftLabelStudent) and target.shape[1] > 1:
@@ -159,7 +161,15 @@ class WrappedStudent(BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X, targets, weight, groups=None, labels=None, honest=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        targets: np.ndarray,
+        weight: np.ndarray,
+        groups: np.ndarray | None = None,
+        labels: np.ndarray | None = None,
+        honest: np.ndarray | None = None,
+    ) -> Self:
         """Fit to targets of shape (n, k), or to the class numbers `labels`; cross-fit the rows `honest`."""
         self.n_outputs_ = targets.shape[1]
         self.on_labels_ = labels is not None and is_classifier(self.estimator)
@@ -181,10 +191,12 @@ class WrappedStudent(BaseEstimator):
         self.spread_ = max(spread(self.left_out_[there], weight[there]), 1e-12) if there.any() else 1.0
         return self
 
-    def _fit_rows(self, X, targets, weight, labels, kept):
+    def _fit_rows(
+        self, X: MatrixLike, targets: np.ndarray, weight: np.ndarray, labels: np.ndarray | None, kept: np.ndarray
+    ) -> BaseEstimator | list[BaseEstimator]:
         X, targets, weight = _safe_indexing(X, kept), targets[kept], weight[kept]
         if self.on_labels_:
-            return fit_weighted(clone(self.estimator), X, labels[kept], weight)
+            return fit_weighted(clone(self.estimator), X, np.asarray(labels)[kept], weight)
         student = _against_soft_target(self.estimator)
         if is_classifier(self.estimator):
             return fit_weighted(student, X, targets, weight)
@@ -192,7 +204,7 @@ class WrappedStudent(BaseEstimator):
             return [fit_weighted(clone(student), X, column, weight) for column in targets.T]
         return fit_weighted(student, X, targets[:, 0] if targets.shape[1] == 1 else targets, weight)
 
-    def _values(self, estimator, X):
+    def _values(self, estimator: BaseEstimator | list[BaseEstimator], X: MatrixLike) -> np.ndarray:
         if self.on_labels_:
             return class_scores(estimator, X, self.n_outputs_)
         if isinstance(estimator, list):
@@ -204,7 +216,7 @@ class WrappedStudent(BaseEstimator):
         return self._values(self.estimator_, X)
 
 
-def _against_soft_target(estimator):
+def _against_soft_target(estimator: BaseEstimator) -> BaseEstimator:
     """A clone that learns from soft targets; a search in it is scored against them."""
     if not isinstance(estimator, BaseSearchCV):
         return SoftLabelStudent(estimator) if is_classifier(estimator) else clone(estimator)
@@ -219,17 +231,19 @@ def _against_soft_target(estimator):
     return search
 
 
-def _prefixed(grid):
+def _prefixed(grid: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
     if isinstance(grid, dict):
         return {f"estimator__{name}": values for name, values in grid.items()}
     return [_prefixed(part) for part in grid]
 
 
-def _with_group(fold, groups):
+def _with_group(fold: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
     return fold if groups is None else np.flatnonzero(np.isin(groups, groups[fold]))
 
 
-def deal(rows, strata, groups, rng, n_folds=FOLDS):
+def deal(
+    rows: np.ndarray, strata: np.ndarray, groups: np.ndarray | None, rng: np.random.RandomState, n_folds: int = FOLDS
+) -> list[np.ndarray]:
     """Folds of `rows`, every stratum spread evenly; rows of one group stay together.
 
     Examples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +19,10 @@ from lupi.solvers import SOLVERS, solve
 from lupi.solvers.solution import deadline
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
+
+if TYPE_CHECKING:
+    from lupi.estimators.kernel_machine import TrainingData
+    from lupi.estimators.paths import Problems
 
 # Q is worth this many megabytes before it is replaced by an approximation.
 LARGEST_MATRIX = 1100
@@ -206,7 +210,7 @@ class SVM2Plus(KernelClassifier):
                 warnings.warn(remark, stacklevel=3)
             return self._store(data, problems, solutions)
 
-    def _problems(self, data):
+    def _problems(self, data: TrainingData) -> Problems:
         """One problem a class, over the same kernel matrix and the same Q."""
         C, deformation = self.C * data.weight, None
         prices = C, data.lam(self.lam), self.kappa, self.correction == "labelled", data.available
@@ -223,7 +227,7 @@ class SVM2Plus(KernelClassifier):
             )
         return [svm2_plus_dual(data.decision, deformation, y, *prices) for y in data.signs]
 
-    def _privileged_space(self, data):
+    def _privileged_space(self, data: TrainingData) -> Space:
         """Kernel matrix or features of the privileged space; features in its place where Q would not fit into memory."""
         space = data.privileged_space(max(self.cache_size, LARGEST_MATRIX))
         if not space.on_demand:
@@ -235,7 +239,7 @@ class SVM2Plus(KernelClassifier):
         data.privileged = Space(factor=features)
         return data.privileged
 
-    def _approximate(self, data):
+    def _approximate(self, data: TrainingData) -> np.ndarray:
         """Nystroem features of the privileged space."""
         data.approximation = FeatureSpace.nystroem(
             data.privileged_kernel, data.known_privileged, NYSTROEM_RANK, self.random_state

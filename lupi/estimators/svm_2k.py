@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lupi.engine.model_parts import model_part
 from lupi.estimators.kernel_machine import NON_NEGATIVE, KernelClassifier
@@ -13,6 +13,10 @@ from lupi.solvers import solve
 from lupi.solvers.solution import deadline
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
+
+if TYPE_CHECKING:
+    from lupi.estimators.kernel_machine import TrainingData
+    from lupi.estimators.paths import Problems
 
 
 @model_part
@@ -174,11 +178,11 @@ class SVM2K(KernelClassifier):
                 warnings.warn(remark, stacklevel=3)
             return self._store(data, problems, solutions)
 
-    def _problems(self, data):
+    def _problems(self, data: TrainingData) -> Problems:
         """One problem a class, over the same spaces."""
         if data.Z is None:
             return [svm_dual(data.decision, y, self.C * data.weight) for y in data.signs]
         privileged = data.privileged_space(self.cache_size)
         prices = (price * data.weight for price in (self.C, self.C_privileged, self.D))
-        shared = *prices, self.epsilon, data.available
+        shared: tuple[Any, ...] = (*prices, self.epsilon, data.available)
         return [svm_2k_dual(data.decision, privileged, y, *shared) for y in data.signs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -18,6 +18,10 @@ from lupi.solvers import solve
 from lupi.solvers.solution import deadline
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
+
+if TYPE_CHECKING:
+    from lupi.estimators.kernel_machine import TrainingData
+    from lupi.estimators.paths import Problems
 
 
 @model_part
@@ -231,7 +235,7 @@ class SVMPlus(KernelClassifier):
                 warnings.warn(remark, stacklevel=3)
             return self._store(data, problems, solutions)
 
-    def _problems(self, data):
+    def _problems(self, data: TrainingData) -> Problems:
         """One problem a class, over the same spaces."""
         C, labelled = self.C * data.weight, self.correction == "labelled"
         if data.over_weights(self.solver, smooth=False):

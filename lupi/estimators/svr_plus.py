@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -24,6 +25,10 @@ from lupi.solvers.solution import deadline
 from lupi.validation import check_sample_weight, is_chunked
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
+
+if TYPE_CHECKING:
+    from lupi.problems.kernel.svr_plus import TwoSidesDual
+    from lupi.solvers.solution import Solution
 
 
 @model_part
@@ -208,7 +213,9 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
                 warnings.warn(remark, stacklevel=3)
             return self._store(data, problems, solutions)
 
-    def _check(self, X, y, privileged=None, sample_weight=None):
+    def _check(
+        self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike = None, sample_weight: VectorLike | None = None
+    ) -> TrainingData:
         """Checked input; sets the attributes of scikit-learn's checks."""
         name = type(self).__name__
         if is_chunked(X):
@@ -227,21 +234,21 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
         data.columns = {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
         return data
 
-    def _problems(self, data):
+    def _problems(self, data: TrainingData) -> list[TwoSidesDual]:
         """One problem."""
         privileged = None
         if data.Z is not None:
             privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / data.lam(self.lam))
         prices = self.C * data.weight, self.epsilon, self.kappa
-        return [svr_plus_dual(data.decision, privileged, data.labels, *prices, data.available)]
+        return [svr_plus_dual(data.decision, privileged, np.asarray(data.labels), *prices, data.available)]
 
-    def _remarks(self, problems, solutions):
+    def _remarks(self, problems: list[TwoSidesDual], solutions: list[Solution]) -> Iterator[Warning]:
         """What a user should know about a solution that is no ordinary one, as warnings."""
         for solution in solutions:
             if not solution.converged:
                 yield unfinished(self, solution, "increase max_iter, scale the features and the target, or lower C")
 
-    def _store(self, data, problems, solutions):
+    def _store(self, data: TrainingData, problems: list[TwoSidesDual], solutions: list[Solution]) -> Self:
         """Fitted attributes from the solution."""
         self._store_functions(data, problems, solutions)
         self.kkt_violation_ = float(solutions[0].violation)
@@ -261,4 +268,4 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
         -------
         ndarray of shape (n_samples,)
         """
-        return (self._decision_values(X) + self.intercept_).ravel()
+        return np.asarray((self._decision_values(X) + self.intercept_).ravel())

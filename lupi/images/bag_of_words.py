@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, Self
@@ -129,12 +129,19 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _how(self):
+    def _how(self) -> dict[str, Any]:
         options = {name: getattr(self, name) for name in ("max_size", "threshold", "max_points", "spacing")}
         version = detector_version(self.detector)
         return {"detector": self.detector, "options": options, "version": version, "folder": self.cache}
 
-    def _run(self, description, sources, unit, store=None, key=None):
+    def _run(
+        self,
+        description: str,
+        sources: list[Any],
+        unit: Callable[..., Any],
+        store: FolderStore | SampleStore | None = None,
+        key: Callable[..., Any] | None = None,
+    ) -> list[Any]:
         """Results of ``unit(k, digest)``, a call for each source; None for unreadable sources if those are to be skipped.
 
         With a store, ``key(k, digest)`` names the result.
@@ -145,7 +152,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         for k, source in enumerate(sources):
             try:
                 digest = None if store is None else source_digest(source)
-                keys.append(k if store is None else key(k, digest))
+                keys.append(k if store is None or key is None else key(k, digest))
                 work.setdefault(keys[k], unit(k, digest))
             except ImageReadError as error:
                 keys.append(k)
@@ -189,7 +196,9 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         descriptors, seeds = self._sample(list(images), rng)
         kept = self.cache is not None and isinstance(self.random_state, Integral)
-        store = FolderStore(self.cache, lambda v: {"v": v}, lambda arrays: arrays["v"]) if kept else MemoryStore()
+        store: Any = MemoryStore()
+        if self.cache is not None and kept:
+            store = FolderStore(self.cache, lambda v: {"v": v}, lambda arrays: arrays["v"])
         how = (self.n_words, self.batch_size, self.max_epochs)
         key = digest_of("vocabulary", code_digest("images"), *how, descriptors, seeds) if kept else ""
         self.vocabulary_ = store.get(key)
@@ -199,7 +208,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         self.n_descriptors_ = len(descriptors)
         return self
 
-    def _sample(self, images, rng):
+    def _sample(self, images: list[Any], rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """Descriptors drawn evenly over the images, and the seeds of the draws."""
         if not images:
             raise ValueError("images is empty; a vocabulary needs at least one image.")
@@ -220,7 +229,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
             )
         return descriptors, seeds
 
-    def _cluster(self, descriptors, rng):
+    def _cluster(self, descriptors: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
         means = MiniBatchKMeans(
             self.n_words,
             init="random",
@@ -230,7 +239,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
             compute_labels=False,
             random_state=rng,
         )
-        return means.fit(descriptors).cluster_centers_.astype(np.float32)
+        return np.asarray(means.fit(descriptors).cluster_centers_, dtype=np.float32)
 
     def transform(self, images: Sequence[Any]) -> Any:
         """Word images.

@@ -33,7 +33,7 @@ class Points(NamedTuple):
     shape: tuple[int, int]
 
 
-def _surf(grey, options):
+def _surf(grey: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     from mahotas.features import surf
 
     found = surf.surf(grey, threshold=options["threshold"], max_points=options["max_points"])
@@ -57,7 +57,7 @@ def dense_scale(spacing: float) -> float:
     return width / 2 + 0.25 if width % 2 else scale
 
 
-def _dense_surf(grey, options):
+def _dense_surf(grey: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     from mahotas.features import surf
 
     spacing = options["spacing"]
@@ -72,12 +72,13 @@ def _dense_surf(grey, options):
     return found[:, 0] - margin, found[:, 1] - margin, found[:, 6:]
 
 
-def _surf_and_dense(grey, options):
+def _surf_and_dense(grey: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     pair = _surf(grey, options), _dense_surf(grey, options)
-    return tuple(np.concatenate(parts) for parts in zip(*pair))
+    first, second, third = (np.concatenate(parts) for parts in zip(*pair))
+    return first, second, third
 
 
-def _sift(grey, options):
+def _sift(grey: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     from skimage.feature import SIFT
 
     sift: Any = SIFT()  # its attributes are None until something was found
@@ -95,7 +96,7 @@ def _sift(grey, options):
     return rows[keep], cols[keep], cells.reshape(-1, 128)
 
 
-def _contrast(grey, points, sigmas, levels):
+def _contrast(grey: np.ndarray, points: np.ndarray, sigmas: np.ndarray, levels: list[tuple[int, int]]) -> np.ndarray:
     """Strength of SIFT's points: what two Gaussians differ by there, one three times in an octave wider than the other."""
     image = grey.astype(np.float32)
     found = np.empty(len(points))
@@ -194,7 +195,7 @@ def describe(
     )
 
 
-def _shrink(grey, max_size):
+def _shrink(grey: np.ndarray, max_size: int | None) -> tuple[np.ndarray, float]:
     longest = max(grey.shape)
     if longest <= max_size:
         return grey, 1.0

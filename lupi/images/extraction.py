@@ -5,6 +5,7 @@ Workers import this module and what it needs, so it stays light: no scikit-learn
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -63,14 +64,14 @@ class SampleStore:
 
     in_workers = True
 
-    def __init__(self, folder, per_image):
+    def __init__(self, folder: str | os.PathLike[str], per_image: int) -> None:
         self._points, self._per_image = points_in(folder), per_image
 
-    def add(self, key, points):
+    def add(self, key: tuple[str, int], points: Points) -> None:
         """Keep all points."""
         self._points.add(key[0], points)
 
-    def get(self, key):
+    def get(self, key: tuple[str, int]) -> np.ndarray | None:
         """Descriptors of a sample, or None."""
         points = self._points.get(key[0])
         return None if points is None else sample_of(points, key[1], self._per_image)
@@ -100,7 +101,7 @@ def cached_points(source: ImageLike, how: Any, digest: str | None = None) -> Poi
         return described(source, how)
     store = points_in(how["folder"])
     key = key_of("points", digest or source_digest(source), how)
-    points = store.get(key)
+    points: Points | None = store.get(key)
     if points is None:
         points = described(source, how)
         store.add(key, points)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -17,8 +18,13 @@ from lupi.images.extraction import cached_points
 from lupi.validation.decorators import fit_context
 from lupi.validation.types import RandomState
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
-def _fisher_row(source, how, projection, mixture):
+
+def _fisher_row(
+    source: Path | np.ndarray, how: dict[str, Any], projection: BaseEstimator, mixture: BaseEstimator
+) -> np.ndarray:
     from skimage.feature import fisher_vector
 
     points = cached_points(source, how)
@@ -26,7 +32,7 @@ def _fisher_row(source, how, projection, mixture):
     if not len(points.rows):
         return np.zeros(size)
     # "improved": signed square root and L2 norm, as Perronnin et al. recommend.
-    return fisher_vector(projection.transform(points.descriptors), mixture, improved=True)
+    return np.asarray(fisher_vector(projection.transform(points.descriptors), mixture, improved=True))
 
 
 @model_part

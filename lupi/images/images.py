@@ -35,7 +35,7 @@ def check_pixels(height: int, width: int, name: str) -> None:
         )
 
 
-def _pixel_limit():
+def _pixel_limit() -> int | None:
     try:
         from PIL import Image
     except ImportError:  # Annotations are read without it; the value is Pillow's default.
@@ -64,7 +64,7 @@ def source_digest(source: ImageLike) -> str:
         head = f"{source.dtype.str}{source.shape}".encode()
         return sha256(head + np.ascontiguousarray(source).tobytes()).hexdigest()
     if hasattr(source, "digest"):
-        return source.digest()
+        return str(source.digest())
     raise ImageReadError(f"An image must be a path, an array or have read() and digest(), got {type(source).__name__}.")
 
 
@@ -93,7 +93,7 @@ def read_image(source: ImageLike) -> np.ndarray:
     if isinstance(source, np.ndarray):
         return _from_array(source)
     if hasattr(source, "read") and hasattr(source, "digest"):
-        return source.read()
+        return np.asarray(source.read())
     try:
         path = fspath(source)
     except TypeError:
@@ -226,7 +226,7 @@ def read_mask(source: ImageLike, shape: tuple[int, int] | None = None) -> np.nda
     return mask
 
 
-def _object_pixels(pixels):
+def _object_pixels(pixels: np.ndarray) -> tuple[np.ndarray, str]:
     """The mask in stored pixels, and in words what values they have."""
     if pixels.dtype == bool and pixels.ndim == 2:
         return pixels, "all are False"

@@ -60,7 +60,7 @@ class PolygonMask:
             ImageDraw.Draw(picture).polygon([(x, y) for x, y in zip(polygon[::2], polygon[1::2])], fill=1, outline=1)
         return np.array(picture)
 
-    def check(self):
+    def check(self) -> None:
         """Refuse what would ask for too much memory or time, or for numbers that no image has."""
         height, width = self.shape
         check_pixels(height, width, "a mask of polygons")

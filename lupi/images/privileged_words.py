@@ -49,7 +49,7 @@ def attribute_words(attributes: Any, box: Any, shape: tuple[int, int]) -> WordIm
     return WordImage(rows, cols, present, shape)
 
 
-def _spread(n):
+def _spread(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Points of the unit square: the R2 sequence, from the plastic number."""
     g = 1.32471795724474602596
     k = np.arange(1, n + 1)

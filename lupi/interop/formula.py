@@ -60,7 +60,7 @@ class Trees:
     @property
     def leaf(self) -> np.ndarray:
         """Which nodes are leaves."""
-        return self.left == np.arange(len(self.left))
+        return np.asarray(self.left == np.arange(len(self.left)))
 
     def spans(self) -> list[tuple[int, int]]:
         """First and last + 1 node of each tree."""
@@ -98,7 +98,7 @@ class Formula:
     logistic: bool = False
     feature_names: np.ndarray | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         """Add up the linear terms."""
         linear = [term.coef for term in self.terms if isinstance(term, Linear)]
         others = tuple(term for term in self.terms if not isinstance(term, Linear))

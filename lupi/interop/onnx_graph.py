@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from lupi.interop.reading import formula_of
 
 if TYPE_CHECKING:
     import onnx
+
+    from lupi.interop.formula import Formula, Scaling
+    from lupi.kernels.space import Kernel
 
 # Of the standard and of its part for trees: old enough for the runtimes in use.
 OPSET, TREE_OPSET, IR_VERSION = 17, 3, 8
@@ -78,43 +82,44 @@ def to_onnx(model: Any, *, dtype: str = "float64") -> onnx.ModelProto:
 class _Graph:
     """Nodes and constants, named by number."""
 
-    def __init__(self, dtype):
+    def __init__(self, dtype: np.dtype[Any]) -> None:
         from onnx import helper, numpy_helper
 
         self.dtype, self.kind = dtype, helper.np_dtype_to_tensor_dtype(dtype)
-        self.nodes, self.constants = [], []
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
         self._helper, self._array = helper, numpy_helper
 
-    def constant(self, value, dtype=None):
+    def constant(self, value: float | list[int] | np.ndarray, dtype: type[Any] | None = None) -> str:
         """Name of an array in the graph."""
         name = f"c{len(self.constants)}"
         value = np.asarray(value, dtype=self.dtype if dtype is None else dtype)
         if value.dtype == object:
-            made = self._helper.make_tensor(name, 8, value.shape, [str(part).encode() for part in value.ravel()])
+            made = self._helper.make_tensor(name, 8, value.shape, [str(part).encode() for part in value.ravel()])  # type: ignore[misc]  # onnx names numbers only
         else:
             made = self._array.from_array(np.ascontiguousarray(value), name)
         self.constants.append(made)
         return name
 
-    def op(self, kind, *inputs, out=None, domain="", **attributes):
+    def op(self, kind: str, *inputs: str, out: str | None = None, domain: str = "", **attributes: Any) -> str:
         """Name of what a node gives."""
         name = out or f"n{len(self.nodes)}"
         self.nodes.append(self._helper.make_node(kind, list(inputs), [name], domain=domain, **attributes))
         return name
 
-    def reduce(self, name, axis, keep):
+    def reduce(self, name: str, axis: int, keep: bool) -> str:
         """Sum over an axis."""
         return self.op("ReduceSum", name, self.constant([axis], np.int64), keepdims=int(keep))
 
-    def cast(self, name, dtype, out=None):
+    def cast(self, name: str, dtype: np.dtype[Any] | type[Any], out: str | None = None) -> str:
         """Another type of numbers."""
         return self.op("Cast", name, out=out, to=self._helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def column(self, name, out):
+    def column(self, name: str, out: str) -> str:
         """One column as a vector."""
         return self.op("Squeeze", name, self.constant([1], np.int64), out=out)
 
-    def build(self, n_features, outputs):
+    def build(self, n_features: int, outputs: dict[str, Any]) -> Any:
         """The graph with its input and outputs (name -> type, shape)."""
         info = self._helper.make_tensor_value_info
         entry = [info("X", self.kind, ["n", n_features])]
@@ -122,7 +127,7 @@ class _Graph:
         return self._helper.make_graph(self.nodes, "lupi", entry, ends, initializer=self.constants)
 
 
-def _scaled(graph, name, scaling):
+def _scaled(graph: _Graph, name: str, scaling: Scaling) -> str:
     name = graph.op("Sub", name, graph.constant(scaling.shift))
     name = graph.op("Div", name, graph.constant(scaling.scale))
     if np.isfinite(scaling.limit):
@@ -130,35 +135,35 @@ def _scaled(graph, name, scaling):
     return name
 
 
-def _total(graph, name, formula):
+def _total(graph: _Graph, name: str, formula: Formula) -> str:
     parts = [_TERMS[type(term)](graph, name, term) for term in formula.terms]
-    total = parts[0]
+    total: str = parts[0]
     for part in parts[1:]:
         total = graph.op("Add", total, part)
     return total
 
 
-def _linear(graph, name, term):
+def _linear(graph: _Graph, name: str, term: Linear) -> str:
     return graph.op("MatMul", name, graph.constant(term.coef))
 
 
-def _expansion(graph, name, term):
+def _expansion(graph: _Graph, name: str, term: SupportVectorSum) -> str:
     kernel = term.kernel
     if callable(kernel.name):
         raise TypeError("a kernel function of yours cannot be written as ONNX; use one of the named kernels.")
     return graph.op("MatMul", _KERNELS[kernel.name](graph, name, term.rows, kernel), graph.constant(term.coef))
 
 
-def _inner(graph, name, rows, kernel=None):
+def _inner(graph: _Graph, name: str, rows: np.ndarray, kernel: Kernel | None = None) -> str:
     return graph.op("MatMul", name, graph.constant(rows.T))
 
 
-def _affine_inner(graph, name, rows, kernel):
+def _affine_inner(graph: _Graph, name: str, rows: np.ndarray, kernel: Kernel) -> str:
     scaled = graph.op("Mul", _inner(graph, name, rows), graph.constant(kernel.gamma))
     return graph.op("Add", scaled, graph.constant(kernel.coef0))
 
 
-def _rbf(graph, name, rows, kernel):
+def _rbf(graph: _Graph, name: str, rows: np.ndarray, kernel: Kernel) -> str:
     squares = graph.reduce(graph.op("Mul", name, name), 1, keep=True)
     double = graph.op("Mul", _inner(graph, name, rows), graph.constant(-2.0))
     distance = graph.op("Add", graph.op("Add", double, squares), graph.constant((rows**2).sum(axis=1)))
@@ -167,25 +172,25 @@ def _rbf(graph, name, rows, kernel):
     return graph.op("Exp", graph.op("Mul", distance, graph.constant(-kernel.gamma)))
 
 
-def _poly(graph, name, rows, kernel):
+def _poly(graph: _Graph, name: str, rows: np.ndarray, kernel: Kernel) -> str:
     return graph.op("Pow", _affine_inner(graph, name, rows, kernel), graph.constant(kernel.degree))
 
 
-def _sigmoid(graph, name, rows, kernel):
+def _sigmoid(graph: _Graph, name: str, rows: np.ndarray, kernel: Kernel) -> str:
     return graph.op("Tanh", _affine_inner(graph, name, rows, kernel))
 
 
-def _pairs(graph, name, rows):
+def _pairs(graph: _Graph, name: str, rows: np.ndarray) -> tuple[str, str]:
     """Both sides with an axis for the other: (n, 1, d) and (1, m, d)."""
     return graph.op("Unsqueeze", name, graph.constant([1], np.int64)), graph.constant(rows[None])
 
 
-def _laplacian(graph, name, rows, kernel):
+def _laplacian(graph: _Graph, name: str, rows: np.ndarray, kernel: Kernel) -> str:
     distance = graph.reduce(graph.op("Abs", graph.op("Sub", *_pairs(graph, name, rows))), 2, keep=False)
     return graph.op("Exp", graph.op("Mul", distance, graph.constant(-kernel.gamma)))
 
 
-def _chi2(graph, name, rows, kernel):
+def _chi2(graph: _Graph, name: str, rows: np.ndarray, kernel: Kernel) -> str:
     pair = _pairs(graph, name, rows)
     difference, total = graph.op("Sub", *pair), graph.op("Add", *pair)
     # Where both are 0 the share is 0 / 0, and counts as 0.
@@ -195,11 +200,11 @@ def _chi2(graph, name, rows, kernel):
     return graph.op("Exp", graph.op("Mul", graph.reduce(share, 2, keep=False), graph.constant(-kernel.gamma)))
 
 
-def _intersection(graph, name, rows, kernel):
+def _intersection(graph: _Graph, name: str, rows: np.ndarray, kernel: Kernel) -> str:
     return graph.reduce(graph.op("Min", *_pairs(graph, name, rows)), 2, keep=False)
 
 
-def _trees(graph, name, term):
+def _trees(graph: _Graph, name: str, term: Trees) -> str:
     """The forest, in single precision like its training: thresholds rounded down, so that x <= threshold stays the same."""
     leaf, spans = term.leaf, term.spans()
     tree = np.repeat(np.arange(len(spans)), [last - first for first, last in spans])
@@ -230,7 +235,7 @@ def _trees(graph, name, term):
     return graph.op("Mul", graph.cast(found, graph.dtype), graph.constant(term.factor))
 
 
-def _label_type(classes):
+def _label_type(classes: np.ndarray) -> tuple[type[Any], int]:
     """Type of the labels in the graph, and the standard's number for it; what is no number becomes text."""
     for general, kind, number in ((np.integer, np.int64, 7), (np.floating, np.float64, 11), (np.bool_, np.bool_, 9)):
         if np.issubdtype(classes.dtype, general):
@@ -238,7 +243,7 @@ def _label_type(classes):
     return object, 8
 
 
-def _classifier(graph, values, formula):
+def _classifier(graph: _Graph, values: str, formula: Formula) -> dict[str, tuple[Any, ...]]:
     binary = formula.n_outputs == 1
     outputs: dict[str, Any] = {}
     if binary:
@@ -247,8 +252,9 @@ def _classifier(graph, values, formula):
     else:
         scores = graph.op("Identity", values, out="decision_function")
         chosen = graph.op("ArgMax", values, axis=1, keepdims=0)
-    kind, number = _label_type(formula.classes)
-    graph.op("Gather", graph.constant(formula.classes.astype(kind), kind), chosen, out="label")
+    classes = np.asarray(formula.classes)
+    kind, number = _label_type(classes)
+    graph.op("Gather", graph.constant(classes.astype(kind), kind), chosen, out="label")
     outputs["label"] = (number, ["n"])
     outputs["decision_function"] = (None, ["n"] if binary else ["n", formula.n_outputs])
     if formula.logistic:
@@ -258,28 +264,28 @@ def _classifier(graph, values, formula):
             graph.op("Concat", other, positive, out="probabilities", axis=1)
         else:
             graph.op("Softmax", values, out="probabilities", axis=1)
-        outputs["probabilities"] = (None, ["n", len(formula.classes)])
+        outputs["probabilities"] = (None, ["n", len(classes)])
     return outputs
 
 
-def _outlier(graph, values, formula):
+def _outlier(graph: _Graph, values: str, formula: Formula) -> dict[str, tuple[Any, ...]]:
     scores = graph.column(values, "decision_function")
     inside = graph.op("GreaterOrEqual", scores, graph.constant(0.0))
     graph.op("Where", inside, graph.constant(1, np.int64), graph.constant(-1, np.int64), out="label")
     return {"label": (7, ["n"]), "decision_function": (None, ["n"])}
 
 
-def _regressor(graph, values, formula):
+def _regressor(graph: _Graph, values: str, formula: Formula) -> dict[str, tuple[None, list[Any]]]:
     graph.column(values, "prediction")
     return {"prediction": (None, ["n"])}
 
 
-def _ranker(graph, values, formula):
+def _ranker(graph: _Graph, values: str, formula: Formula) -> dict[str, tuple[None, list[Any]]]:
     graph.column(values, "decision_function")
     return {"decision_function": (None, ["n"])}
 
 
-_TERMS = {Linear: _linear, SupportVectorSum: _expansion, Trees: _trees}
+_TERMS: dict[type, Callable[..., str]] = {Linear: _linear, SupportVectorSum: _expansion, Trees: _trees}
 _KERNELS = {
     "linear": _inner,
     "rbf": _rbf,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor, StackingRegressor
@@ -16,6 +17,11 @@ from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from lupi.interop.formula import Linear, SupportVectorSum, Trees
 from lupi.interop.reading import formula_of
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from lupi.interop.formula import Formula, Scaling
 
 # Kernels that scikit-learn has under the same name.
 KNOWN = ("linear", "rbf", "poly", "sigmoid", "chi2", "laplacian")
@@ -76,7 +82,7 @@ def to_sklearn(model: Any) -> Any:
     return last if len(steps) == 1 else Pipeline(steps)
 
 
-def _scaler(scaling, k):
+def _scaler(scaling: Scaling, k: int) -> Iterator[tuple[str, BaseEstimator]]:
     scaler = _filled(
         StandardScaler(),
         mean_=scaling.shift,
@@ -91,7 +97,7 @@ def _scaler(scaling, k):
         yield f"clip{k or ''}", FunctionTransformer(np.clip, kw_args=limits)
 
 
-def _kernel_map(term):
+def _kernel_map(term: SupportVectorSum) -> BaseEstimator:
     """Kernel values times coefficients: what Nystroem does, with our coefficients in place of its whitening."""
     kernel = term.kernel
     if not callable(kernel.name) and kernel.name not in KNOWN:
@@ -108,7 +114,7 @@ def _kernel_map(term):
     )
 
 
-def _stack(formula):
+def _stack(formula: Formula) -> BaseEstimator:
     """The terms side by side, each the prediction of a regressor."""
     names = {Linear: "linear", SupportVectorSum: "kernel", Trees: "forest"}
     members = [(f"{names[type(term)]}{k}", _regressor(term, formula)) for k, term in enumerate(formula.terms)]
@@ -119,7 +125,7 @@ def _stack(formula):
     )
 
 
-def _regressor(term, formula):
+def _regressor(term: Any, formula: Formula) -> BaseEstimator:
     n, k = formula.n_features, formula.n_outputs
     if isinstance(term, Linear):
         return _ridge(term.coef.T, np.zeros(k))
@@ -131,7 +137,7 @@ def _regressor(term, formula):
     )
 
 
-def _tree(term, first, last, n_features):
+def _tree(term: Trees, first: int, last: int, n_features: int) -> BaseEstimator:
     leaf = term.leaf[first:last]
     nodes = np.zeros(last - first, dtype=NODE_DTYPE)
     nodes["left_child"] = np.where(leaf, -1, term.left[first:last] - first)
@@ -146,7 +152,7 @@ def _tree(term, first, last, n_features):
     return _filled(DecisionTreeRegressor(), tree_=tree, n_outputs_=k, n_features_in_=n_features)
 
 
-def _output(formula, coef):
+def _output(formula: Formula, coef: np.ndarray) -> BaseEstimator:
     """The last step, from what is before it to values and labels."""
     if formula.kind == "outlier":
         return _filled(
@@ -165,7 +171,7 @@ def _output(formula, coef):
     )
 
 
-def _ridge(coef, intercept):
+def _ridge(coef: np.ndarray, intercept: np.ndarray) -> BaseEstimator:
     single = len(intercept) == 1
     return _filled(
         Ridge(),
@@ -176,7 +182,7 @@ def _ridge(coef, intercept):
     )
 
 
-def _filled(estimator, **attributes):
+def _filled(estimator: BaseEstimator, **attributes: Any) -> BaseEstimator:
     for name, value in attributes.items():
         setattr(estimator, name, value)
     return estimator

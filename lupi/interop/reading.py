@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -31,6 +31,12 @@ from lupi.estimators.surrogate_wrapped import SoftLabelStudent, WrappedStudent
 from lupi.estimators.svr_plus import SVRPlus
 from lupi.interop.formula import Formula, Linear, Scaling, SupportVectorSum, Trees
 from lupi.kernels import Kernel
+from lupi.validation.types import Matrix, MatrixLike
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from lupi.estimators.kernel_machine import KernelMachine
 
 
 @singledispatch
@@ -97,7 +103,7 @@ def _(model: BaseRanker) -> Formula:
     if hasattr(model, "best_estimator_"):
         return formula_of(model.best_estimator_)
     if hasattr(model, "coef_"):
-        term = Linear(np.reshape(model.coef_, (-1, 1)))
+        term: Linear | SupportVectorSum = Linear(np.reshape(model.coef_, (-1, 1)))
     else:
         term = _expansion(model, model.X_fit_, np.reshape(model.dual_coef_, (-1, 1)))
     return Formula(model.n_features_in_, np.zeros(1), (term,), "ranker", feature_names=_names(model))
@@ -163,7 +169,7 @@ def _(model: SurrogateBase) -> Formula:
     )
 
 
-def _student_terms(student, factor):
+def _student_terms(student: Any, factor: float) -> tuple[Any, ...]:
     """Terms and constant of a student's output, times a factor."""
     if isinstance(student, WrappedStudent):
         coef, intercept = _wrapped_function(student)
@@ -202,7 +208,7 @@ def _(member: ForestMember, share: float) -> tuple[Any, Any]:
     return found, 0.0
 
 
-def _wrapped_function(student):
+def _wrapped_function(student: WrappedStudent) -> tuple[np.ndarray, np.ndarray]:
     """The linear function of a user's student, if it is one."""
     inner = student.estimator_
     if isinstance(inner, list):
@@ -258,7 +264,7 @@ def scaling_of(step: Any) -> Scaling:
     )
 
 
-def _linear_formula(estimator, coef, intercept):
+def _linear_formula(estimator: BaseEstimator, coef: np.ndarray, intercept: np.ndarray) -> Formula:
     """Formula of an estimator of scikit-learn's whose values are linear."""
     last = estimator[-1] if isinstance(estimator, Pipeline) else getattr(estimator, "best_estimator_", estimator)
     kind: Any = "classifier" if is_classifier(last) else "outlier" if is_outlier_detector(last) else "regressor"
@@ -274,7 +280,7 @@ def _linear_formula(estimator, coef, intercept):
     )
 
 
-def _kernel_term(model):
+def _kernel_term(model: KernelMachine) -> Linear | SupportVectorSum:
     if hasattr(model, "coef_"):
         return Linear(np.asarray(model.coef_, dtype=float).T)
     if model.kernel == "precomputed":
@@ -285,7 +291,7 @@ def _kernel_term(model):
     return _expansion(model, model.support_vectors_, model.dual_coef_.T)
 
 
-def _expansion(model, rows, coef):
+def _expansion(model: BaseEstimator, rows: Matrix, coef: np.ndarray) -> Linear | SupportVectorSum:
     kernel = model._kernel
     if kernel.name == "precomputed":
         full = np.zeros((model.n_features_in_, coef.shape[1]))
@@ -294,9 +300,9 @@ def _expansion(model, rows, coef):
     return SupportVectorSum(kernel, _dense(rows), coef)
 
 
-def _dense(array):
+def _dense(array: MatrixLike) -> np.ndarray:
     return np.asarray(array.toarray() if sparse.issparse(array) else array, dtype=float)
 
 
-def _names(model):
+def _names(model: BaseEstimator) -> np.ndarray | None:
     return getattr(model, "feature_names_in_", None)

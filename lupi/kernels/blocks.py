@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from lupi.validation.types import MatrixLike
+
 if TYPE_CHECKING:
     from lupi.kernels.space import Kernel
 
@@ -50,7 +52,9 @@ class KernelBlocks:
            [0.368, 1.   ]], dtype=float32)
     """
 
-    def __init__(self, kernel: Kernel, X, available: np.ndarray | None = None, *, single: bool = True):
+    def __init__(
+        self, kernel: Kernel, X: MatrixLike, available: np.ndarray | None = None, *, single: bool = True
+    ) -> None:
         self.kernel, self.X, self.available, self.single = kernel, X, available, single
         self._left: np.ndarray | None = None
         self._buffer = np.empty((0, 0))
@@ -75,7 +79,7 @@ class KernelBlocks:
         """Whether values are computed in single precision, and not rounded to it."""
         return self._left is not None
 
-    def _values(self, rows: np.ndarray, columns, out: np.ndarray | None = None) -> np.ndarray:
+    def _values(self, rows: np.ndarray, columns: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Kernel values of known examples, for columns as :meth:`_columns` gives them; in ``out`` if that is possible."""
         if self._left is None:
             return self.kernel(self.X[rows], columns)
@@ -83,7 +87,7 @@ class KernelBlocks:
         np.minimum(exponents, 0.0, out=exponents)
         return np.exp(exponents, out=exponents)
 
-    def _columns(self, index: np.ndarray | None):
+    def _columns(self, index: np.ndarray | None) -> np.ndarray:
         data = self.X if self._left is None else self._right
         return data if index is None else data[index]
 
@@ -128,14 +132,14 @@ class KernelBlocks:
 class FeatureBlocks:
     """The same for a kernel that is known by features: products need no block at all."""
 
-    def __init__(self, features: np.ndarray, *, single: bool = True):
+    def __init__(self, features: np.ndarray, *, single: bool = True) -> None:
         self.features, self.single = features, single
 
     def among(self, index: np.ndarray) -> np.ndarray:
         """The block of some examples."""
         part = self.features[index]
         if not self.single:
-            return part @ part.T
+            return np.asarray(part @ part.T)
         part = part.astype(np.float32)
         block = part @ part.T
         return rounded(block, block)
@@ -148,7 +152,7 @@ class FeatureBlocks:
 class MatrixBlocks:
     """The same for a matrix that is at hand."""
 
-    def __init__(self, matrix: np.ndarray, *, single: bool = True):
+    def __init__(self, matrix: np.ndarray, *, single: bool = True) -> None:
         self.matrix, self.single = matrix, single
 
     def among(self, index: np.ndarray) -> np.ndarray:

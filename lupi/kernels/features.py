@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from lupi.kernels.memory import require_memory
 from lupi.kernels.space import LARGEST_BLOCK, Kernel, check_definite
+from lupi.validation.types import Matrix, MatrixLike, RandomState
 
 # Up to here an eigendecomposition of the kernel matrix takes about a second.
 EXACT_KERNEL_LIMIT = 2000
@@ -57,7 +58,9 @@ class FeatureSpace:
     landmarks: np.ndarray | None = None
 
     @classmethod
-    def of(cls, kernel: Kernel, X, *, n_components: int | None = None, random_state=None) -> FeatureSpace:
+    def of(
+        cls, kernel: Kernel, X: MatrixLike, *, n_components: int | None = None, random_state: RandomState = None
+    ) -> FeatureSpace:
         """Exact features where they are affordable: of the linear kernel always, of others up to 2000 examples.
 
         Parameters
@@ -77,7 +80,7 @@ class FeatureSpace:
         return cls.nystroem(kernel, X, n_components or DEFAULT_COMPONENTS, random_state)
 
     @classmethod
-    def _linear(cls, kernel: Kernel, X) -> FeatureSpace:
+    def _linear(cls, kernel: Kernel, X: MatrixLike) -> FeatureSpace:
         n, d = X.shape
         if not (n < d and n <= WIDE_LIMIT and n * d <= 2**25):
             return cls(kernel, X)
@@ -85,7 +88,7 @@ class FeatureSpace:
         return cls(kernel, np.ascontiguousarray(triangle.T), projection=basis)
 
     @classmethod
-    def _exact(cls, kernel: Kernel, X) -> FeatureSpace:
+    def _exact(cls, kernel: Kernel, X: MatrixLike) -> FeatureSpace:
         matrix = kernel(X)
         if kernel.unsafe:
             check_definite(kernel, matrix)
@@ -96,7 +99,9 @@ class FeatureSpace:
         return cls(kernel, vectors[:, keep] * root, rows, vectors[:, keep] / root)
 
     @classmethod
-    def nystroem(cls, kernel: Kernel, X, n_landmarks: int, random_state=None) -> FeatureSpace:
+    def nystroem(
+        cls, kernel: Kernel, X: MatrixLike, n_landmarks: int, random_state: RandomState = None
+    ) -> FeatureSpace:
         """Features from a random sample of the rows, the landmarks: the kernel is exact there, and approximate elsewhere."""
         n = X.shape[0]
         index = np.sort(check_random_state(random_state).choice(n, min(n_landmarks, n), replace=False))
@@ -108,11 +113,11 @@ class FeatureSpace:
         rows, projection = kernel.rows(X, index), vectors[:, keep] / np.sqrt(values[keep])
         return cls(kernel, _projected(kernel, X, rows, projection), rows, projection, index)
 
-    def features(self):
+    def features(self) -> Any:
         """Features of the training examples."""
         return self.values
 
-    def trace_error(self, X, random_state=None) -> float:
+    def trace_error(self, X: MatrixLike, random_state: RandomState = None) -> float:
         """Share of the kernel's trace that the features miss: 0 where they are exact, 1 where they see nothing.
 
         Parameters
@@ -136,7 +141,7 @@ class FeatureSpace:
         kept = np.square(self.values[index], dtype=np.float64).sum()
         return max(0.0, 1.0 - float(kept) / trace) if trace > 0 else 0.0
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Matrix:
         """Features of new examples."""
         X = X if self.rows is None else self.kernel(X, self.rows)
         return X if self.projection is None else X @ self.projection
@@ -152,7 +157,7 @@ class FeatureSpace:
         return {"dual_coef_": self.coefficients(weights), "X_fit_": self.rows}
 
 
-def _projected(kernel: Kernel, X, rows, projection: np.ndarray) -> np.ndarray:
+def _projected(kernel: Kernel, X: MatrixLike, rows: np.ndarray, projection: np.ndarray) -> np.ndarray:
     """Features of all examples, some examples at a time; many of them in single precision."""
     n, r = X.shape[0], projection.shape[1]
     dtype = np.float64 if n * r <= MOST_IN_DOUBLE else np.float32

@@ -16,7 +16,7 @@ def self_products(X: np.ndarray) -> np.ndarray:
     if d == 0:  # BLAS would refuse, on the error stream, and return whatever was there
         return np.zeros((n, n))
     together = max(1, int(OPERATIONS / max(1, n * n)))
-    product = blas.dsyrk(1.0, np.ascontiguousarray(X[:, :together]).T, trans=1, lower=1)
+    product: np.ndarray = blas.dsyrk(1.0, np.ascontiguousarray(X[:, :together]).T, trans=1, lower=1)
     for start in range(together, d, together):
         columns = np.ascontiguousarray(X[:, start : start + together]).T
         product = blas.dsyrk(1.0, columns, trans=1, lower=1, beta=1.0, c=product, overwrite_c=1)
@@ -26,7 +26,7 @@ def self_products(X: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True)
-def scale_and_mirror(matrix, scale, out):
+def scale_and_mirror(matrix: np.ndarray, scale: np.ndarray, out: np.ndarray) -> None:
     """From the upper triangle: out_ij = out_ji = scale_i scale_j matrix_ij, block by block; out may be the matrix."""
     n = matrix.shape[0]
     for bi in range(0, n, 64):
@@ -39,7 +39,7 @@ def scale_and_mirror(matrix, scale, out):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def sparse_product(matrix, coefficients):
+def sparse_product(matrix: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
     """Symmetric matrix times a vector with many zeros: reads only the rows that count."""
     out = np.zeros(matrix.shape[0])
     for i in range(coefficients.shape[0]):
@@ -52,7 +52,7 @@ def sparse_product(matrix, coefficients):
 
 
 @njit(cache=True, nogil=True)
-def add_signed_block(out, matrix, index, signs):
+def add_signed_block(out: np.ndarray, matrix: np.ndarray, index: np.ndarray, signs: np.ndarray) -> None:
     """Add signs_u signs_v matrix[index_u, index_v] to the lower triangle of ``out``; where a sign is 0, nothing."""
     used = np.flatnonzero(signs)
     columns = index[used]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lupi.kernels.blocks import KernelBlocks
+from lupi.validation.types import MatrixLike
 
 if TYPE_CHECKING:
     from lupi.kernels.space import Kernel
@@ -35,12 +36,12 @@ class KernelRows:
     array([[3., 6., 9.]])
     """
 
-    def __init__(self, kernel: Kernel, X, available: np.ndarray | None = None):
+    def __init__(self, kernel: Kernel, X: MatrixLike, available: np.ndarray | None = None) -> None:
         self.kernel, self.X, self.available = kernel, X, available
         self._known = X if available is None else X[available]
 
     def __len__(self) -> int:
-        return self.X.shape[0]
+        return int(self.X.shape[0])
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         """Full rows of the kernel matrix."""

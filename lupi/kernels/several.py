@@ -47,7 +47,7 @@ class SumKernel(Kernel):
         """Whether the kernel matrix may have negative eigenvalues."""
         return any(part.unsafe for part in self.parts)
 
-    def __call__(self, A, B=None) -> np.ndarray:
+    def __call__(self, A: np.ndarray, B: np.ndarray | None = None) -> np.ndarray:
         """Kernel matrix between the rows of A and of B (of A itself by default)."""
         other = A if B is None else B
         out = np.zeros((A.shape[0], other.shape[0]))

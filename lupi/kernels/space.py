@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +20,10 @@ from lupi.kernels.memory import USABLE, available_memory, require_memory
 from lupi.kernels.products import OPERATIONS, add_signed_block, scale_and_mirror, self_products, sparse_product
 from lupi.kernels.rows import KernelRows
 from lupi.validation import is_per_space
+from lupi.validation.types import Matrix, MatrixLike
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 # Every kernel of the library, with its parameters.
 KERNELS: dict[str, tuple[str, ...]] = {
@@ -33,7 +37,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "precomputed": (),
 }
 # Of the estimators' parameters that choose a kernel.
-KERNEL_CONSTRAINTS: dict[str, list] = {
+KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions(set(KERNELS)), callable],
     "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
     "degree": [Interval(Real, 0, None, closed="left")],
@@ -77,14 +81,14 @@ class Kernel:
            [ 9., 25.]])
     """
 
-    name: str | Callable
+    name: str | Callable[..., Any]
     gamma: float = 1.0
     degree: float = 3
     coef0: float = 0.0
     argument: str = "X"
 
     @classmethod
-    def of(cls, estimator, data, prefix: str = "", weight=None) -> Kernel:
+    def of(cls, estimator: BaseEstimator, data: Matrix, prefix: str = "", weight: np.ndarray | None = None) -> Kernel:
         """Kernel of an estimator's parameters, with ``prefix="privileged_"`` of the privileged ones; gamma from the data."""
         name, gamma, degree, coef0 = (
             getattr(estimator, prefix + key) for key in ("kernel", "gamma", "degree", "coef0")
@@ -100,7 +104,7 @@ class Kernel:
             return self.coef0 < 0 or self.degree != int(self.degree)
         return callable(self.name) or self.name in ("sigmoid", "precomputed")
 
-    def __call__(self, A, B=None) -> np.ndarray:
+    def __call__(self, A: Matrix, B: Matrix | None = None) -> np.ndarray:
         """Kernel matrix between the rows of A and of B (of A itself by default).
 
         Of a precomputed kernel A holds the values with all training examples, and B the positions of some of them.
@@ -123,23 +127,25 @@ class Kernel:
             out[start : start + step] = self._values(A[start : start + step], B)
         return out
 
-    def _values(self, A, B=None) -> np.ndarray:
+    def _values(self, A: MatrixLike, B: MatrixLike = None) -> np.ndarray:
         if self.name == "intersection":
-            return sum(np.minimum(A[:, k, None], B[None, :, k]) for k in range(A.shape[1]))
+            return np.asarray(sum(np.minimum(A[:, k, None], B[None, :, k]) for k in range(A.shape[1])))
         if self.name == "linear" and B is None and not sparse.issparse(A):
             return self_products(A)
         if self.name == "rbf" and not (sparse.issparse(A) or sparse.issparse(B)):
             return _rbf(A, B, self.gamma)
-        return pairwise_kernels(A, B, metric=self.name, **{key: getattr(self, key) for key in KERNELS[self.name]})
+        return np.asarray(
+            pairwise_kernels(A, B, metric=self.name, **{key: getattr(self, key) for key in KERNELS[str(self.name)]})
+        )
 
-    def _checked(self, matrix, A, B) -> np.ndarray:
+    def _checked(self, matrix: MatrixLike, A: Matrix, B: Matrix) -> np.ndarray:
         matrix = np.ascontiguousarray(matrix, dtype=np.float64)
         if matrix.shape != (A.shape[0], B.shape[0]):
             raise ValueError(
                 f"the kernel function for `{self.argument}` returned shape {matrix.shape} for {A.shape[0]} and {B.shape[0]} "
                 f"rows; it must return one value per pair, shape {(A.shape[0], B.shape[0])}."
             )
-        return matrix
+        return np.asarray(matrix)
 
     def _finite(self, matrix: np.ndarray) -> np.ndarray:
         """The matrix, unless its values are too large for a computer."""
@@ -150,7 +156,7 @@ class Kernel:
             )
         return matrix
 
-    def _prepared(self, block):
+    def _prepared(self, block: MatrixLike) -> Matrix:
         """What the compiled loops of these kernels take: writable arrays, sparse ones with short indices."""
         if self.name != "laplacian":
             block = self._histograms(block)
@@ -162,23 +168,23 @@ class Kernel:
             (block.data, block.indices.astype(np.int32), block.indptr.astype(np.int32)), shape=block.shape
         )
 
-    def _histograms(self, block) -> np.ndarray:
+    def _histograms(self, block: MatrixLike) -> np.ndarray:
         if block.size and block.min() < 0:
             raise ValueError(
                 f"the {self.name} kernel compares histograms, but `{self.argument}` has negative values (the smallest is "
                 f"{block.min():g}). Use non-negative features, or another kernel."
             )
-        return block.toarray() if sparse.issparse(block) else block
+        return np.asarray(block.toarray() if sparse.issparse(block) else block)
 
-    def rows(self, X, index: np.ndarray):
+    def rows(self, X: MatrixLike, index: np.ndarray) -> Matrix:
         """Some training examples as the kernel's second argument: their rows, or positions if it is precomputed."""
         return index if self.name == "precomputed" else X[index]
 
-    def among(self, X, index: np.ndarray) -> np.ndarray:
+    def among(self, X: MatrixLike, index: np.ndarray) -> np.ndarray:
         """Kernel matrix of some training examples."""
-        return X[np.ix_(index, index)] if self.name == "precomputed" else self(X[index])
+        return np.asarray(X[np.ix_(index, index)]) if self.name == "precomputed" else self(X[index])
 
-    def expand(self, X, rows, coefficients: np.ndarray) -> np.ndarray:
+    def expand(self, X: MatrixLike, rows: Matrix, coefficients: np.ndarray) -> np.ndarray:
         """Values at X of the kernel expansion over rows, one column for each row of coefficients.
 
         In blocks, so that predicting for many examples needs no large kernel matrix.
@@ -187,9 +193,9 @@ class Kernel:
         return np.concatenate([self(X[i : i + step], rows) @ coefficients.T for i in range(0, X.shape[0], step)])
 
 
-def _length(block) -> float:
+def _length(block: Any) -> float:
     """Entries of a row that a product reads."""
-    return block.nnz / max(1, block.shape[0]) if sparse.issparse(block) else block.shape[1]
+    return float(block.nnz / max(1, block.shape[0]) if sparse.issparse(block) else block.shape[1])
 
 
 def _rbf(A: np.ndarray, B: np.ndarray | None, gamma: float) -> np.ndarray:
@@ -202,7 +208,7 @@ def _rbf(A: np.ndarray, B: np.ndarray | None, gamma: float) -> np.ndarray:
     distances += np.einsum("ij,ij->i", B, B)
     np.maximum(distances, 0.0, out=distances)
     distances *= -gamma
-    return np.exp(distances, out=distances)
+    return np.asarray(np.exp(distances, out=distances))
 
 
 def _rbf_with_itself(A: np.ndarray, gamma: float) -> np.ndarray:
@@ -228,7 +234,7 @@ def all_are(value: Any, kernel: str) -> bool:
     return bool(values) and all(isinstance(one, str) and one == kernel for one in values)
 
 
-def resolve_gamma(gamma, X, weight=None) -> float:
+def resolve_gamma(gamma: float | str, X: MatrixLike, weight: np.ndarray | None = None) -> float:
     """Value of ``gamma``: "scale" is 1 / (n_features * X.var()), "auto" 1 / n_features, a number itself.
 
     With ``weight`` the variance counts every row that often, so that an integer weight equals repeating the row.
@@ -240,7 +246,7 @@ def resolve_gamma(gamma, X, weight=None) -> float:
     1.0
     """
     if gamma == "auto":
-        return 1.0 / X.shape[1]
+        return 1.0 / int(X.shape[1])
     if gamma != "scale":
         return float(gamma)
     weight = np.ones(X.shape[0]) if weight is None else weight
@@ -345,7 +351,7 @@ class Space:
             return self.matrix
         require_matrix(self.n_examples, "a kernel matrix")
         if self.factor is not None:
-            return self.factor @ self.factor.T
+            return np.asarray(self.factor @ self.factor.T)
         assert self.source is not None
         return self.source.dense()
 
@@ -362,7 +368,7 @@ class Space:
     def diagonal(self) -> np.ndarray:
         """Weighted diagonal."""
         if self.factor is not None:
-            return self.weight * np.einsum("ij,ij->i", self.factor, self.factor)
+            return np.asarray(self.weight * np.einsum("ij,ij->i", self.factor, self.factor))
         if self.matrix is not None:
             return self.weight * np.diagonal(self.matrix)
         assert self.source is not None
@@ -371,7 +377,7 @@ class Space:
     def product(self, coefficients: np.ndarray) -> np.ndarray:
         """Weighted kernel matrix times a vector."""
         if self.factor is not None:
-            return self.weight * (self.factor @ (self.factor.T @ coefficients))
+            return np.asarray(self.weight * (self.factor @ (self.factor.T @ coefficients)))
         if self.source is not None:
             return self.weight * self.source.product(coefficients)
         return self.weight * sparse_product(self.dense, coefficients)
@@ -387,16 +393,16 @@ class Space:
         if self.source is not None:
             return self.source.rows(index)
         if self.matrix is None and self.factor is not None:
-            return self.factor[index] @ self.factor.T
-        return self.dense[index]
+            return np.asarray(self.factor[index] @ self.factor.T)
+        return np.asarray(self.dense[index])
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Weighted sub-matrix."""
         if self.source is not None:
             return self.weight * self.source.block(rows, columns)
         if self.matrix is None and self.factor is not None:
-            return self.weight * (self.factor[rows] @ self.factor[columns].T)
-        return self.weight * self.dense[np.ix_(rows, columns)]
+            return np.asarray(self.weight * (self.factor[rows] @ self.factor[columns].T))
+        return np.asarray(self.weight * self.dense[np.ix_(rows, columns)])
 
     def add_block(self, out: np.ndarray, index: np.ndarray, signs: np.ndarray) -> None:
         """Add the weighted sub-matrix of some examples, rows and columns times signs, to the lower triangle of ``out``."""
@@ -423,11 +429,11 @@ class Space:
     def features(self) -> np.ndarray:
         """Explicit features of a space that has them, ``weight`` included."""
         assert self.factor is not None
-        return np.sqrt(self.weight) * self.factor
+        return np.asarray(np.sqrt(self.weight) * self.factor)
 
 
 def make_space(
-    kernel: Kernel, data, cache_size: float, *, available: np.ndarray | None = None, rough: bool = False
+    kernel: Kernel, data: Matrix, cache_size: float, *, available: np.ndarray | None = None, rough: bool = False
 ) -> Space:
     """Space of the training data.
 
@@ -457,7 +463,7 @@ def make_space(
     matrix = kernel(data[available] if part else data)
     if kernel.unsafe:
         check_definite(kernel, matrix)
-    if part:
+    if part and available is not None:
         known, matrix = matrix, np.zeros((n, n))
         matrix[np.ix_(available, available)] = known
     return Space(matrix=np.ascontiguousarray(matrix))

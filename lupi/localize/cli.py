@@ -70,7 +70,7 @@ def fit(
         bool, typer.Option("--geometry", help="Also learn where boxes lie and how large they are.")
     ] = False,
     geometry_scale: Annotated[
-        float, typer.Option(min=0.0, help="Weight of that beside the words: about 20 for ssvm, 2 to 10 for jkse.")
+        float, typer.Option(min=0.0, help="Weight of that beside the words: about 20 for ssvm, 0.5 to 8 for jkse.")
     ] = 20.0,
     tol: Annotated[float, typer.Option(help="Relative duality gap at which training stops.")] = 1e-2,
     search: Annotated[

@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
@@ -20,11 +22,15 @@ from lupi.localize.learners import LEARNERS
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_parameters
 from lupi.persistence import load, save
+from lupi.validation.types import PrivilegedLike
+
+if TYPE_CHECKING:
+    from lupi.boxes.geometry import Box
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 
 
-def guarded(command, **options):
+def guarded(command: Callable[..., None], **options: Any) -> None:
     """Run a command; warnings about the user's data are one line each."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
@@ -32,7 +38,17 @@ def guarded(command, **options):
         command(**options)
 
 
-def fit_command(data, layout, follow_links, output, privileged, search, validation, parameters, max_time=None):
+def fit_command(
+    data: Path,
+    layout: str,
+    follow_links: bool,
+    output: Path,
+    privileged: PrivilegedLike,
+    search: int,
+    validation: float,
+    parameters: dict[str, Any],
+    max_time: float | None = None,
+) -> None:
     """Train and save."""
     found = load_localization(data, layout, follow_links=follow_links)
     localizer = Localizer(verbose=True, **parameters)
@@ -71,11 +87,11 @@ def fit_command(data, layout, follow_links, output, privileged, search, validati
     typer.echo(f"{output}: {parameters['method']}, relative duality gap {localizer.model_.dual_gap_:.2g}.")
 
 
-def _pick(values, rows):
+def _pick(values: Any, rows: np.ndarray) -> Any:
     return [values[i] for i in rows] if isinstance(values, list) else values[rows]
 
 
-def _load(path, settings):
+def _load(path: Path, settings: dict[str, Any]) -> Localizer:
     try:
         localizer = load(path)
     except FileNotFoundError:
@@ -87,7 +103,9 @@ def _load(path, settings):
     return localizer
 
 
-def predict_command(model, images, output, overlays, settings):
+def predict_command(
+    model: Path, images: list[Path], output: Path | None, overlays: Path | None, settings: dict[str, Any]
+) -> None:
     """Predict and write boxes."""
     localizer = _load(model, settings)
     files = []
@@ -110,7 +128,7 @@ def predict_command(model, images, output, overlays, settings):
                 save_overlay(overlays / f"{k:05}_{Path(file).stem}.png", file, predicted=box)
 
 
-def _as_json(files, boxes):
+def _as_json(files: list[str], boxes: list[Box | None]) -> str:
     names = ("top", "left", "bottom", "right")
     rows = [
         {"image": file, "box": None if box is None else dict(zip(names, map(int, box)))}
@@ -119,7 +137,7 @@ def _as_json(files, boxes):
     return json.dumps(rows, indent=2) + "\n"
 
 
-def _as_csv(files, boxes):
+def _as_csv(files: list[str], boxes: list[Any]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(["image", "top", "left", "bottom", "right"])
@@ -127,7 +145,15 @@ def _as_csv(files, boxes):
     return buffer.getvalue()
 
 
-def evaluate_command(model, data, layout, follow_links, html, json_file, settings):
+def evaluate_command(
+    model: Path,
+    data: Path,
+    layout: str,
+    follow_links: bool,
+    html: Path | None,
+    json_file: Path | None,
+    settings: dict[str, Any],
+) -> None:
     """Evaluate and report."""
     localizer = _load(model, settings)
     found = load_localization(data, layout, follow_links=follow_links)
@@ -150,7 +176,7 @@ def evaluate_command(model, data, layout, follow_links, html, json_file, setting
     typer.echo(_against_constant(constant))
 
 
-def _against_constant(constant):
+def _against_constant(constant: dict[str, Any]) -> str:
     """What the learner is worth: how far it is from a guess that looks at no image."""
     if constant is None:
         return "No constant box to compare with: the model's file was written before it kept the mean training box."

@@ -19,7 +19,7 @@ def overlap_of(true: Box | None, predicted: Box | None) -> float:
     return float(Box(*true).iou(Box(*predicted)))
 
 
-def mean_relative_box(boxes, shapes):
+def mean_relative_box(boxes: list[Any], shapes: list[tuple[int, int]]) -> np.ndarray | None:
     """The mean of boxes relative to their images' sizes, the one guess that looks at no image; None without any box.
 
     Examples
@@ -31,7 +31,7 @@ def mean_relative_box(boxes, shapes):
     return np.mean(found, axis=0) if found else None
 
 
-def at_size(relative, shape):
+def at_size(relative: np.ndarray, shape: tuple[int, int]) -> Box:
     """A relative box in an image of this height and width."""
     return Box(*(float(v) for v in np.asarray(relative) * [*shape, *shape]))
 
@@ -99,14 +99,14 @@ def evaluate_boxes(
     return {**found, "constant_box": None if constant is None else _beside(overlaps, true, constant, threshold)}
 
 
-def _beside(overlaps, true, constant, threshold):
+def _beside(overlaps: np.ndarray, true: list[Box], constant: list[Box], threshold: float) -> dict[str, float]:
     """The constant box's figures, and how far the predictions are ahead of it."""
     own = np.array([overlap_of(a, b) for a, b in zip(true, constant)])
     difference, error = mean_and_error(overlaps - own)
     return {**_summary(own, threshold), "difference": difference, "standard_error": error if len(own) > 1 else None}
 
 
-def _summary(overlaps, threshold):
+def _summary(overlaps: np.ndarray, threshold: float) -> dict[str, float]:
     return {
         "n_images": len(overlaps),
         "mean_overlap": float(overlaps.mean()),
@@ -114,5 +114,5 @@ def _summary(overlaps, threshold):
     }
 
 
-def _plain(box):
+def _plain(box: Box | None) -> list[float] | None:
     return None if box is None else [float(v) if v != int(v) else int(v) for v in box]

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from lupi.engine.store import write_atomically
 from lupi.images.images import ImageReadError
 from lupi.localize.pictures import overlay_jpeg
 
@@ -93,17 +94,16 @@ def write_gallery(
 <ul class="cards">{cards}</ul>
 <script>{_SCRIPT}</script></body></html>
 """
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(page, encoding="utf-8")
+    write_atomically(path, page.encode())
 
 
-def _constant(figures):
+def _constant(figures: dict[str, Any] | None) -> str:
     if figures is None:
         return ""
     return f"<div><b>{100 * figures['mean_overlap']:.1f}%</b>mean overlap of one box for all</div>"
 
 
-def _table(rows, at):
+def _table(rows: list[dict[str, Any]], at: str) -> str:
     if len(rows) < 2:
         return ""
     body = "".join(
@@ -117,7 +117,7 @@ def _table(rows, at):
     )
 
 
-def _card(k, record, source, max_size):
+def _card(k: int, record: dict[str, Any], source: str, max_size: int) -> str:
     name = escape(Path(record["image"]).name)
     label, overlap = escape(str(record["label"])), record["overlap"]
     try:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lupi.estimators.jkse import JKSE, JKSEPlus
 from lupi.estimators.structural_svm import StructuralSVM
 from lupi.estimators.structural_svm_plus import StructuralSVMPlus
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from lupi.tasks.boxes import BoxLocalization
 
 
 class Learner(NamedTuple):
@@ -30,7 +35,9 @@ LEARNERS = {
 FEATURE_PARAMETERS = ("geometry", "geometry_scale")
 
 
-def make_model(method, task, privileged_task, parameters):
+def make_model(
+    method: str, task: BoxLocalization, privileged_task: BoxLocalization | None, parameters: dict[str, Any]
+) -> BaseEstimator:
     """An unfitted estimator of a method; parameters that the method does not have are left out."""
     kind = LEARNERS[method]
     chosen = {name: parameters[name] for name in kind.parameters if name in parameters}

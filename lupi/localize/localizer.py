@@ -24,7 +24,7 @@ from lupi.tasks import BoxLocalization
 from lupi.tasks.joint import INFERENCE
 from lupi.validation import check_privileged, check_privileged_sequence
 from lupi.validation.decorators import fit_context
-from lupi.validation.types import RandomState
+from lupi.validation.types import PrivilegedLike, RandomState
 
 ABOVE_ZERO = [Interval(Real, 0, None, closed="neither")]
 COUNT = [Interval(Integral, 1, None, closed="left")]
@@ -73,7 +73,7 @@ class Localizer(BaseEstimator):
         Let the learner see where a box lies and how large it is, not only the words inside; see
         :class:`~lupi.tasks.BoxLocalization`. On photographs with one object this is worth more than anything else here.
     geometry_scale : float, default=20.0
-        Weight of the geometry beside the words. Good values: about 20 for the structural SVMs, 2 to 10 for JKSE.
+        Weight of the geometry beside the words. Good values: about 20 for the structural SVMs, 0.5 to 8 for JKSE.
     tol : float, default=1e-2
         Certified relative duality gap at which training stops.
     max_iter : int, default=1000
@@ -272,14 +272,14 @@ class Localizer(BaseEstimator):
             self.model_.fit(words.X, words.Y, privileged=words.Z)
         return self
 
-    def _model(self, words):
+    def _model(self, words: TrainingWords) -> BaseEstimator:
         shared = {name: getattr(self, name) for name in ("grid_step", *FEATURE_PARAMETERS)}
         shared["allow_absent"] = any(y is None for y in words.Y)
         task = BoxLocalization(words.n_words, **shared)
         star = None if words.Z is None else BoxLocalization(words.n_privileged_words, **shared)
         return make_model(self.method, task, star, self.get_params(deep=False))
 
-    def _bag(self, n_words):
+    def _bag(self, n_words: int) -> BagOfVisualWords:
         shared = ("detector", "spacing", "cache", "on_error", "n_jobs", "verbose", "random_state")
         return BagOfVisualWords(n_words, **{name: getattr(self, name) for name in shared})
 
@@ -298,7 +298,7 @@ class Localizer(BaseEstimator):
         check_is_fitted(self, "model_")
         return self._boxes(self.bag_.transform(images))
 
-    def _boxes(self, words):
+    def _boxes(self, words: list[Any]) -> list[Any]:
         found = iter(self.model_.predict([w for w in words if w is not None]))
         return [None if w is None else next(found) for w in words]
 
@@ -332,10 +332,10 @@ class Localizer(BaseEstimator):
         -------
         float
         """
-        return self.evaluate(images, boxes)["mean_overlap"]
+        return float(self.evaluate(images, boxes)["mean_overlap"])
 
 
-def _masks_and_attributes(privileged, n):
+def _masks_and_attributes(privileged: PrivilegedLike, n: int) -> tuple[Any, Any]:
     if privileged is None:
         return None, None
     if not hasattr(privileged, "keys") or not privileged or not set(privileged) <= {"masks", "attributes"}:
@@ -354,7 +354,7 @@ def _masks_and_attributes(privileged, n):
     return masks and masks.data, attributes and attributes.data.astype(int)
 
 
-def _inside(box, shape, name):
+def _inside(box: Box, shape: tuple[int, int], name: str) -> Box:
     if box is None:
         return None
     box = check_box(box, f"the box of {name}")

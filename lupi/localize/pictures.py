@@ -6,18 +6,27 @@ import io
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lupi.engine.store import write_atomically
 from lupi.images.images import ImageLike, read_image
+
+if TYPE_CHECKING:
+    from lupi.boxes.geometry import Box
 
 # Blue and orange keep apart for colour-blind eyes; the true box is also dashed.
 PREDICTED = (235, 120, 20)
 TRUE = (40, 120, 225)
 
 
-def overlay(image, predicted=None, true=None, max_size=None):
+def overlay(
+    image: np.ndarray | str,
+    predicted: Box | list[int] | None = None,
+    true: Box | list[int] | None = None,
+    max_size: int | None = None,
+) -> Any:
     """An image with its boxes drawn in.
 
     Parameters
@@ -49,7 +58,16 @@ def overlay(image, predicted=None, true=None, max_size=None):
     return picture
 
 
-def _frame(draw, left, top, right, bottom, colour, width, dashed):
+def _frame(
+    draw: Any,
+    left: float,
+    top: float,
+    right: float,
+    bottom: float,
+    colour: tuple[int, int, int],
+    width: int,
+    dashed: bool,
+) -> None:
     corners = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
     for (x0, y0), (x1, y1) in pairwise(corners):
         if not dashed:
@@ -65,9 +83,14 @@ def _frame(draw, left, top, right, bottom, colour, width, dashed):
 def save_overlay(
     path: str | PathLike[str], image: Any, predicted: Any = None, true: Any = None, max_size: Any = None
 ) -> None:
-    """Write a picture with boxes; see :func:`overlay`."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    overlay(image, predicted, true, max_size).save(path)
+    """Write a picture with boxes, in the format that the file's name says; see :func:`overlay`."""
+    from PIL import Image
+
+    picture, ending, buffer = overlay(image, predicted, true, max_size), Path(path).suffix.lower(), io.BytesIO()
+    if ending not in Image.registered_extensions():
+        raise ValueError(f"{path}: no format of pictures has the ending {ending!r}; use .png or .jpg.")
+    picture.save(buffer, format=Image.registered_extensions()[ending])
+    write_atomically(path, buffer.getvalue())
 
 
 def overlay_jpeg(image: ImageLike, predicted: Any, true: Any, max_size: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from itertools import product
@@ -9,7 +10,7 @@ from numbers import Real
 from os import PathLike
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -20,8 +21,12 @@ from lupi.engine.units import progress, run_units
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.learners import FEATURE_PARAMETERS, LEARNERS
 
+if TYPE_CHECKING:
+    from lupi.boxes.geometry import Box, WordImage
+    from lupi.localize.localizer import Localizer, TrainingWords
+
 # Weights of the geometry to try: a kernel's Gaussian is narrow at a scale where a linear score only begins to see it.
-SCALES = {"ssvm": [5.0, 20.0, 80.0], "jkse": [2.0, 4.0, 8.0]}
+SCALES = {"ssvm": [5.0, 20.0, 80.0], "jkse": [0.5, 2.0, 8.0]}
 
 
 def paper_grid(method: str, n: int = 4, geometry: bool = False) -> dict[str, Any]:
@@ -98,7 +103,7 @@ def search_parameters(
     return search_words(chosen, words, held_out, grid, store=store, n_jobs=n_jobs, verbose=verbose, until=until)
 
 
-def check_grid(localizer, grid):
+def check_grid(localizer: Localizer, grid: dict[str, list[float]]) -> None:
     """Raise for a grid that holds no values, or names what the method does not have."""
     parameters = tunable(localizer)
     if set(grid) - set(parameters) or not grid or not all(len(v) for v in grid.values()):
@@ -106,12 +111,22 @@ def check_grid(localizer, grid):
         raise ValueError(f"grid must hold values for parameters of {localizer.method!r} ({known}), got {sorted(grid)}.")
 
 
-def tunable(localizer):
+def tunable(localizer: Localizer) -> tuple[str, ...]:
     """Names of the parameters that a search may try."""
     return (*LEARNERS[localizer.method].parameters, *FEATURE_PARAMETERS)
 
 
-def search_words(localizer, words, held_out, grid, *, store=None, n_jobs=None, verbose=False, until=None):
+def search_words(
+    localizer: Localizer,
+    words: TrainingWords,
+    held_out: list[tuple[WordImage, Box]],
+    grid: dict[str, list[float]],
+    *,
+    store: str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+    until: float | None = None,
+) -> tuple[Localizer, list[dict[str, Any]]]:
     """The search on words that are there already.
 
     Parameters
@@ -139,7 +154,7 @@ def search_words(localizer, words, held_out, grid, *, store=None, n_jobs=None, v
     kept = store is not None and isinstance(localizer.random_state, (int, np.integer))
     identity = fingerprint(data=_data_digest(words, held_out), method=plain.method, grid_step=plain.grid_step)
     with (
-        RunStore(Path(store) / f"{identity[:16]}.sqlite" if kept else None, identity) as opened,
+        RunStore(Path(store) / f"{identity[:16]}.sqlite" if store is not None and kept else None, identity) as opened,
         progress("Trying parameters", verbose) as report,
     ):
         found = run_units(work, opened, n_jobs=n_jobs, on_progress=report, until=until)
@@ -153,7 +168,9 @@ def search_words(localizer, words, held_out, grid, *, store=None, n_jobs=None, v
     return localizer.set_params(**best["params"]).fit_words(words), table
 
 
-def _try_cell(params, localizer, words, held_out):
+def _try_cell(
+    params: dict[str, float], localizer: Localizer, words: TrainingWords, held_out: list[tuple[WordImage, Box]]
+) -> dict[str, float]:
     candidate = clone(localizer).set_params(**params)
     with warnings.catch_warnings():
         # The gap in the table tells the same.
@@ -168,11 +185,11 @@ def _try_cell(params, localizer, words, held_out):
     }
 
 
-def _data_digest(words, held_out):
-    def of(image):
+def _data_digest(words: TrainingWords, held_out: list[tuple[WordImage, Box]]) -> str:
+    def of(image: WordImage) -> str:
         return digest_of(np.array([image.rows, image.cols, image.words]), list(image.shape))
 
-    def plain(box):
+    def plain(box: Box) -> list[float]:
         return None if box is None else [float(v) for v in box]
 
     return digest_of(

@@ -99,7 +99,7 @@ class LearningCurveDisplay(Display):
         self._legend()
         return self
 
-    def _plot_worth(self):
+    def _plot_worth(self) -> None:
         rows, score = self.worth["plain_rows"], 100 * self.worth["score"]
         self.ax_.plot([self.worth["train_size"], rows], [score, score], ":", color=LIGHT["ink"])
         self.ax_.axvline(rows, color=LIGHT["ink"], ls=":", lw=0.8)

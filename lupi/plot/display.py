@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from lupi.plot.colours import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LIGHT = COLOURS["light"]
 
@@ -10,7 +16,7 @@ LIGHT = COLOURS["light"]
 class Display:
     """A picture with its data: `plot` draws it, `ax_` and `figure_` are where."""
 
-    def _on(self, ax):
+    def _on(self, ax: Axes | None) -> Axes:
         """Axes to draw on: those given, or new ones."""
         if ax is None:
             try:
@@ -21,11 +27,11 @@ class Display:
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 
-    def _names(self, names, **style):
+    def _names(self, names: Sequence[str], **style: Any) -> None:
         """Names down the left side, the first on top. One may hold dollar signs: it is no formula."""
         self.ax_.set_yticks(range(len(names)), list(names), parse_math=False, **style)
         self.ax_.set_ylim(len(names) - 0.5, -0.5)
 
-    def _legend(self, **style):
+    def _legend(self, **style: Any) -> None:
         for text in self.ax_.legend(**{"fontsize": "small", "frameon": False} | style).get_texts():
             text.set_parse_math(False)

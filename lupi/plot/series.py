@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ AGAINST = (
 )
 
 
-def find_row(size, name):
+def find_row(size: dict[str, Any], name: str | None) -> Any:
     """The row of that name, or None."""
     return next((row for row in size["methods"] if row["name"] == name), None)
 
@@ -29,12 +30,12 @@ class Interval:
     colour: str
 
     @classmethod
-    def of(cls, label, paired, colour):
+    def of(cls, label: str, paired: dict[str, Any], colour: str) -> Interval:
         """From a `Paired` of the summary."""
         mean, low, high = (100 * paired[key] for key in ("mean", "low", "high"))
         return cls(label, mean, low, high, colour)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.label} {self.mean:+.2f} ({self.low:+.2f} to {self.high:+.2f})"
 
 
@@ -49,17 +50,17 @@ class Line:
     colour: str
 
     @property
-    def low(self):
+    def low(self) -> list[float]:
         """Lower edge of the band."""
         return [mean - margin for mean, margin in zip(self.means, self.margins)]
 
     @property
-    def high(self):
+    def high(self) -> list[float]:
         """Upper edge of the band."""
         return [mean + margin for mean, margin in zip(self.means, self.margins)]
 
 
-def gain_intervals(row, size):
+def gain_intervals(row: dict[str, Any], size: dict[str, Any]) -> list[Interval]:
     """A privileged method against the best plain one and both of its controls; once where two of these are the same."""
     same = row["plain"] == size["best_plain"]
     return [
@@ -69,7 +70,7 @@ def gain_intervals(row, size):
     ]
 
 
-def gain_groups(size):
+def gain_groups(size: dict[str, Any]) -> dict[str, list[Interval]]:
     """Title of a method -> its intervals; the method that does best first."""
     tested = [row for row in size["methods"] if "outcome" in row]
     return {
@@ -78,12 +79,12 @@ def gain_groups(size):
     }
 
 
-def column_intervals(summary):
+def column_intervals(summary: dict[str, Any]) -> list[Interval]:
     """What is lost without each group of privileged columns."""
     return [Interval.of(effect["name"], effect["loss"], "real") for effect in summary["columns"]]
 
 
-def main_lines(summary):
+def main_lines(summary: dict[str, Any]) -> list[Line]:
     """The curves that the answer is about: best plain, the method that did best, its counterpart, its shuffled control."""
     sizes, name = summary["sizes"], summary["verdict"]["candidate"]
     wanted = [("best plain method", "s1", lambda size: find_row(size, size["best_plain"]))]
@@ -97,26 +98,25 @@ def main_lines(summary):
     return [found for found in (_line(label, sizes, colour, get) for label, colour, get in wanted) if found]
 
 
-def all_lines(sizes, colours):
+def all_lines(sizes: list[dict[str, Any]], colours: Sequence[str]) -> list[Line]:
     """One curve for each method that was fitted everywhere; references only where they do not flatten the others."""
     names = [row["name"] for row in sizes[-1]["methods"]]
     rows = {name: [find_row(size, name) for size in sizes] for name in names}
-    lines = {
+    drawn = {
         name: _line(found[-1]["title"], sizes, colours[k % len(colours)], lambda size, name=name: find_row(size, name))
         for k, (name, found) in enumerate(rows.items())
     }
-    usable = [
-        mean for name in names if lines[name] and rows[name][-1]["role"] != "reference" for mean in lines[name].means
-    ]
+    lines = {name: line for name, line in drawn.items() if line}
+    usable = [mean for name in lines if rows[name][-1]["role"] != "reference" for mean in lines[name].means]
     low, high = min(usable, default=0.0), max(usable, default=0.0)
     return [
         lines[name]
-        for name in names
-        if lines[name] and (rows[name][-1]["role"] != "reference" or max(lines[name].means) - high < high - low)
+        for name in lines
+        if rows[name][-1]["role"] != "reference" or max(lines[name].means) - high < high - low
     ]
 
 
-def _line(label, sizes, colour, get):
+def _line(label: str, sizes: list[dict[str, Any]], colour: str, get: Callable[..., Any]) -> Line | None:
     rows = [get(size) for size in sizes]
     if any(row is None or row["failed"] for row in rows):
         return None
@@ -124,7 +124,7 @@ def _line(label, sizes, colour, get):
     return Line(label, [size["train_size"] for size in sizes], means, margins, colour)
 
 
-def savings(worth, by_size):
+def savings(worth: Sequence[Any], by_size: list[dict[str, Any]]) -> list[Any]:
     """The points of the learning curve where the columns are shown to help and save labelled rows; none without a yes.
 
     Parameters
@@ -146,7 +146,7 @@ def savings(worth, by_size):
     ]
 
 
-def reading(summary):
+def reading(summary: dict[str, Any]) -> dict[str, Any] | None:
     """The saving to read off the learning curve, or None: the last one that the plain curve reaches."""
     name = summary["verdict"]["candidate"]
     shown = savings(summary["worth"], summary["verdict"]["sizes"])

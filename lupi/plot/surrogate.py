@@ -113,7 +113,7 @@ class SurrogateDisplay(Display):
             self._strips(style)
         return self
 
-    def _scatter(self, style):
+    def _scatter(self, style: dict[str, Any]) -> None:
         there = ~(np.isnan(self.surrogate) | np.isnan(self.labels))
         known, given = self.surrogate[there], self.labels[there]
         self.ax_.scatter(given, known, **{"color": LIGHT["real"]} | style)
@@ -122,7 +122,7 @@ class SurrogateDisplay(Display):
         self.ax_.set_xlabel("label")
         self.ax_.set_ylabel(self.label)
 
-    def _strips(self, style):
+    def _strips(self, style: dict[str, Any]) -> None:
         # Points of a strip spread evenly over its height, in a fixed order: the picture is the same each time.
         for k, name in enumerate(self.classes):
             values = self.surrogate[(self.labels == name) & ~np.isnan(self.surrogate)]
@@ -136,12 +136,12 @@ class SurrogateDisplay(Display):
         self.ax_.set_ylabel("label")
 
 
-def class_name(value):
+def class_name(value: float | str) -> str:
     """A class as text; 1 and not 1.0, to which missing labels have turned it."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _probabilities(surrogate, labels, names):
+def _probabilities(surrogate: np.ndarray, labels: np.ndarray, names: list[str]) -> tuple[np.ndarray, str]:
     """Numbers of the strips, and their name."""
     if surrogate.ndim == 1:
         return 1.0 / (1.0 + np.exp(-surrogate)), f"surrogate: probability of {names[1]}"

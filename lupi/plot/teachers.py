@@ -8,18 +8,19 @@ from lupi.plot.display import LIGHT, Display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from sklearn.base import BaseEstimator
 
 
 class Bars(Display):
     """Named numbers as horizontal bars, the largest on top."""
 
-    def _bars(self, values, ax, style):
+    def _bars(self, values: dict[str, float], ax: Axes | None, style: dict[str, Any]) -> Axes:
         ax = self._on(ax)
         ranked = dict(sorted(values.items(), key=lambda item: -item[1]))
         colours = [LIGHT["real" if value >= 0 else "negative"] for value in ranked.values()]
-        ax.barh(range(len(ranked)), list(ranked.values()), **{"height": 0.6, "color": colours} | style)
+        ax.barh(range(len(ranked)), list(ranked.values()), **{"height": 0.6, "color": colours, **style})
         ax.axvline(0, color=LIGHT["ink"], lw=0.8)
-        self._names(ranked)
+        self._names(list(ranked))
         return ax
 
 
@@ -161,7 +162,7 @@ class ColumnEvidenceDisplay(Bars):
         return self
 
 
-def explained(estimator, key):
+def explained(estimator: BaseEstimator, key: str) -> dict[str, Any]:
     """One part of ``estimator.explain()``; says what is missing if it is not there."""
     name = type(estimator).__name__
     if not hasattr(estimator, "explain"):
@@ -176,4 +177,4 @@ def explained(estimator, key):
                 else "evidence of columns is known of the teachers in closed form only (teacher=None)."
             )
         )
-    return found[key]
+    return dict(found[key])

@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import signature
-from typing import Any
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from lupi.engine.passes import over_blocks
 from lupi.kernels.memory import available_memory
 from lupi.validation.chunks import RowBlock, block_values
+from lupi.validation.types import Matrix
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Rows that take no more than this share of the free memory are brought here when some of the rows are asked for.
 GATHERED = 0.25
@@ -84,7 +87,7 @@ class Affine:
 
     def __call__(self, rows: Any) -> np.ndarray:
         """The rows' images."""
-        return np.asarray(rows @ self.matrix) + self.shift
+        return np.asarray(rows @ self.matrix + self.shift)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +178,10 @@ class ChunkedRows:
             yield int(k), None if whole else local, slice(first[k], last[k])
 
 
+# What functions over rows take: in memory, or in chunks.
+AnyRows: TypeAlias = Matrix | ChunkedRows
+
+
 @dataclass(frozen=True)
 class Transposed:
     """The columns of a table in blocks."""
@@ -185,7 +192,7 @@ class Transposed:
         return _transposed_product(self.rows, np.asarray(vector).T).T
 
 
-def chunkwise(join: Callable[..., Any], *by_row: str) -> Callable[..., Any]:
+def chunkwise(join: Callable[..., Any], *by_row: str) -> Callable[[Function], Function]:
     """Let a function of rows in memory take rows in blocks.
 
     Parameters
@@ -204,7 +211,7 @@ def chunkwise(join: Callable[..., Any], *by_row: str) -> Callable[..., Any]:
     2.0
     """
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Function) -> Function:
         names = list(signature(function).parameters)
 
         @wraps(function)
@@ -214,7 +221,7 @@ def chunkwise(join: Callable[..., Any], *by_row: str) -> Callable[..., Any]:
                 return function(*arguments)
             return join(_pass(run, tables, dict(zip(names, arguments)), by_row))
 
-        return run
+        return cast("Function", run)
 
     return decorate
 

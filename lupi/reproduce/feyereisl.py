@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lupi.comparison.protocol import derived_seed
 from lupi.comparison.render.svg import difference_bars, standalone
-from lupi.engine.store import fingerprint
+from lupi.engine.store import fingerprint, write_atomically
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_words
 from lupi.reproduce._bird_words import MASKS_AND_ATTRIBUTES, Arm, Draw, of_classes, scored
@@ -311,7 +311,7 @@ def _feyereisl_table1(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progres
             below=f"SSVM+ minus SSVM, points of {words}; one bar a class, n = {size['n']}",
             title=f"SSVM+ against SSVM, class by class, points of {words}, n = {size['n']}",
         )
-        page.write_text(standalone(bars))
+        write_atomically(page, standalone(bars).encode())
         lines.append(f"figure: {page}")
     write_result(out, "feyereisl-table1", **without_overlaps(result))
     return lines

@@ -355,5 +355,18 @@ ENTRIES = (
         "awa_surf",
         partial(_table1, per_class=50, entry="sharmanska-table1-n50"),
     ),
+    Entry(
+        "sharmanska-table1-squared-across",
+        "Sharmanska et al. 2013, Table 1, rankers with the squared hinge, pairs across (AwA, N = 100)",
+        "awa_surf",
+        partial(
+            _table1,
+            per_class=100,
+            entry="sharmanska-table1-squared-across",
+            methods=RANKERS,
+            loss=SQUARED,
+            pairs="across",
+        ),
+    ),
     *(_rankers(pairs, per_class) for pairs in ("across", "all") for per_class in (100, 50)),
 )

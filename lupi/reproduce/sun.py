@@ -50,7 +50,7 @@ NU, GAMMA, LAM = [0.02, 0.3, 1.0], [0.01, 0.3, 1.0, 10.0, 1000.0], [1e-3, 1.0, 1
 PLAIN = {"nu": NU, "gamma": GAMMA}
 JOINT = {"nu": NU, "lam": LAM, "gamma": GAMMA}
 FINE_GRID = {"nu": [0.02, 0.1, 0.3, 0.6, 1.0], "gamma": np.geomspace(0.01, 1000, 9).tolist()}
-PLACED = {"geometry": True, "geometry_scale": SCALES["jkse"][1]}
+PLACED = {"geometry": True, "geometry_scale": 4.0}
 OTHERS = "JKSE+, others' information"
 ARMS = (
     Arm(MEAN_BOX),

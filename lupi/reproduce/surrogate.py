@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from lupi.engine.store import RunStore, fingerprint
+from lupi.engine.store import RunStore, fingerprint, write_atomically
 from lupi.engine.units import measured, run_units
 from lupi.reproduce._entry import Entry, write_result
 from lupi.reproduce._surrogate_figures import CONTROLS, controls_table, gains_table, tally_line
@@ -73,7 +73,7 @@ def run_part(part, arms_of, data, out, *, n_splits, n_jobs=1, on_progress=None):
         calls = [(name, measured, function) for name, function in work.items()]
         results = run_units(calls, store, n_jobs=n_jobs, on_progress=on_progress)
     scores = collect(work, results)
-    (out / "scores.json").write_text(json.dumps(scores, separators=(",", ":")) + "\n")
+    write_atomically(out / "scores.json", (json.dumps(scores, separators=(",", ":")) + "\n").encode())
     write_result(
         out, f"surrogate-{part}", splits=n_splits, seconds=sum(result["seconds"] for result in results.values())
     )

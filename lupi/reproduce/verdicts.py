@@ -6,7 +6,7 @@ import json
 from functools import partial
 
 from lupi.datasets.research_tables import FOLLOWUP
-from lupi.engine.store import RunStore, digest_of, fingerprint
+from lupi.engine.store import RunStore, digest_of, fingerprint, write_atomically
 from lupi.engine.units import measured, run_units
 from lupi.reproduce._entry import Entry, write_result
 from lupi.reproduce._surrogate_tasks import load_table
@@ -61,7 +61,7 @@ def run_part(part, work, out, *, n_splits, n_jobs=1, on_progress=None, data=None
         calls = [(name, measured, function) for name, function in work.items()]
         results = run_units(calls, store, n_jobs=n_jobs, on_progress=on_progress)
     records = collect(results)
-    (out / "scores.json").write_text(json.dumps(records, separators=(",", ":")) + "\n")
+    write_atomically(out / "scores.json", (json.dumps(records, separators=(",", ":")) + "\n").encode())
     seconds = sum(result["seconds"] for result in results.values())
     write_result(out, f"compare-{part}", splits=n_splits, seconds=seconds)
     return records

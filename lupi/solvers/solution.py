@@ -102,6 +102,16 @@ class Solution:
         return replace(best, n_iter=self.n_iter + other.n_iter, converged=self.converged or other.converged)
 
 
+def stop_behind(problem: BaseException | None) -> BaseException | None:
+    """Ctrl-C or the end of the process among the causes of an error; None if there is none.
+
+    Of a signal that comes while compiled code returns an array, numba makes SystemErrors, one the cause of the other.
+    """
+    while problem is not None and not isinstance(problem, KeyboardInterrupt | SystemExit):
+        problem = problem.__cause__
+    return problem
+
+
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
     """Let the solvers that run inside stop after so many seconds; within another deadline the earlier one counts.
@@ -123,6 +133,12 @@ def deadline(seconds: float | None) -> Iterator[None]:
     before = _END.set(end)
     try:
         yield
+    except SystemError as problem:
+        # A search would take it for a fit that failed, and go on.
+        stop = stop_behind(problem)
+        if stop is None:
+            raise
+        raise stop from None
     finally:
         _END.reset(before)
 

@@ -48,7 +48,7 @@ class BoxLocalization:
     geometry_scale : float, default=20.0
         Factor of these numbers. A structural SVM penalizes all weights alike, and counts of words are large: with factor 1
         the numbers would hardly be used. 0 leaves them out of every score. Kernels of joint features are multiplied by exp(-d),
-        d the squared distance of these numbers; there 2 to 10 is a good range.
+        d the squared distance of these numbers; there 0.5 to 8 are values to try.
     method : {"auto", "branch_and_bound", "row_pairs"}, default="auto"
         Search, see :func:`~lupi.vision.best_box`.
     max_nodes : int, default=5_000_000
@@ -77,6 +77,7 @@ class BoxLocalization:
     # Models saved before these options existed have none of them.
     geometry = False
     geometry_scale = 20.0
+    same_in_sums = ("grid_step", "allow_absent", "method", "max_nodes")
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class BoxLocalization:
     @property
     def n_features(self) -> int:
         """Words, the offset, and the geometry."""
-        return self.n_words + self.offset + self.n_geometry
+        return int(self.n_words + self.offset + self.n_geometry)
 
     @property
     def n_geometry(self) -> int:
@@ -151,41 +152,56 @@ class BoxLocalization:
         self, w: np.ndarray, x: Any, y_true: Any, loss_weights: Sequence[Any]
     ) -> list[tuple[Box | None, float, float]]:
         """One (output, loss, score) for each loss weight, on the same integral images."""
-        w = np.asarray(w, dtype=float)
-        weights = check_weights(w[: self.n_words] * self.scale, x, "w")
-        base = w[self.n_words] if self.offset else 0.0
+        return list(self.argmax_sum([(self, np.asarray(w, dtype=float), x)], y_true, loss_weights))
+
+    @staticmethod
+    def argmax_sum(
+        parts: Sequence[Any], y_true: Any, loss_weights: Sequence[Any]
+    ) -> list[tuple[Box | None, float, float]]:
+        """One (output, loss, score) for each loss weight; scores of all (task, w, x) added up.
+
+        The sum is one image with the points of all of them, words of different images being different words.
+        """
+        task, _, x = parts[0]
+        weights, words, n_words, base, places = [], [], 0, 0.0, np.zeros(N_PLACEMENT)
+        for one, own, image in parts:
+            words.append(image.words + n_words)
+            n_words += one.n_words
+            weights.append(check_weights(own[: one.n_words] * one.scale, image, "w"))
+            base += own[one.n_words] if one.offset else 0.0
+            places += own[-N_PLACEMENT:] * one.geometry_scale if one.geometry else 0.0
         present = y_true is not None
         c = np.array(loss_weights, dtype=float)
         boxes, values, bounds, _ = search_points(
-            x.rows,
-            x.cols,
-            x.words,
-            weights,
-            w[-N_PLACEMENT:] * self.geometry_scale if self.geometry else np.zeros(N_PLACEMENT),
+            _joined([image.rows for _, _, image in parts]),
+            _joined([image.cols for _, _, image in parts]),
+            _joined(words),
+            _joined(weights),
+            places,
             x.shape[0],
             x.shape[1],
-            self.grid_step,
+            task.grid_step,
             np.array(y_true, dtype=float) if present else np.zeros(4),
             c if present else np.zeros(len(c)),
-            SEARCHES[self.method],
-            self.max_nodes,
+            SEARCHES[task.method],
+            task.max_nodes,
         )
         if (bounds > values).any():
             warnings.warn(
-                f"branch and bound met max_nodes={self.max_nodes}; the box may miss the maximum by "
+                f"branch and bound met max_nodes={task.max_nodes}; the box may miss the maximum by "
                 f"{np.max(bounds - values):.3g}. Raise max_nodes or use method='auto'.",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         found: list[tuple[Box | None, float, float]] = []
         for k in range(len(c)):
             # A missing true box means "no object" where a loss matters: every box then costs 1.
             absent = c[k] if present else -c[k]
-            if self.allow_absent and absent > values[k] + base:
+            if task.allow_absent and absent > values[k] + base:
                 found.append((None, float(present), 0.0))
                 continue
             box = Box(*boxes[k].astype(int).tolist())
-            loss = self.loss(y_true, box)
+            loss = task.loss(y_true, box)
             found.append((box, loss, values[k] + base - (c[k] * loss if present else 0.0)))
         return found
 
@@ -254,6 +270,16 @@ class BoxLocalization:
             )
         return Box(int(rows[found[0]]), int(cols[found[1]]), int(rows[found[2]]), int(cols[found[3]]))
 
+    @staticmethod
+    def check_sum(images: Sequence[tuple[str, WordImage]]) -> None:
+        """Raise for images, given with their names, of different shapes: a box must be one box in all of them."""
+        for name, image in images[1:]:
+            if image.shape != images[0][1].shape:
+                raise ValueError(
+                    f"{name} has the shape {image.shape} and {images[0][0]} the shape {images[0][1].shape}; images of one example "
+                    "in several spaces must have the same pixels."
+                )
+
     def check(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Raise for inputs that are no word images, words outside the vocabulary, or impossible boxes."""
         for i, (x, y) in enumerate(zip(X, Y)):
@@ -277,8 +303,22 @@ class BoxLocalization:
         return f"BoxLocalization(n_words={self.n_words}, grid_step={self.grid_step}, allow_absent={self.allow_absent})"
 
 
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
 @njit(cache=True, nogil=True)
-def _count(rows, cols, words, top, left, bottom, right, scale, out):
+def _count(
+    rows: np.ndarray,
+    cols: np.ndarray,
+    words: np.ndarray,
+    top: float,
+    left: float,
+    bottom: float,
+    right: float,
+    scale: float,
+    out: np.ndarray,
+) -> None:
     for k in range(rows.shape[0]):
         if rows[k] >= top and rows[k] < bottom and cols[k] >= left and cols[k] < right:
             out[words[k]] += scale

@@ -40,6 +40,8 @@ class Chain:
     array([1, 1, 1])
     """
 
+    same_in_sums = ("n_states", "normalize")
+
     def __init__(self, n_states: int, n_features: int, *, normalize: bool = True) -> None:
         self.n_states = check_positive_int(n_states, "n_states", minimum=2)
         self.n_inputs = check_positive_int(n_features, "n_features")
@@ -67,7 +69,25 @@ class Chain:
         w = np.ascontiguousarray(w, dtype=float)
         true = np.zeros(len(x), dtype=np.int64) if y_true is None else np.asarray(y_true, dtype=np.int64)
         weight = 0.0 if y_true is None else float(loss_weight)
-        return _viterbi(w, x, true, weight / len(x) if self.normalize else weight, self.n_states)
+        return np.asarray(_viterbi(w, x, true, weight / len(x) if self.normalize else weight, self.n_states))
+
+    @staticmethod
+    def argmax_sum(
+        parts: Sequence[Any], y_true: Any, loss_weights: Sequence[float]
+    ) -> list[tuple[np.ndarray, float, float]]:
+        """One (sequence, loss, score) for each loss weight; scores of all (task, w, x) added up.
+
+        The sum is one chain: inputs side by side, and the sum of the transition weights.
+        """
+        first, s = parts[0][0], parts[0][0].n_states
+        ends = [s * task.n_inputs for task, _, _ in parts]
+        unary = np.hstack([np.asarray(w)[:end].reshape(s, -1) for (_, w, _), end in zip(parts, ends)])
+        moves = np.sum([np.asarray(w)[end:] for (_, w, _), end in zip(parts, ends)], axis=0)
+        joined, x = Chain(s, unary.shape[1], normalize=first.normalize), np.hstack([x for _, _, x in parts])
+        weights = np.concatenate([unary.ravel(), moves])
+        found = [joined.argmax(weights, x, y_true, weight) for weight in loss_weights]
+        losses = [0.0 if y_true is None else joined.loss(y_true, y) for y in found]
+        return [(y, loss, float(joined.joint_feature(x, y) @ weights)) for y, loss in zip(found, losses)]
 
     def check(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Raise for wrong shapes or labels, naming the sequence."""
@@ -104,7 +124,8 @@ class ChainOracle:
 
     def blocks(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
         """Block vectors and their linear parts, for a solver that takes over."""
-        return state
+        vectors, linear = state
+        return vectors, linear
 
     def linear_part(self, state: Any) -> float:
         """Sum of dual weight times loss."""
@@ -114,14 +135,14 @@ class ChainOracle:
         """One Frank-Wolfe step with exact line search for each sequence of `order`."""
         _sweep(self.X, self.Y, self.start_of, self.unit, self.task.n_states, state[0], state[1], w, order, cap, gaps)
 
-    def plane(self, i, w):
+    def plane(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
         """Most violated plane of one sequence."""
         rows = slice(self.start_of[i], self.start_of[i + 1])
         y = _viterbi(w, self.X[rows], self.Y[rows], self.unit[i], self.task.n_states)
         psi = self.task.joint_feature(self.X[rows], self.Y[rows]) - self.task.joint_feature(self.X[rows], y)
         return psi, self.task.loss(self.Y[rows], y)
 
-    def planes(self, w):
+    def planes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Most violated planes of all sequences."""
         psi = np.zeros((self.n_samples, self.n_features))
         loss = np.zeros(self.n_samples)
@@ -135,7 +156,7 @@ class ChainOracle:
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _viterbi(w, x, y_true, loss_weight, s):
+def _viterbi(w: np.ndarray, x: np.ndarray, y_true: np.ndarray, loss_weight: float, s: int) -> np.ndarray:
     n, f = x.shape
     move = w[s * f :].reshape(s, s)
     score = np.empty(s)
@@ -168,7 +189,7 @@ def _viterbi(w, x, y_true, loss_weight, s):
 
 
 @njit(cache=True, nogil=True)
-def _add_feature(x, y, scale, s, out):
+def _add_feature(x: np.ndarray, y: np.ndarray, scale: float, s: int, out: np.ndarray) -> None:
     n, f = x.shape
     for t in range(n):
         base = y[t] * f
@@ -179,7 +200,16 @@ def _add_feature(x, y, scale, s, out):
 
 
 @njit(cache=True, nogil=True)
-def _planes(X, Y, start_of, unit, s, w, psi, loss):
+def _planes(
+    X: np.ndarray,
+    Y: np.ndarray,
+    start_of: np.ndarray,
+    unit: np.ndarray,
+    s: int,
+    w: np.ndarray,
+    psi: np.ndarray,
+    loss: np.ndarray,
+) -> None:
     for i in range(start_of.shape[0] - 1):
         x = X[start_of[i] : start_of[i + 1]]
         true = Y[start_of[i] : start_of[i + 1]]
@@ -192,7 +222,19 @@ def _planes(X, Y, start_of, unit, s, w, psi, loss):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _sweep(X, Y, start_of, unit, s, blocks, linear, w, order, cap, gaps):
+def _sweep(
+    X: np.ndarray,
+    Y: np.ndarray,
+    start_of: np.ndarray,
+    unit: np.ndarray,
+    s: int,
+    blocks: np.ndarray,
+    linear: np.ndarray,
+    w: np.ndarray,
+    order: np.ndarray,
+    cap: float,
+    gaps: np.ndarray,
+) -> None:
     d = w.shape[0]
     toward = np.empty(d)
     for i in order:

@@ -10,9 +10,10 @@ maximum together with two scores is the larger of two sums of independent search
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -20,6 +21,9 @@ from joblib import effective_n_jobs
 from lupi.tasks import box_planes
 from lupi.tasks.oracle import TrueFeatures, planes_by_plane
 from lupi.tasks.protocol import Task, argmax_scored
+
+if TYPE_CHECKING:
+    from lupi.solvers.structural.planes import PlaneStore
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ def joint_value(a: Candidate, b: Candidate, rho: float) -> float:
 
 
 def exact_inference(
-    space: TaskData, privileged: TaskData, w, w_star, i: int, rho: float
+    space: TaskData, privileged: TaskData, w: np.ndarray, w_star: np.ndarray, i: int, rho: float
 ) -> tuple[Candidate, Candidate]:
     """The global maximum over (y, y*) by four independent searches."""
     with_loss, plain = space.search(w, i, (1.0, 0.0))
@@ -72,7 +76,7 @@ def exact_inference(
 
 
 def alternating_inference(
-    space: TaskData, privileged: TaskData, w, w_star, i: int, rho: float, max_rounds: int = 50
+    space: TaskData, privileged: TaskData, w: np.ndarray, w_star: np.ndarray, i: int, rho: float, max_rounds: int = 50
 ) -> tuple[Candidate, Candidate]:
     """The paper's procedure (eq. 13 and 14) from the true output: a local maximum, often not the global one.
 
@@ -113,7 +117,19 @@ class JointOracle:
         Threads.
     """
 
-    def __init__(self, task, privileged_task, X, privileged, available, Y, *, lam, rho, n_jobs=None):
+    def __init__(
+        self,
+        task: Task,
+        privileged_task: Task,
+        X: Sequence[Any],
+        privileged: Sequence[Any],
+        available: np.ndarray,
+        Y: Sequence[Any],
+        *,
+        lam: float,
+        rho: float,
+        n_jobs: int | None = None,
+    ) -> None:
         self.space, self.privileged = TaskData(task, X, Y), TaskData(privileged_task, privileged, Y)
         self.available, rows = available, np.flatnonzero(available)
         self.true, self.true_star = TrueFeatures(task, X, Y), TrueFeatures(privileged_task, privileged, Y, rows)
@@ -157,7 +173,7 @@ class JointOracle:
             return planes_by_plane(self, v)
         return self.boxes.planes(v)
 
-    def plane_steps(self, store, rows: np.ndarray, gaps: np.ndarray) -> None:
+    def plane_steps(self, store: PlaneStore, rows: np.ndarray, gaps: np.ndarray) -> None:
         """Find, store and use the planes of some examples, one after the other; where ``compiled``."""
         self.boxes.take_into(store, rows, gaps)
 
@@ -189,5 +205,5 @@ class JointOracle:
         if self.compiled:
             return float(np.mean([box_planes.first_branch(*self.packed, i, v, self.root, self.rho) for i in rows]))
         w, w_star = self.split(v)
-        pairs = (exact_inference(self.space, self.privileged, w, w_star, i, self.rho) for i in rows)
+        pairs = (exact_inference(self.space, self.privileged, w, w_star, int(i), self.rho) for i in rows)
         return float(np.mean([a.loss > b.loss for a, b in pairs]))

@@ -35,6 +35,7 @@ class Multiclass:
     """
 
     tabular = True
+    same_in_sums = ("n_classes",)
 
     def __init__(self, n_classes: int, n_features: int) -> None:
         self.n_classes = check_positive_int(n_classes, "n_classes", minimum=2)
@@ -69,7 +70,17 @@ class Multiclass:
         if Y_true is not None and loss_weight != 0.0:
             score += loss_weight
             score[np.arange(len(score)), np.asarray(Y_true, dtype=int)] -= loss_weight
-        return np.argmax(score, axis=1)
+        return np.asarray(np.argmax(score, axis=1))
+
+    @staticmethod
+    def argmax_sum(parts: Sequence[Any], y_true: Any, loss_weights: Sequence[float]) -> list[tuple[int, float, float]]:
+        """One (class, loss, score) for each loss weight; scores of all (task, w, x) added up."""
+        score = np.sum(
+            [np.asarray(w).reshape(task.n_classes, -1) @ np.asarray(x, dtype=float) for task, w, x in parts], axis=0
+        )
+        loss = np.zeros(len(score)) if y_true is None else (np.arange(len(score)) != int(y_true)).astype(float)
+        best = [int(np.argmax(score + weight * loss)) for weight in loss_weights]
+        return [(k, float(loss[k]), float(score[k])) for k in best]
 
     def outputs(self, x: Any) -> range:
         """All classes."""
@@ -97,7 +108,7 @@ class Multiclass:
 class MulticlassOracle:
     """Passes with the exact solution of each block: its planes share one input, so the block needs only a sort."""
 
-    def __init__(self, task: Multiclass, X: np.ndarray, Y: np.ndarray):
+    def __init__(self, task: Multiclass, X: np.ndarray, Y: np.ndarray) -> None:
         self.task, self.X, self.Y = task, X, Y
         self.norms = np.einsum("ij,ij->i", X, X)
         self.n_samples, self.n_features = len(X), task.n_features
@@ -129,7 +140,7 @@ class MulticlassOracle:
 class ClassPlanes:
     r"""The planes :math:`(e_{y_i} - e_{y}) \otimes x_i`, stored by their labels."""
 
-    def __init__(self, oracle: MulticlassOracle, found: np.ndarray):
+    def __init__(self, oracle: MulticlassOracle, found: np.ndarray) -> None:
         self.oracle, self.found = oracle, found
 
     def __len__(self) -> int:
@@ -139,7 +150,7 @@ class ClassPlanes:
         o = self.oracle
         score = o.X @ w.reshape(o.task.n_classes, -1).T
         rows = np.arange(len(score))
-        return score[rows, o.Y] - score[rows, self.found]
+        return np.asarray(score[rows, o.Y] - score[rows, self.found])
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         o = self.oracle
@@ -151,7 +162,16 @@ class ClassPlanes:
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _sweep(X, Y, norms, state, W, order, cap, gaps):
+def _sweep(
+    X: np.ndarray,
+    Y: np.ndarray,
+    norms: np.ndarray,
+    state: np.ndarray,
+    W: np.ndarray,
+    order: np.ndarray,
+    cap: float,
+    gaps: np.ndarray,
+) -> None:
     """Exact block steps: minimize 1/2 A |b|^2 + B'b, sum b = 0, b_m <= cap [m = y] (Keerthi et al. 2008)."""
     k = W.shape[0]
     f = W.shape[1]

@@ -17,7 +17,7 @@ _KEEP = 20_000_000
 class TrueFeatures:
     """Joint features of the true outputs, kept if they are small; `rows` are the examples that have an input."""
 
-    def __init__(self, task: Task, X: Any, Y: Any, rows: np.ndarray | None = None):
+    def __init__(self, task: Task, X: Any, Y: Any, rows: np.ndarray | None = None) -> None:
         self.task, self.X, self.Y = task, X, Y
         self.kept = None
         if len(X) * task.n_features <= _KEEP:
@@ -64,7 +64,7 @@ class TaskOracle:
         Threads for batches of inferences.
     """
 
-    def __init__(self, task: Task, X: Any, Y: Any, n_jobs: int | None = None):
+    def __init__(self, task: Task, X: Any, Y: Any, n_jobs: int | None = None) -> None:
         self.task, self.X, self.Y, self.n_jobs = task, X, Y, n_jobs
         self.n_samples, self.n_features = len(X), int(task.n_features)
         self.true = TrueFeatures(task, X, Y)

@@ -28,7 +28,11 @@ class Task(Protocol):
     ``argmax_scored(w, x, y_true, loss_weights)``
         A list with one (y, loss, score) for each loss weight; saves work that the searches share.
     ``outputs(x)``
-        All outputs of ``x``, for tasks that can list them (kernel inference of JKSE).
+        All outputs of ``x``, for tasks that can list them (kernel inference of JKSE, several privileged spaces).
+    ``argmax_sum(parts, y_true, loss_weights)``
+        A static method, for several privileged spaces: as ``argmax_scored``, of the sum of the scores of all (task, w, x) in
+        ``parts``. ``same_in_sums`` names attributes that all of the tasks must share, and ``check_sum(parts)`` raises for
+        pairs (name, input) of one example that do not go together.
     ``argmax_kernel(x, support, coef, kernel, gamma, normalize)``
         The output whose joint feature has the largest kernel expansion (kernel inference of JKSE, without listing outputs).
     ``check(X, Y)``
@@ -69,6 +73,6 @@ def predict_batch(task: Task, w: np.ndarray, X: Any, n_jobs: int | None = None) 
 def argmax_scored(task: Task, w: np.ndarray, x: Any, y_true: Any, loss_weights: tuple[float, ...]) -> list[Any]:
     """One (argmax, its loss, its score) for each loss weight."""
     if hasattr(task, "argmax_scored"):
-        return task.argmax_scored(w, x, y_true, loss_weights)
+        return list(task.argmax_scored(w, x, y_true, loss_weights))
     found = [task.argmax(w, x, y_true, c) for c in loss_weights]
     return [(y, float(task.loss(y_true, y)), float(task.joint_feature(x, y) @ w)) for y in found]

@@ -1,5 +1,8 @@
 """Tables that are not in memory: Dask collections as blocks of rows, made one by one when they are needed."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +12,7 @@ from sklearn.utils import check_array
 
 from lupi.validation.containers import values_of_table
 from lupi.validation.inputs import check_privileged, is_chunked
+from lupi.validation.types import Matrix, MatrixLike, VectorLike
 
 
 @dataclass(frozen=True)
@@ -25,29 +29,29 @@ class RowBlock:
         Which block this is, for messages.
     """
 
-    graph: dict
-    keys: dict
+    graph: dict[Any, Any]
+    keys: dict[str, Any]
     number: int
 
     @property
-    def persisted(self):
+    def persisted(self) -> bool:
         """Whether some of it is on a cluster already."""
         return any(map(_is_future, self.graph.values()))
 
-    def make(self, names):
+    def make(self, names: Iterable[str]) -> list[Any]:
         """Values of some of the collections, in this thread."""
         import dask
         from dask.optimization import cull
 
         keys = [self.keys[name] for name in names]
-        return dask.get(cull(self.graph, keys)[0], keys)
+        return list(dask.get(cull(self.graph, keys)[0], keys))  # type: ignore[attr-defined]  # not in its __all__
 
 
-def _is_future(task):
+def _is_future(task: Any) -> bool:
     return type(task).__name__ == "Future"
 
 
-def row_blocks(collections, *, estimator_name="fit"):
+def row_blocks(collections: dict[str, Any], *, estimator_name: str = "fit") -> list[RowBlock]:
     """Blocks of rows of collections that are chunked alike.
 
     Parameters
@@ -84,7 +88,7 @@ def row_blocks(collections, *, estimator_name="fit"):
     ]
 
 
-def _one_chunk_of_columns(name, data, estimator_name):
+def _one_chunk_of_columns(name: str, data: Any, estimator_name: str) -> Any:
     if not is_chunked(data):
         raise ValueError(
             f"{estimator_name}: `X` is a Dask collection, but `{name}` is a {type(data).__name__}; pass a Dask collection with "
@@ -99,12 +103,12 @@ def _one_chunk_of_columns(name, data, estimator_name):
     return data
 
 
-def _sizes(data):
+def _sizes(data: Any) -> tuple[float, ...]:
     """Rows of each block: numbers, or NaN where Dask does not know."""
-    return data.chunks[0] if hasattr(data, "chunks") else (np.nan,) * data.npartitions
+    return tuple(data.chunks[0]) if hasattr(data, "chunks") else (np.nan,) * data.npartitions
 
 
-def _check_alike(first, X, name, data, estimator_name):
+def _check_alike(first: str, X: MatrixLike, name: str, data: Any, estimator_name: str) -> None:
     expected, sizes = _sizes(X), _sizes(data)
     known = not np.isnan([*expected, *sizes]).any()
     if len(expected) == len(sizes) and (not known or expected == sizes):
@@ -117,7 +121,7 @@ def _check_alike(first, X, name, data, estimator_name):
     )
 
 
-def _few(sizes):
+def _few(sizes: tuple[float, ...]) -> str:
     return f"({', '.join(map(str, sizes[:4]))}{', ...' if len(sizes) > 4 else ''})"
 
 
@@ -141,14 +145,14 @@ class BlockFacts:
     """
 
     n_rows: int
-    vectors: dict
+    vectors: dict[str, np.ndarray]
     available: np.ndarray | None
-    widths: dict
-    single: dict
-    entries: dict
+    widths: dict[str, int]
+    single: dict[str, bool]
+    entries: dict[str, int]
 
 
-def examine_block(block, names, estimator_name):
+def examine_block(block: RowBlock, names: list[str], estimator_name: str) -> BlockFacts:
     """Make a block once and check its rows: as many in every collection, finite, privileged rows whole or missing.
 
     Parameters
@@ -189,7 +193,8 @@ def examine_block(block, names, estimator_name):
                 index_of=values["X"],
                 dtypes=(np.float64, np.float32),
             )
-            tables["privileged"], available = checked.data, checked.available
+            if checked is not None:
+                tables["privileged"], available = checked.data, checked.available
     return BlockFacts(
         n_rows,
         {name: _vector(values[name], name, owner) for name in names if name not in ("X", "privileged")},
@@ -200,7 +205,7 @@ def examine_block(block, names, estimator_name):
     )
 
 
-def _vector(value, name, owner):
+def _vector(value: VectorLike, name: str, owner: str) -> np.ndarray:
     values = value.to_numpy() if hasattr(value, "to_numpy") else np.asarray(value)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -209,7 +214,7 @@ def _vector(value, name, owner):
     return values
 
 
-def block_values(value, dtype, gaps=False):
+def block_values(value: MatrixLike, dtype: Any, gaps: bool = False) -> Matrix:
     """Values of a checked table's block: dense in C order or CSR, in one precision; rows of NaN become 0 without `gaps`.
 
     Examples
@@ -218,7 +223,7 @@ def block_values(value, dtype, gaps=False):
     array([[1., 2.]])
     """
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        values = np.ascontiguousarray(value, dtype=dtype)
+        values: MatrixLike = np.ascontiguousarray(value, dtype=dtype)
     else:
         values = values_of_table(value, "the table")[0].astype(dtype, copy=False)
     parts = values.data if sparse.issparse(values) else values

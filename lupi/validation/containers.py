@@ -1,12 +1,20 @@
 """Tables in any container (lists, arrays, sparse matrices, pandas and polars frames) as float64 values."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from lupi.validation.types import Matrix, MatrixLike, PrivilegedLike
 
-def values_of_table(table, prefix):
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def values_of_table(table: MatrixLike, prefix: str) -> tuple[Matrix, np.ndarray | None]:
     """Values of a table, dense or canonical CSR, and its column names.
 
     Parameters
@@ -35,7 +43,7 @@ def values_of_table(table, prefix):
     return values, column_names(table)
 
 
-def check_row_order(table, X, prefix):
+def check_row_order(table: MatrixLike, X: MatrixLike, prefix: str) -> None:
     """Refuse a pandas table whose rows are those of X in another order.
 
     Rows are matched by position; the same labels in another order are a mistake that would pass for noise.
@@ -50,7 +58,7 @@ def check_row_order(table, X, prefix):
         )
 
 
-def column_names(table):
+def column_names(table: Any) -> np.ndarray | None:
     """Column names of a data frame, if all of them are strings.
 
     Parameters
@@ -77,12 +85,12 @@ def column_names(table):
     return np.asarray(list(columns), dtype=object)
 
 
-def is_frame(table):
+def is_frame(table: Any) -> bool:
     """Whether this is a pandas data frame."""
     return hasattr(table, "columns") and hasattr(table, "iloc")
 
 
-def _dense_values(privileged, prefix):
+def _dense_values(privileged: PrivilegedLike, prefix: str) -> np.ndarray:
     if isinstance(privileged, Mapping):
         raise ValueError(f"{prefix} is a dict; pass one table with a row for each example.")
     if hasattr(privileged, "columns") and hasattr(privileged, "dtypes"):
@@ -97,7 +105,7 @@ def _dense_values(privileged, prefix):
         ) from error
 
 
-def _frame_values(frame, prefix):
+def _frame_values(frame: MatrixLike, prefix: str) -> np.ndarray:
     for name, dtype in zip(frame.columns, frame.dtypes):
         # pandas dtypes carry numpy's kind ("O" may still hold numbers: looked at by `_as_float`), polars dtypes do not.
         kind = getattr(dtype, "kind", None)
@@ -110,16 +118,16 @@ def _frame_values(frame, prefix):
         # pandas: nullable columns hold pd.NA, which becomes NaN only on request.
         columns = [_pandas_column(frame.iloc[:, j]) for j in range(frame.shape[1])]
         return np.column_stack(columns) if columns else np.empty(frame.shape)
-    return frame.to_numpy()
+    return np.asarray(frame.to_numpy())
 
 
-def _pandas_column(column):
+def _pandas_column(column: pd.Series) -> np.ndarray:
     if column.dtype.kind == "O":
-        return column.to_numpy(dtype=object)
-    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return np.asarray(column.to_numpy(dtype=object))
+    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
-def _as_float(values, prefix):
+def _as_float(values: np.ndarray, prefix: str) -> np.ndarray:
     dtype = values.dtype
     problem = f"{prefix} must hold real numbers, but has dtype {dtype}"
     if dtype.kind == "O":
@@ -134,7 +142,7 @@ def _as_float(values, prefix):
     return np.ascontiguousarray(values, dtype=np.float64) if values.ndim else values
 
 
-def _sparse_values(privileged, prefix):
+def _sparse_values(privileged: PrivilegedLike, prefix: str) -> Matrix:
     if privileged.dtype.kind not in "biuf":
         raise ValueError(
             f"{prefix} must hold real numbers, but has dtype {privileged.dtype}; encode it as numbers first."

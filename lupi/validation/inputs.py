@@ -1,6 +1,9 @@
 """Checks of what `fit` gets, once it is numbers: privileged rows and missing ones, labels, weights and group ids."""
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from lupi.validation.containers import check_row_order, values_of_table
+from lupi.validation.types import Matrix, MatrixLike, PrivilegedLike, VectorLike
 
 # Products of four values stay finite in double precision, squares of sums in single precision.
 LARGEST = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e15}
@@ -35,7 +39,7 @@ class PrivilegedInput:
     available: np.ndarray
     feature_names: np.ndarray | None = None
 
-    def take(self, rows, precomputed=False):
+    def take(self, rows: np.ndarray, precomputed: bool = False) -> PrivilegedInput:
         """Some of the examples; of a kernel matrix these rows and columns."""
         data = self.data[np.ix_(rows, rows)] if precomputed else self.data[rows]
         return PrivilegedInput(data, self.available[rows], self.feature_names)
@@ -62,7 +66,7 @@ class ClassificationInput(NamedTuple):
     sample_weight: np.ndarray
 
 
-def is_chunked(data):
+def is_chunked(data: Any) -> bool:
     """Whether this is a Dask collection.
 
     Examples
@@ -73,22 +77,22 @@ def is_chunked(data):
     return hasattr(data, "__dask_graph__") and hasattr(data, "npartitions")
 
 
-def is_per_space(value):
+def is_per_space(value: Any) -> bool:
     """Whether privileged features, or a parameter's values, are a list or dict: one for each privileged space."""
     return isinstance(value, list | tuple | dict)
 
 
 def check_privileged(
-    privileged,
-    n_samples,
+    privileged: PrivilegedLike,
+    n_samples: int,
     *,
-    estimator_name="fit",
-    accept_sparse=True,
-    precomputed=False,
-    index_of=None,
-    argument="privileged",
-    dtypes=(np.float64,),
-):
+    estimator_name: str = "fit",
+    accept_sparse: bool = True,
+    precomputed: bool = False,
+    index_of: MatrixLike = None,
+    argument: str = "privileged",
+    dtypes: Sequence[Any] = (np.float64,),
+) -> PrivilegedInput | None:
     """Check privileged features and find the examples that have none.
 
     Parameters
@@ -138,7 +142,8 @@ def check_privileged(
     prefix = f"{estimator_name}: `{argument}`"
     if isinstance(privileged, np.ndarray) and privileged.dtype.kind in "biuf" and privileged.ndim == 2:
         dtype = privileged.dtype if privileged.dtype in dtypes else dtypes[0]
-        values, names = np.ascontiguousarray(privileged, dtype=dtype), None
+        values: MatrixLike = np.ascontiguousarray(privileged, dtype=dtype)
+        names = None
     else:
         values, names = values_of_table(privileged, prefix)
         check_row_order(privileged, index_of, prefix)
@@ -150,15 +155,15 @@ def check_privileged(
     return PrivilegedInput(data=data, available=available, feature_names=names)
 
 
-def check_magnitude(data, argument, *, estimator_name="fit"):
-    """Refuse features that are too large to compute with.
+def check_magnitude(data: MatrixLike, argument: str, *, estimator_name: str = "fit") -> None:
+    """Refuse features or targets that are too large to compute with.
 
     Parameters
     ----------
     data : ndarray or sparse matrix
         Numbers, and NaN for missing ones.
     argument : str
-        What the message calls them: "X" or "privileged".
+        What the message calls them: "X", "privileged" or "y".
     estimator_name : str
         Who asks; begins the error message.
 
@@ -178,17 +183,21 @@ def check_magnitude(data, argument, *, estimator_name="fit"):
     if not (sparse.issparse(data) or isinstance(data, np.ndarray)):
         return  # rows in chunks are not read for this
     values = (data.data if sparse.issparse(data) else data).ravel()
-    if not values.size:
+    if not values.size or values.dtype not in LARGEST:  # whole numbers are not as large
         return
     largest = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
     if largest > LARGEST[values.dtype]:
+        what = (
+            "targets, e.g. with TransformedTargetRegressor" if argument == "y" else "features, e.g. with StandardScaler"
+        )
         raise ValueError(
-            f"{estimator_name}: `{argument}` has values as large as {largest:.3g}, too large to compute with; scale the "
-            "features, e.g. with StandardScaler."
+            f"{estimator_name}: `{argument}` has values as large as {largest:.3g}, too large to compute with; scale the {what}."
         )
 
 
-def check_classes(X, y, sample_weight=None, *, estimator_name="fit"):
+def check_classes(
+    X: Matrix, y: np.ndarray, sample_weight: VectorLike | None = None, *, estimator_name: str = "fit"
+) -> ClassificationInput:
     """Encode the labels of a classifier's `fit`, after scikit-learn's check of X and y.
 
     Parameters
@@ -245,7 +254,9 @@ class TargetInput(NamedTuple):
         return self.y if self.classes is None else self.classes[self.y]
 
 
-def check_partial_targets(y, X, *, classification, unlabelled=None, estimator_name="fit"):
+def check_partial_targets(
+    y: VectorLike, X: MatrixLike, *, classification: bool, unlabelled: Any = None, estimator_name: str = "fit"
+) -> TargetInput:
     """Check targets of which some are missing: NaN, None, pandas' NA, or the value `unlabelled`.
 
     Parameters
@@ -302,7 +313,7 @@ def check_partial_targets(y, X, *, classification, unlabelled=None, estimator_na
     return TargetInput(~missing, full, classes)
 
 
-def warn_of_minus_one(classes, estimator_name, stacklevel):
+def warn_of_minus_one(classes: np.ndarray, estimator_name: str, stacklevel: int) -> None:
     """Ask what -1 means where the labels are -1, 0 and 1."""
     if len(classes) == 3 and classes.dtype.kind in "if" and classes.tolist() == [-1, 0, 1]:
         warnings.warn(
@@ -313,7 +324,7 @@ def warn_of_minus_one(classes, estimator_name, stacklevel):
         )
 
 
-def _targets(y, unlabelled):
+def _targets(y: VectorLike, unlabelled: Any) -> tuple[np.ndarray, np.ndarray]:
     """Targets as a one-dimensional array, and where they are missing."""
     if hasattr(y, "iloc") and not isinstance(getattr(y, "dtype", None), np.dtype) and hasattr(y, "to_numpy"):
         y = y.to_numpy(dtype=object) if getattr(y, "ndim", 1) == 1 else y  # pandas' own dtypes hold pd.NA
@@ -329,12 +340,12 @@ def _targets(y, unlabelled):
     return values, missing
 
 
-def _is_missing(value):
+def _is_missing(value: Any) -> bool:
     # pandas' NA is the one value that is not a string and whose equality to itself is not a bool.
     return value is None or not isinstance(value == value, bool | np.bool_) or bool(value != value)
 
 
-def _numbers(values, missing, estimator_name):
+def _numbers(values: np.ndarray, missing: np.ndarray, estimator_name: str) -> np.ndarray:
     numbers = np.full(len(values), np.nan)
     try:
         numbers[~missing] = values[~missing].astype(np.float64)
@@ -342,10 +353,11 @@ def _numbers(values, missing, estimator_name):
         raise ValueError(f"{estimator_name}: `y` must hold numbers (or missing values), but {error}.") from error
     if np.isinf(numbers).any():
         raise ValueError(f"{estimator_name}: Input y contains infinity; all targets must be finite or missing.")
+    check_magnitude(numbers, "y", estimator_name=estimator_name)
     return numbers
 
 
-def check_sample_weight(sample_weight, n_samples, *, estimator_name="fit"):
+def check_sample_weight(sample_weight: VectorLike | None, n_samples: int, *, estimator_name: str = "fit") -> np.ndarray:
     """Check example weights; None gives ones, a number is repeated.
 
     Parameters
@@ -371,7 +383,7 @@ def check_sample_weight(sample_weight, n_samples, *, estimator_name="fit"):
         return np.ones(n_samples)
     if np.isscalar(sample_weight):
         sample_weight = np.full(n_samples, sample_weight)
-    weight = check_array(
+    weight: np.ndarray = check_array(
         sample_weight, dtype=np.float64, order="C", ensure_2d=False, allow_nd=True, input_name="sample_weight"
     )
     prefix = f"{estimator_name}: `sample_weight`"
@@ -388,7 +400,12 @@ def check_sample_weight(sample_weight, n_samples, *, estimator_name="fit"):
     return weight
 
 
-def effective_class_weight(class_weight, classes, y, sample_weight=None):
+def effective_class_weight(
+    class_weight: dict[Any, float] | str | None,
+    classes: np.ndarray,
+    y: np.ndarray,
+    sample_weight: np.ndarray | None = None,
+) -> np.ndarray:
     """Weight of each class, in the order of `classes`.
 
     Parameters
@@ -415,7 +432,9 @@ def effective_class_weight(class_weight, classes, y, sample_weight=None):
     array([1., 5.])
     """
     if isinstance(class_weight, str) and class_weight == "balanced" and sample_weight is not None:
-        weight = sample_weight.sum() / (len(classes) * np.bincount(y, weights=sample_weight, minlength=len(classes)))
+        weight: np.ndarray = sample_weight.sum() / (
+            len(classes) * np.bincount(y, weights=sample_weight, minlength=len(classes))
+        )
     else:
         weight = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes[y]), dtype=np.float64)
     wrong = ~(np.isfinite(weight) & (weight > 0))
@@ -426,7 +445,9 @@ def effective_class_weight(class_weight, classes, y, sample_weight=None):
     return weight
 
 
-def check_group(group, n_samples, *, estimator_name="fit", argument="group"):
+def check_group(
+    group: VectorLike | None, n_samples: int, *, estimator_name: str = "fit", argument: str = "group"
+) -> np.ndarray | None:
     """Check ids that say which examples belong together: queries of a ranking, or groups that no split may part.
 
     Parameters
@@ -466,7 +487,7 @@ def check_group(group, n_samples, *, estimator_name="fit", argument="group"):
         return np.unique(ids.astype(str), return_inverse=True)[1]
 
 
-def _check_shape(values, n_samples, prefix, precomputed):
+def _check_shape(values: Matrix, n_samples: int, prefix: str, precomputed: bool) -> None:
     if values.shape[0] != n_samples:
         raise wrong_length(prefix, values.shape[0], "rows", n_samples, "a row that is entirely NaN")
     if precomputed and values.shape[1] != n_samples:
@@ -478,7 +499,7 @@ def _check_shape(values, n_samples, prefix, precomputed):
         raise ValueError(f"{prefix} has no columns; pass at least one privileged feature, or privileged=None.")
 
 
-def wrong_length(prefix, n_given, unit, n_samples, missing):
+def wrong_length(prefix: str, n_given: int, unit: str, n_samples: int, missing: str) -> ValueError:
     """The error of a privileged input that has not one entry for each example."""
     return ValueError(
         f"{prefix} has {n_given} {unit}, but `X` has {n_samples} examples; pass one for each example "
@@ -486,7 +507,7 @@ def wrong_length(prefix, n_given, unit, n_samples, missing):
     )
 
 
-def _split_missing(values, prefix):
+def _split_missing(values: MatrixLike, prefix: str) -> tuple[Matrix, np.ndarray]:
     """The values with 0 in the missing rows, and the mask of the others."""
     if sparse.issparse(values):
         row_of = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
@@ -517,7 +538,7 @@ def _split_missing(values, prefix):
     return data, available
 
 
-def _split_missing_gram(values, prefix):
+def _split_missing_gram(values: np.ndarray, prefix: str) -> tuple[np.ndarray, np.ndarray]:
     available = ~np.isnan(values).all(axis=1)
     # Whatever stands in the row and in the column of a missing example takes no part in the problem.
     data = np.where(available[:, None] & available[None, :], values, 0.0)

@@ -1,13 +1,19 @@
 """Privileged input that is more than one table: several spaces, or structured inputs."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from lupi.validation.inputs import PrivilegedInput, check_privileged, wrong_length
+from lupi.validation.types import PrivilegedLike
 
 
-def check_privileged_spaces(privileged, n_samples, *, estimator_name="fit", **options):
+def check_privileged_spaces(
+    privileged: PrivilegedLike, n_samples: int, *, estimator_name: str = "fit", **options: Any
+) -> dict[Any, PrivilegedInput]:
     """Check one or several privileged spaces.
 
     Parameters
@@ -38,7 +44,8 @@ def check_privileged_spaces(privileged, n_samples, *, estimator_name="fit", **op
         return {}
     spaces = _spaces_of(privileged)
     if spaces is None:
-        return {None: check_privileged(privileged, n_samples, estimator_name=estimator_name, **options)}
+        checked = check_privileged(privileged, n_samples, estimator_name=estimator_name, **options)
+        return {} if checked is None else {None: checked}
     empty = [name for name, block in spaces.items() if block is None]
     if empty or not spaces:
         raise ValueError(
@@ -46,15 +53,16 @@ def check_privileged_spaces(privileged, n_samples, *, estimator_name="fit", **op
             f"{f'has None for the space {empty[0]!r}' if empty else 'names no space'}; "
             "give a table for each space, or privileged=None."
         )
-    return {
+    found = {
         name: check_privileged(
             block, n_samples, estimator_name=estimator_name, argument=f"privileged[{name!r}]", **options
         )
         for name, block in spaces.items()
     }
+    return {name: checked for name, checked in found.items() if checked is not None}
 
 
-def names_of_spaces(privileged):
+def names_of_spaces(privileged: PrivilegedLike) -> list[Any]:
     """Names of the privileged spaces that a user gave.
 
     Parameters
@@ -79,7 +87,7 @@ def names_of_spaces(privileged):
     return [None] if spaces is None else list(spaces)
 
 
-def _spaces_of(privileged):
+def _spaces_of(privileged: PrivilegedLike) -> dict[Any, Any] | None:
     """Spaces by name or number; None where there is one table."""
     if isinstance(privileged, Mapping):
         return dict(privileged)
@@ -88,7 +96,9 @@ def _spaces_of(privileged):
     return None
 
 
-def check_privileged_sequence(privileged, n_samples, *, estimator_name="fit", argument="privileged"):
+def check_privileged_sequence(
+    privileged: PrivilegedLike, n_samples: int, *, estimator_name: str = "fit", argument: str = "privileged"
+) -> PrivilegedInput | None:
     """Check privileged inputs that are no rows of a table: images, sequences, whatever a structured task reads.
 
     Parameters
@@ -120,5 +130,5 @@ def check_privileged_sequence(privileged, n_samples, *, estimator_name="fit", ar
     return PrivilegedInput(privileged, np.array([entry is not None for entry in privileged], dtype=bool))
 
 
-def _is_table(block):
+def _is_table(block: Any) -> bool:
     return len(block.shape if hasattr(block, "shape") else np.shape(block)) == 2

@@ -7,6 +7,7 @@ import pandas as pd
 from attack.harness import Target
 from attack.mutations import pick
 from scipy import sparse
+from sklearn.base import is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
@@ -211,8 +212,8 @@ def labels(rng, model, n):
 
 
 def all_labels(rng, model, n):
-    if isinstance(model, lupi.SVRPlus):
-        return rng.normal(size=n) * pick(rng, SIZES)
+    if is_regressor(model):
+        return values(rng, n, 1, pick(rng, SIZES))[:, 0]
     k = pick(rng, (2, 2, 2, 3, 5, 1)) if not hasattr(model, "task") else 2
     y = rng.integers(0, k, n)
     y[: min(k, n)] = np.arange(k)[:n]

@@ -58,7 +58,7 @@ LONG = {
     "tables": {"": 3_400},
     "estimators": {"": 900},
     "disks": {"": 1_000},
-    "signals": {"": 10},
+    "signals": {"": 8},
 }
 BLOCK = 10_000
 

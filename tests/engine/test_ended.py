@@ -1,8 +1,9 @@
-"""`lupi compare --jobs 2`, ended by SIGTERM or `kill -9`: nobody is left, nothing is lost."""
+"""Commands that are told to end: nobody is left, nothing is lost, and the last line says why."""
 
 import json
 import signal
 import sqlite3
+import subprocess
 from contextlib import closing
 
 import pytest
@@ -72,3 +73,33 @@ def test_workers_end_with_the_command(number, table, tmp_path, request):
     assert {unit: now[unit] for unit in kept} == kept
     assert len(now) >= 3 * n_splits
     assert json.loads((tmp_path / "results.json").read_text())["protocol"]["n_splits"] == n_splits
+
+
+WAITS = """
+import time
+from lupi.cli import app
+
+@app.command()
+def wait(wrapped: bool = False):
+    print("ready", flush=True)
+    try:
+        time.sleep(600)
+    except BaseException as problem:
+        if wrapped:  # as numba does when it returns an array
+            raise SystemError("returned a result with an exception set") from problem
+        raise
+
+app()
+"""
+
+
+@pytest.mark.parametrize("words", [["wait"], ["wait", "--wrapped"]], ids=["in Python", "in compiled code"])
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGTERM, "terminated"), (signal.SIGINT, "stopped")])
+def test_a_command_without_workers_says_why_it_ends(number, said, words, request):
+    process = start(*words, code=WAITS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    request.addfinalizer(process.kill)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert process.returncode == 128 + number
+    assert errors.strip() == f"lupi: {said}; what was finished is kept, the same command goes on from there."

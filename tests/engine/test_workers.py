@@ -1,13 +1,12 @@
 """Units of work in this process, in two, and on a Dask cluster: the same bits."""
 
-import json
 import os
 import signal
 import sys
 import time
 
 import pytest
-from processes import start, wait_until
+from processes import dask_cluster
 from typer.testing import CliRunner
 
 from lupi.cli import app
@@ -53,18 +52,8 @@ def test_one_process_two_processes_and_dask_give_the_same_bits(distributed, tmp_
 
 @pytest.fixture
 def scheduler(distributed, tmp_path):
-    """A scheduler and one worker in processes of their own: the scheduler's address, and both processes."""
-    file, module = tmp_path / "scheduler.json", "from distributed.cli.dask_{} import main; main()"
-    quiet = ["--scheduler-file", file, "--no-dashboard", "--host", "127.0.0.1"]
-    processes = [start(*quiet, "--port", 0, code=module.format("scheduler"))]
-    try:
-        wait_until(file.exists, "there is no scheduler")
-        processes.append(start(*quiet, "--nthreads", 1, "--no-nanny", code=module.format("worker")))
-        yield json.loads(file.read_text())["address"], *processes
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+    with dask_cluster(tmp_path) as found:
+        yield found
 
 
 @pytest.mark.parametrize("lost", ["scheduler", "worker"])

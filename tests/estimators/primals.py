@@ -1,18 +1,36 @@
 """Optima of the machines by their primal problems, written out for another solver: from the formulas and nothing else."""
 
+from itertools import pairwise
+
 import numpy as np
 from scipy import sparse
 
 
-def clarabel_optimum(P, q, rows, bounds):
-    """Least value of 1/2 x'Px + q'x with rows x <= bounds."""
+def clarabel_optimum(P, q, rows, bounds, blocks=(), lam=0.0):
+    """Least value of 1/2 x'Px + q'x, plus lam/2 times the squared sum of the norms of some blocks of x, with rows x <= bounds."""
     import clarabel
 
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    cones = [clarabel.NonnegativeConeT(len(bounds) + bool(blocks))]
+    if blocks:
+        # |x_m| <= s_m, and the sum of all s_m <= t: one more unknown a block, and t.
+        size, more = len(q), len(blocks) + 1
+        P = np.pad(P, (0, more))
+        P[-1, -1] = lam
+        q = np.pad(q, (0, more))
+        total = np.zeros(size + more)
+        total[size:-1], total[-1] = 1.0, -1.0
+        rows, bounds = np.vstack([np.pad(rows, ((0, 0), (0, more))), total]), np.append(bounds, 0.0)
+        for m, block in enumerate(blocks):
+            cone = np.zeros((1 + block.stop - block.start, size + more))
+            cone[0, size + m] = -1.0
+            cone[1:, block] = -np.eye(len(cone) - 1)
+            rows, bounds = np.vstack([rows, cone]), np.append(bounds, np.zeros(len(cone)))
+            cones.append(clarabel.SecondOrderConeT(len(cone)))
     P, rows = (sparse.csc_matrix(part) for part in (np.triu(P), rows))
-    return clarabel.DefaultSolver(P, q, rows, bounds, [clarabel.NonnegativeConeT(len(bounds))], settings).solve()
+    return clarabel.DefaultSolver(P, q, rows, bounds, cones, settings).solve()
 
 
 def features(K):
@@ -57,8 +75,10 @@ def svr_plus_optimum(K, stars, lams, t, C, epsilon, kappa, available):
 def one_function_optimum(kind, K, stars, lams, y, C, kappa, available):
     """The optimum of a machine with one correcting function of several spaces: "svm+", "svm2+", or "one class" (C is nu).
 
-    Unknowns: w, b (or rho), the weights of every privileged space, b* (or rho*), and one slack an example.
+    Unknowns: w, b (or rho), the weights of every privileged space, b* (or rho*), and one slack an example. One number `lams` is the
+    weight of the squared sum of their norms, in place of a sum of squared norms.
     """
+    learned = lams if np.isscalar(lams) else None
     n, Phi, Psi = len(K), features(K), [features(K_star) for K_star in stars]
     widths = [part.shape[1] for part in Psi]
     begin = Phi.shape[1] + 1
@@ -69,7 +89,9 @@ def one_function_optimum(kind, K, stars, lams, y, C, kappa, available):
     slack[:, size - n :] = np.eye(n)
     P, q = np.zeros(size), np.zeros(size)
     P[: begin - 1] = 1.0
-    P[begin : size - n - 1] = np.repeat(lams, widths)
+    P[begin : size - n - 1] = 0.0 if learned else np.repeat(lams, widths)
+    ends = begin + np.cumsum([0, *widths])
+    blocks = [slice(a, b) for a, b in pairwise(ends)] if learned else []
     rows, bounds = [-slack], [np.zeros(n)]
     price = np.where(available, kappa, 1.0)
     if kind == "one class":
@@ -89,5 +111,5 @@ def one_function_optimum(kind, K, stars, lams, y, C, kappa, available):
         bounds.append(np.zeros(available.sum()))
     else:
         H = H + g.T @ (C[:, None] * g) + slack.T @ ((C * price)[:, None] * slack)
-        H[size - n - 1, size - n - 1] += 1.0 / np.sum(1.0 / np.asarray(lams))
-    return clarabel_optimum(H, q, np.vstack(rows), np.concatenate(bounds)).obj_val
+        H[size - n - 1, size - n - 1] += learned or 1.0 / np.sum(1.0 / np.asarray(lams))
+    return clarabel_optimum(H, q, np.vstack(rows), np.concatenate(bounds), blocks, learned).obj_val

@@ -350,7 +350,8 @@ def test_scales_are_checked(scales):
 
 def test_wide_sparse_tables_stay_sparse():
     rng = np.random.default_rng(0)
-    X = sparse.random_array((200, 50_000), density=1e-4, format="csr", rng=rng)
+    places = rng.integers(200, size=1000), rng.integers(50_000, size=1000)
+    X = sparse.csr_array((rng.random(1000), places), shape=(200, 50_000))
     Z = rng.normal(size=(200, 2))
     X = sparse.hstack([X, sparse.csr_array(Z + rng.normal(size=Z.shape))], format="csr")
     y = np.where(np.arange(200) < 100, Z[:, 0] > 0, np.nan)
@@ -375,3 +376,27 @@ def test_one_group_leaves_nobody_out_and_still_predicts_numbers(student):
     with pytest.warns(UserWarning, match="nothing to learn from `privileged`"):
         model = SurrogateRegressor(student, random_state=0).fit(X, y, privileged=Z, groups=np.zeros(6))
     assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("student", ["ridge", None], ids=["ridge", "averaged"])
+def test_one_target_for_all_rows_is_what_is_predicted(student):
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(6, 2)), rng.normal(size=(6, 1))
+    with pytest.warns(UserWarning, match="nothing to learn from `privileged`"):
+        model = SurrogateRegressor(student, random_state=0).fit(X, np.full(6, -9.6e7), privileged=Z)
+    np.testing.assert_allclose(model.predict(X), -9.6e7)
+
+
+def test_targets_too_large_to_compute_with_are_refused():
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(6, 2)), rng.normal(size=(6, 1))
+    with pytest.raises(ValueError, match=r"`y` has values as large as 1e\+160.*scale the targets"):
+        SurrogateRegressor().fit(X, np.full(6, 1e160), privileged=Z)
+
+
+def test_labels_without_weight_are_refused():
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(6, 2)), rng.normal(size=(6, 1))
+    y, weight = np.array([1.0, 2.0, *[np.nan] * 4]), np.array([0.0, 0.0, 1.0, 1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match="every example with a label has `sample_weight` 0"):
+        SurrogateRegressor("ridge").fit(X, y, privileged=Z, sample_weight=weight)

@@ -174,3 +174,15 @@ def test_rows_without_a_label_train_the_regressor_of_privileged_features(data):
     guess = cross_val_predict(Ridge(), X, Z, cv=KFold(5, shuffle=True, random_state=0))
     student = LogisticRegression().fit(np.hstack([X, guess])[60:], y[60:])
     assert_allclose(model.estimator_.coef_, student.coef_)
+
+
+@pytest.mark.parametrize("kind", [KnowledgeTransfer, Distillation])
+def test_numbers_too_large_to_compute_with_are_refused(kind):
+    rng = np.random.default_rng(0)
+    X, y, Z = rng.normal(size=(12, 3)), rng.normal(size=12), rng.normal(size=(12, 1))
+    with pytest.raises(ValueError, match=rf"{kind.__name__}: `y` has values as large as .*e\+160.*scale the targets"):
+        kind(Ridge()).fit(X, 1e160 * y, privileged=Z)
+    with pytest.raises(ValueError, match=rf"{kind.__name__}: `X` has values as large as .*e\+160.*scale the features"):
+        kind(Ridge()).fit(1e160 * X, y, privileged=Z)
+    whole = np.arange(36).reshape(12, 3)  # whole numbers stay what they are
+    assert np.isfinite(kind(Ridge()).fit(whole, y, privileged=Z).predict(whole)).all()

@@ -16,7 +16,7 @@ import lupi
 from lupi.cli import app
 from lupi.localize import paper_grid
 from lupi.localize.evaluation import overlap_of
-from lupi.localize.pictures import PREDICTED, TRUE, overlay
+from lupi.localize.pictures import PREDICTED, TRUE, overlay, save_overlay
 from lupi.vision import Box
 
 
@@ -188,6 +188,15 @@ def test_overlay_draws_both_boxes():
     assert picture[22, 32].tolist() == list(TRUE)
     assert picture[30, 20].tolist() == [0, 0, 0]
     assert max(overlay(image, max_size=30).size) == 30
+
+
+def test_a_picture_needs_an_ending_that_tells_its_format(tmp_path):
+    image = np.zeros((40, 60), dtype=np.uint8)
+    save_overlay(tmp_path / "new" / "a.JPG", image)
+    with Image.open(tmp_path / "new" / "a.JPG") as picture:
+        assert picture.format == "JPEG"
+    with pytest.raises(ValueError, match=r"ending '\.box'; use \.png or \.jpg"):
+        save_overlay(tmp_path / "a.box", image)
 
 
 def test_help_loads_nothing_heavy():

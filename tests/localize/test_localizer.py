@@ -28,12 +28,13 @@ def test_methods_find_the_object(method, geometry):
     privileged = {"masks": MASKS[:10], "attributes": ATTRIBUTES[:10]} if method.endswith("+") else None
     assert localizer.fit(IMAGES[:10], BOXES[:10], privileged=privileged) is localizer
     assert localizer.model_.dual_gap_ <= 0.05
-    # The stripes are easy to tell from the background, so every object is found; words see some pixels beyond an edge, so the
-    # boxes stay a little behind the true ones on the same grid.
+    # The stripes are easy to tell from the background, so every object is found; words see some pixels beyond an edge, by how
+    # many depends on the words that k-means finds. The boxes are much nearer to the true ones of the grid than one box for all.
     on_grid = [Box(*(step * round(edge / step) for edge in box)) for box in BOXES[10:]]
     result = localizer.evaluate(IMAGES[10:], BOXES[10:])
     assert result["detection_rate"] == 1.0
-    assert result["mean_overlap"] > 0.85 * evaluate_boxes(BOXES[10:], on_grid)["mean_overlap"]
+    best, constant = evaluate_boxes(BOXES[10:], on_grid)["mean_overlap"], result["constant_box"]["mean_overlap"]
+    assert result["mean_overlap"] > constant + 0.6 * (best - constant)
     again = clone(localizer).fit(IMAGES[:10], BOXES[:10], privileged=privileged)
     assert again.predict(IMAGES[10:]) == localizer.predict(IMAGES[10:])
 
@@ -108,7 +109,7 @@ def test_search_over_the_scale_of_the_geometry():
     assert [row["params"]["geometry_scale"] for row in table] == [0.0, 50.0]
     assert table[0]["mean_overlap"] != table[1]["mean_overlap"]
     assert best.geometry_scale == max(table, key=lambda row: row["mean_overlap"])["params"]["geometry_scale"]
-    for method, scales in (("ssvm+", [5.0, 20.0, 80.0]), ("jkse", [2.0, 4.0, 8.0])):
+    for method, scales in (("ssvm+", [5.0, 20.0, 80.0]), ("jkse", [0.5, 2.0, 8.0])):
         assert paper_grid(method, 2, geometry=True)["geometry_scale"] == scales
 
 

@@ -192,6 +192,65 @@ def test_every_table_of_the_page_is_recomputed():
     assert [line for line in measured if line not in known] == []
 
 
+def recomputed(part):
+    return PARTS[part](json.loads((RESULTS / f"surrogate-{part}.json").read_text()))
+
+
+def test_the_summary_of_the_page_says_what_its_tables_say():
+    """The tables are those of the stored scores, see above."""
+    page, index = (" ".join((RESULTS / f"{name}.md").read_text().split()) for name in ("surrogate", "README"))
+    pattern = (
+        r"averaged default, (\S+), \d+ splits: (\d+) wins, 0 harms of 11; mean gain (\S+) \(shuffled (\S+)\); over the best "
+        r"plain learner (\S+), above on (\d+), below on 0\."
+    )
+    found = re.findall(pattern, "\n".join([*recomputed("tables"), *recomputed("unlabelled")]))
+    of = {rows: figures for rows, *figures in found}
+    wins, gain, shuffled, over, above = of["n=100"]
+    few, many, more = of["n=50"], of["n=200"], of["60+1000"]
+    digits = [line.split("|")[7].strip() for line in recomputed("digits")[-2:]]
+    storms = next(line for line in recomputed("tables")[32:] if line.startswith("| storms"))
+    mean, error = map(float, storms.split("|")[4].split("±"))
+    assert float(shuffled) == 0.0
+    said = float(re.search(r"storms is (\S+) standard errors \*below\* plain", page)[1])
+    assert said == pytest.approx(-mean / error, abs=0.1)  # both are rounded here
+    for said in (
+        f"**100 labelled rows**: {wins} wins of 11, no harm, mean gain {gain} points over the same student on the labels (shuffled "
+        f"0.00). It is above the best of four tuned plain learners on {above} tables and below it on none (mean {over})",
+        f"{few[0]} and {many[0]} wins, no harm, mean gain {few[1]} and {many[1]}",
+        f"{more[0]} wins of 11, no harm, mean gain {more[1]} (shuffled {more[2]}), {more[3]} over the best plain learner (above on "
+        f"{more[4]}, below on none)",
+        f"{digits[0]} (4 x 4 pixels) and {digits[1]} (2 x 2) points of accuracy over the best plain learner",
+    ):
+        assert said in page
+    assert (
+        f"{wins} wins of 11 with 100 labels ({gain} points over its plain counterpart, {over} over the best of four tuned plain "
+        f"learners), {more[0]} of 11 with 60 labels and unlabelled rows ({more[1]})"
+    ) in index
+    assert "ten digits {:+.0f} and {:+.0f} points".format(*(float(one.split()[0]) for one in digits)) in index
+
+
+def test_sentences_about_useless_columns():
+    page = " ".join((RESULTS / "surrogate.md").read_text().split())
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in recomputed("controls")[3:]]
+    useless = [row for row in rows if row[0] in ("shuffled", "noise")]
+    assert {row[-1].split()[0] for row in useless} == {"0"}  # they win nowhere
+    means = [float(row[3]) for row in useless]
+    worst = min(float(row[4].split()[1]) for row in useless)
+    copy = {(row[1], row[2]): row for row in rows if row[0] == "copy"}
+    both = copy["ten", "60+1140"]
+    small, large = (float(both[k].split()[1]) for k in (4, 5))
+    one = copy["two", "n=100"]
+    for said in (
+        f"the mean change is between {min(means):+.2f} and {max(means):+.2f} and the worst table loses {-worst:.2f}",
+        f"it counts as a win on both tasks ({large:+.1f} and {small:+.1f}), with 200 labelled rows it costs "
+        f"{-float(copy['ten', 'n=200'][3]):.2f} on average, and with two classes one of eleven tables counts as a win "
+        f"({one[5].split()[0]}, {one[5].split()[1]})",
+    ):
+        assert said in page
+    assert both[-1] == "2 of 2"
+    assert one[-1] == "1 of 11"
+
+
 # ---------------------------------------------------------------- with data
 
 

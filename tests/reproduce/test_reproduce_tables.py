@@ -107,6 +107,15 @@ def test_table1_with_the_hinge_of_the_paper(awa, tmp_path):
     assert "Rank Transfer above SVM rank in" in "\n".join(lines)
 
 
+def test_table1_with_the_squared_hinge_across_classes(awa, tmp_path):
+    entry = next(entry for entry in sharmanska.ENTRIES if entry.name == "sharmanska-table1-squared-across")
+    entry.run(None, tmp_path, n_splits=2, tasks=1)
+    found = json.loads((tmp_path / "result.json").read_text())
+    chosen = found["pairs"][0]["methods"]["ranktransfer"]["params"]
+    assert {(params["loss"], params["pairs"]) for params in chosen} == {("squared_hinge", "across")}
+    assert sharmanska.overview(found).startswith("| squared hinge, across | 100 | 2 |")
+
+
 def test_mnist_plus_from_data_to_lines(monkeypatch, tmp_path):
     rng = np.random.default_rng(1)
 

@@ -163,6 +163,16 @@ def test_no_yes_on_a_real_table_is_overturned():
         assert set(ON_REAL_TABLES) <= set(parts)
         if verdict_of(parts).answer == "yes":
             assert not overturned(parts)
+    page, index = (" ".join((RESULTS / f"{name}.md").read_text().split()) for name in ("compare", "README"))
+    answers = {name: verdict_of(parts).answer for name, parts in records.items()}
+    by_answer = {answer: {name for name in answers if answers[name] == answer} for answer in ("yes", "no", "unclear")}
+    assert by_answer["yes"] == {"support2", "wagepan", "card", "star"}
+    assert by_answer["unclear"] == {"econmath", "parkinsons", "student_performance"}
+    assert "**Four yes, none overturned.** On support2, wagepan, card and star a method with the columns" in page
+    assert "yes on four (SUPPORT2, wagepan, card, star)" in index
+    assert (
+        "**econmath** is unclear: " + f"{verdict_of(records['econmath']).row['gain']['mean'] * 100:+.1f} points" in page
+    )
 
 
 # ---------------------------------------------------------------- with data

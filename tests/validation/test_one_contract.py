@@ -57,7 +57,7 @@ ESTIMATORS = {
 }
 
 # All others take several privileged spaces.
-ONE_SPACE = ("JKSEPlus with a task", "StructuralSVMPlus", "Distillation", "KnowledgeTransfer")
+ONE_SPACE = ("JKSEPlus with a task", "Distillation", "KnowledgeTransfer")
 
 frame = pd.DataFrame(Z, columns=["a", "b"], index=LABELS)
 SAME_AS_DENSE = {
@@ -160,7 +160,8 @@ def test_sequences():
     for wrong, message in (
         (inputs[:3], "StructuralSVMPlus: `privileged` has 3 inputs, but `X` has 4 examples"),
         (7, "StructuralSVMPlus: `privileged` must be a sequence with one input for each example; got 7"),
-        ({"a": inputs}, "StructuralSVMPlus: `privileged` must be a sequence"),
+        ({"a": inputs[:3]}, r"StructuralSVMPlus: `privileged\['a'\]` has 3 inputs, but `X` has 4 examples"),
+        ({}, "StructuralSVMPlus: .* must be a list or dict with the inputs of each space"),
         ([None, *inputs[:2], np.ones((2, 2))], r"`privileged` does not fit the privileged task, .*X\[2\] must have"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -139,7 +139,13 @@ def test_precomputed_ignores_row_and_column_of_missing_examples():
         (Z[:2], r"has 2 rows, but `X` has 3 examples"),
         (sparse.csr_matrix(Z[:2]), r"has 2 rows, but `X` has 3 examples"),
         (Z[:, 0], r"1-dimensional.*reshape\(-1, 1\)"),
-        (sparse.coo_array(Z[:, 0]), r"1-dimensional.*reshape\(-1, 1\)"),
+        pytest.param(
+            sparse.coo_array(Z[:, 0]),
+            r"1-dimensional.*reshape\(-1, 1\)",
+            marks=pytest.mark.skipif(
+                sparse.coo_array(Z[:, 0]).ndim == 2, reason="sparse arrays of SciPy 1.12 have two dimensions"
+            ),
+        ),
         (Z[:, :, None], r"has 3 dimensions, expected 2"),
         (3.0, r"has 0 dimensions, expected 2"),
         ({"view": Z}, r"is a dict; pass one table"),

@@ -71,7 +71,7 @@ class RefinedDeformation(Space):
         if self.low_rank is None:
             return self.dense
         V, diagonal = self.low_rank
-        near = V @ V.T
+        near: np.ndarray = V @ V.T
         near[np.diag_indices(len(near))] += diagonal
         return near
 
@@ -80,7 +80,7 @@ class RefinedDeformation(Space):
         if self.low_rank is None:
             return self.weight * np.diagonal(self.dense)
         V, diagonal = self.low_rank
-        return self.weight * (np.einsum("ij,ij->i", V, V) + diagonal).astype(np.float64)
+        return np.asarray(self.weight * (np.einsum("ij,ij->i", V, V) + diagonal).astype(np.float64))
 
     def product(self, coefficients: np.ndarray) -> np.ndarray:
         """Q times a vector."""
@@ -102,7 +102,7 @@ class RefinedDeformation(Space):
     def rough_product(self, coefficients: np.ndarray) -> np.ndarray:
         """The same to about five digits."""
         rhs = np.where(self.available, coefficients / self.C, 0.0)
-        return self.weight * (rhs - self.lam / self.C * self._solve_roughly(rhs))
+        return np.asarray(self.weight * (rhs - self.lam / self.C * self._solve_roughly(rhs)))
 
     def _solve_roughly(self, rhs: np.ndarray) -> np.ndarray:
         """Solution of (K* + 1 + lam P) u = rhs over the available examples, in single precision."""
@@ -132,7 +132,7 @@ class RefinedDeformation(Space):
         else:
             V, diagonal = self.low_rank
             near = V @ (scaled @ V) + diagonal * scaled
-        return np.where(self.available, vector - near, 0.0) * self.C / self.lam
+        return np.asarray(np.where(self.available, vector - near, 0.0) * self.C / self.lam)
 
 
 def low_rank_deformation(

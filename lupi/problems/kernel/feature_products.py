@@ -150,7 +150,7 @@ class SharedMoment:
     @cached_property
     def matrix(self) -> np.ndarray:
         """The sums."""
-        return second_moment(self.Z, self.weight)
+        return np.asarray(second_moment(self.Z, self.weight))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.matrix, dtype=dtype) if copy else np.asarray(self.matrix, dtype=dtype)

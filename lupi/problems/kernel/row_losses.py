@@ -14,7 +14,9 @@ BALANCED = 1e-13
 
 
 @njit(cache=True, nogil=True)
-def respond(f, g, y, s, ridge):
+def respond(
+    f: np.ndarray, g: np.ndarray, y: np.ndarray, s: np.ndarray, ridge: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Dual variables, and their derivatives with respect to the slacks."""
     a = np.zeros(f.shape[0])
     slope = np.zeros(f.shape[0])
@@ -27,7 +29,16 @@ def respond(f, g, y, s, ridge):
 
 
 @njit(cache=True, nogil=True)
-def slope_along(t, f, g, df, dg, y, s, ridge):
+def slope_along(
+    t: float,
+    f: np.ndarray,
+    g: np.ndarray,
+    df: np.ndarray,
+    dg: np.ndarray,
+    y: np.ndarray,
+    s: np.ndarray,
+    ridge: np.ndarray,
+) -> tuple[float, float]:
     """First and second derivative of the losses at f + t df, g + t dg with respect to t."""
     first = 0.0
     second = 0.0
@@ -41,7 +52,7 @@ def slope_along(t, f, g, df, dg, y, s, ridge):
 
 
 @njit(cache=True, nogil=True)
-def best_intercept(f, g, y, s, ridge):
+def best_intercept(f: np.ndarray, g: np.ndarray, y: np.ndarray, s: np.ndarray, ridge: np.ndarray) -> float:
     """What to add to f so that the losses are least: there the sum of y_i a_i is 0.
 
     The derivative is increasing and piecewise linear: Newton's method, kept between a point below and one above.

@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, lapack, solve_triangular, svd
+from scipy.linalg import LinAlgError, cho_factor, get_lapack_funcs, solve_triangular, svd
 
 from lupi.kernels import LARGE_MATRIX, Space, require_matrix, scale_and_mirror
+from lupi.kernels.cholesky import WHOLE, cholesky, inverse_from_cholesky
 from lupi.problems.kernel.deformation import RefinedDeformation, low_rank_deformation
 from lupi.problems.kernel.duals import OneSpaceDual
 from lupi.problems.kernel.kernel_qp import Expansion
@@ -89,17 +90,14 @@ def deformation_matrix(
     A += 1.0
     price = 1.0 / C[rows]
     A[np.diag_indices(len(A))] += (lam * price).astype(dtype)
-    factorize, invert = (lapack.spotrf, lapack.spotri) if single else (lapack.dpotrf, lapack.dpotri)
-    # A is symmetric, so its C-ordered transpose is the Fortran-ordered matrix LAPACK can overwrite.
-    factor, info = factorize(A.T, lower=1, overwrite_a=1)
-    if info == 0:
-        inverse, info = invert(factor, lower=1, overwrite_c=1)
-    if info != 0:
+    try:
+        # A is symmetric, so its C-ordered transpose is the Fortran-ordered matrix LAPACK can overwrite.
+        Q = _inverse(A.T).T
+    except LinAlgError:
         raise ValueError(
             "the kernel matrix of `privileged` is not positive semi-definite, or its values are too far apart for double "
             "precision; scale the privileged features, use a positive semi-definite kernel, or bring lam nearer to 1."
-        )
-    Q = inverse.T
+        ) from None
     scale_and_mirror(Q, (np.sqrt(lam) * price).astype(dtype), Q)
     np.negative(Q, out=Q)
     Q[np.diag_indices(len(Q))] += price.astype(dtype)
@@ -108,6 +106,19 @@ def deformation_matrix(
     out = np.zeros((len(available), len(available)), dtype=dtype)
     out[np.ix_(rows, rows)] = Q
     return out
+
+
+def _inverse(A: np.ndarray) -> np.ndarray:
+    """The lower triangle of the inverse, in place."""
+    if len(A) > WHOLE[A.dtype]:
+        return inverse_from_cholesky(cholesky(A))
+    potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
+    factor, info = potrf(A, lower=1, overwrite_a=1)
+    if info == 0:
+        A, info = potri(factor, lower=1, overwrite_c=1)
+    if info != 0:
+        raise LinAlgError
+    return A
 
 
 def deformation_features(features: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray) -> np.ndarray:

@@ -6,6 +6,10 @@ element has a *key*; the pair is *active* when key_j < key_i. What the solvers n
 active partners: a two-dimensional dominance sum (position, key), found by merging sorted halves.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -14,7 +18,20 @@ BASE = 8
 
 
 @njit(cache=True)
-def _emit(order, t, tau, wins, loses, loser_lo, loser_hi, winner_lo, winner_hi, element, winner, end):
+def _emit(
+    order: np.ndarray,
+    t: np.ndarray,
+    tau: float,
+    wins: np.ndarray,
+    loses: np.ndarray,
+    loser_lo: int,
+    loser_hi: int,
+    winner_lo: int,
+    winner_hi: int,
+    element: np.ndarray,
+    winner: np.ndarray,
+    end: int,
+) -> int:
     """Append the node of one set of losers and one set of winners, both sorted by t; returns the new end."""
     start = end
     n_losers = 0
@@ -40,7 +57,16 @@ def _emit(order, t, tau, wins, loses, loser_lo, loser_hi, winner_lo, winner_hi, 
 
 
 @njit(cache=True)
-def build_nodes(order, t, tau, wins, loses, grade_ptr, group_ptr, within):
+def build_nodes(
+    order: np.ndarray,
+    t: np.ndarray,
+    tau: float,
+    wins: np.ndarray,
+    loses: np.ndarray,
+    grade_ptr: np.ndarray,
+    group_ptr: np.ndarray,
+    within: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Write the pair set {same group, y_j < y_i (or =), t_i - t_j > tau} as nodes.
 
     Grades of one group are merged two by two, bottom up, like the runs of a merge sort: each merge yields the node
@@ -122,7 +148,9 @@ def build_nodes(order, t, tau, wins, loses, grade_ptr, group_ptr, within):
 
 
 @njit(cache=True)
-def write_pairs(element, winner, node_ptr, n_pairs):
+def write_pairs(
+    element: np.ndarray, winner: np.ndarray, node_ptr: np.ndarray, n_pairs: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Every pair of the nodes, as positions of its two elements.
 
     Parameters
@@ -150,7 +178,15 @@ def write_pairs(element, winner, node_ptr, n_pairs):
 
 
 @njit(cache=True)
-def sort_keys(by_key, key, winner, node_ptr, node_of, complete, n_levels):
+def sort_keys(
+    by_key: np.ndarray,
+    key: np.ndarray,
+    winner: np.ndarray,
+    node_ptr: np.ndarray,
+    node_of: np.ndarray,
+    complete: np.ndarray,
+    n_levels: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Order of the elements by key in every block of the merge tree, as a path down the tree.
 
     The root's order of a node is the full sort; a block's two halves are its stable partition, so keys are compared
@@ -221,7 +257,16 @@ def sort_keys(by_key, key, winner, node_ptr, node_of, complete, n_levels):
 
 
 @njit(cache=True)
-def partner_sums(top, flags, bottom, key, value, winner, node_ptr, complete):
+def partner_sums(
+    top: np.ndarray,
+    flags: np.ndarray,
+    bottom: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    winner: np.ndarray,
+    node_ptr: np.ndarray,
+    complete: np.ndarray,
+) -> np.ndarray:
     """For every element, the sum of ``value`` over its active partners.
 
     In a block of the tree, a winner of the right half and a loser of the left half are an admissible pair. One pass in
@@ -307,7 +352,7 @@ def partner_sums(top, flags, bottom, key, value, winner, node_ptr, complete):
 
 
 @njit(cache=True)
-def scatter_add(element, value, n):
+def scatter_add(element: np.ndarray, value: np.ndarray, n: int) -> np.ndarray:
     """Sum the values of the elements of each example."""
     out = np.zeros(n)
     for e in range(element.size):
@@ -316,7 +361,15 @@ def scatter_add(element, value, n):
 
 
 @njit(cache=True)
-def ranking_hessian_product(X, v, graphs, element, winner, node_ptr, complete):
+def ranking_hessian_product(
+    X: np.ndarray,
+    v: np.ndarray,
+    graphs: tuple[Any, ...],
+    element: np.ndarray,
+    winner: np.ndarray,
+    node_ptr: np.ndarray,
+    complete: np.ndarray,
+) -> np.ndarray:
     """Product of a ranking problem's Hessian with v, for dense features: ``v + X' E' L E X v``.
 
     Parameters
@@ -344,7 +397,9 @@ def ranking_hessian_product(X, v, graphs, element, winner, node_ptr, complete):
 
 
 @njit(cache=True)
-def add_laplacian(matrix, weight, key, above, below, element):
+def add_laplacian(
+    matrix: np.ndarray, weight: float, key: np.ndarray, above: np.ndarray, below: np.ndarray, element: np.ndarray
+) -> None:
     """Add ``weight`` times the Laplacian of the active pairs, as a graph on the examples, to a matrix, in place.
 
     Parameters
@@ -370,7 +425,7 @@ def add_laplacian(matrix, weight, key, above, below, element):
 
 
 @njit(cache=True)
-def node_keys(offset, scores, element, node_ptr):
+def node_keys(offset: np.ndarray, scores: np.ndarray, element: np.ndarray, node_ptr: np.ndarray) -> np.ndarray:
     """``offset - scores`` of each element, centred in each node and rounded to a grid on which sums are exact.
 
     The grid is the finest power of two for which the sum of the node's keys still fits into 53 bits. Differences of

@@ -74,7 +74,7 @@ class PairSet:
         size = np.diff(self.node_ptr)
         n_winners = np.bincount(self.node_of, self.winner, len(size))
         n_pairs = np.bincount(self.node_of, self.losers_before * self.winner, len(size))
-        return n_pairs == n_winners * (size - n_winners)
+        return np.asarray(n_pairs == n_winners * (size - n_winners))
 
     @cached_property
     def n_levels(self) -> int:
@@ -349,7 +349,7 @@ class RankingPoint:
         laplacian = np.zeros((pairs.n_examples, pairs.n_examples))
         for factor, active, _ in self.parts:
             add_laplacian(laplacian, 2 * factor, active.key, *pairs.written_elements, pairs.element)
-        return np.eye(X.shape[1]) + X.T @ (laplacian @ X)
+        return np.asarray(np.eye(X.shape[1]) + X.T @ (laplacian @ X))
 
     def graphs(self) -> tuple[Any, ...]:
         """The Hessian's graphs as arrays, for compiled loops: of each its weight, tree, keys and degrees."""

@@ -68,7 +68,7 @@ class StructuralProblem:
 
     def hinge(self, w: np.ndarray, psi: np.ndarray, loss: np.ndarray) -> np.ndarray:
         """H_i(w) of every example, given its maximizing planes."""
-        return np.maximum(loss - psi @ w, 0.0)
+        return np.asarray(np.maximum(loss - psi @ w, 0.0))
 
     def primal(self, w: np.ndarray, psi: np.ndarray, loss: np.ndarray) -> float:
         """Primal objective at w, given the maximizing planes of all examples at w."""

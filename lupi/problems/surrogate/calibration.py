@@ -44,7 +44,7 @@ class Calibration:
 
     def logits(self, scores: np.ndarray) -> np.ndarray:
         """Calibrated log-odds (one column), or log-probabilities up to a constant (several)."""
-        return self.intercept + self.slope * (scores - self.centre) / self.scale
+        return np.asarray(self.intercept + self.slope * (scores - self.centre) / self.scale)
 
 
 def blend(one: Calibration, other: Calibration, share: float) -> Calibration:
@@ -131,7 +131,7 @@ class _Softmax:
 
     def without_score(self) -> np.ndarray:
         share = self.weight @ self.shares / self.weight.sum()
-        return np.log(share + 1e-3) - np.log(share + 1e-3).mean()
+        return np.asarray(np.log(share + 1e-3) - np.log(share + 1e-3).mean())
 
     def __call__(self, parameters: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         a, b = parameters[:-1], parameters[-1]

@@ -35,7 +35,7 @@ def gaussian_evidence(errors: np.ndarray, n: float) -> np.ndarray:
     >>> gaussian_evidence(np.array([1.0, np.exp(1.0)]), 20)
     array([ -0., -10.])
     """
-    return -n / 2 * np.log(np.maximum(errors, np.finfo(float).tiny))
+    return np.asarray(-n / 2 * np.log(np.maximum(errors, np.finfo(float).tiny)))
 
 
 def likelihood_weights(losses: np.ndarray, n: float) -> np.ndarray:
@@ -51,4 +51,4 @@ def likelihood_weights(losses: np.ndarray, n: float) -> np.ndarray:
 
 def _normalized(log_weights: np.ndarray) -> np.ndarray:
     weights = np.exp(log_weights - log_weights.max())
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum())

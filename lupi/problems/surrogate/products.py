@@ -128,7 +128,7 @@ def _without_rows(
     value = (columns * counts) @ np.tensordot(moments, towards, axes=2)
     through = sum(t * ((columns * counts) @ part * X).sum(axis=1) for t, part in zip(centred.T, moments.swapaxes(0, 1)))
     own = (centred * (X @ towards.T)).sum(axis=1) - out * along * lengths
-    return value - out * along * through - out * (np.square(columns) @ counts) * own
+    return np.asarray(value - out * along * through - out * (np.square(columns) @ counts) * own)
 
 
 @dataclass(frozen=True)
@@ -162,12 +162,14 @@ class ProductFit:
         at = np.hstack([self.Z, self.expected.left_out * self.x_path.rows])
         return self.path.left_out_at(at, targets, self.ridge.alpha, groups)
 
-    def predict(self, A: np.ndarray, Z: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def predict(self, A: Any, Z: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """The same for other rows."""
         coef, intercept = self.path.solve(targets, self.ridge.alpha)
         s = self.Z.shape[1]
         inner = self.x_path.from_eigenbasis(coef[s:])
-        return intercept + Z @ coef[:s] + self.expected.predict(A) * (np.asarray(A @ inner) - self.x_path.mean @ inner)
+        return np.asarray(
+            intercept + Z @ coef[:s] + self.expected.predict(A) * (np.asarray(A @ inner) - self.x_path.mean @ inner)
+        )
 
 
 def fit_product(

@@ -90,10 +90,10 @@ class RidgePath:
     def _coefficients(self, coordinates: np.ndarray) -> np.ndarray:
         """Coefficients of the columns, from those in the eigenbasis (which has p rows: not formed where p > n)."""
         if self._turn is None:
-            return self._basis @ coordinates
+            return np.asarray(self._basis @ coordinates)
         dual = self._turn @ coordinates
-        return np.square(self._scale)[:, None] * (
-            np.asarray(self._table.T @ dual) - np.outer(self.mean, dual.sum(axis=0))
+        return np.asarray(
+            np.square(self._scale)[:, None] * (np.asarray(self._table.T @ dual) - np.outer(self.mean, dual.sum(axis=0)))
         )
 
     def from_eigenbasis(self, coordinates: np.ndarray) -> np.ndarray:
@@ -102,10 +102,11 @@ class RidgePath:
 
     def _basis_rows(self, columns: Any) -> np.ndarray:
         if self._turn is None:
-            return self._basis[columns]
+            return np.asarray(self._basis[columns])
         part = self._table[:, columns]
-        return np.square(self._scale[columns])[:, None] * (
-            np.asarray(part.T @ self._turn) - np.outer(self.mean[columns], self._turn.sum(axis=0))
+        return np.asarray(
+            np.square(self._scale[columns])[:, None]
+            * (np.asarray(part.T @ self._turn) - np.outer(self.mean[columns], self._turn.sum(axis=0)))
         )
 
     def _decompose_products(self, products: np.ndarray) -> np.ndarray:
@@ -117,11 +118,11 @@ class RidgePath:
         kept = values > RANK_TOLERANCE * max(values[-1], TINY)
         self.eigenvalues = values[kept]
         self.rows = vectors[:, kept] * np.sqrt(self.eigenvalues) / root[:, None]
-        return self.weight[:, None] * self.rows / self.eigenvalues
+        return np.asarray(self.weight[:, None] * self.rows / self.eigenvalues)
 
     def alphas(self, grid: np.ndarray = GRID) -> np.ndarray:
         """Penalties for this table: the grid times the number of rows, or of columns where they are more."""
-        return grid * self.size
+        return np.asarray(grid * self.size)
 
     def project(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means of the targets, and their coordinates in the eigenbasis."""
@@ -133,7 +134,7 @@ class RidgePath:
     ) -> np.ndarray:
         """Values of the regressions on the rows, for targets of shape (n, k)."""
         mean, coordinates = self.project(targets) if projected is None else projected
-        return mean + self.rows @ (coordinates / (self.eigenvalues + alpha)[:, None])
+        return np.asarray(mean + self.rows @ (coordinates / (self.eigenvalues + alpha)[:, None]))
 
     def solve(self, targets: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients of shape (p, k) and intercepts of shape (k,)."""
@@ -184,8 +185,8 @@ class RidgePath:
         if groups is None:
             out = np.minimum(self.weight, 1.0)
             keep = 1.0 - out * (self.leverage(alpha) + shared)
-            return targets - residual / np.maximum(keep, EPS)[:, None]
-        predictions = np.empty_like(residual)
+            return np.asarray(targets - residual / np.maximum(keep, EPS)[:, None])
+        predictions: np.ndarray = np.empty_like(residual)
         for members in groups_of_equal_size(groups):
             predictions[members] = targets[members] - self._group_residuals(members, targets, residual, alpha, shared)
         return predictions
@@ -211,13 +212,13 @@ class RidgePath:
         ndarray of shape (n, k)
         """
         coef, intercept = self.solve(targets, alpha)
-        values = at @ coef + intercept
+        values: np.ndarray = at @ coef + intercept
         residual = targets - self.left_out(targets, alpha, groups)
         inverse = 1.0 / (self.eigenvalues + alpha)
         points = ((at - self.mean) @ self.from_eigenbasis(np.eye(len(inverse)))) * inverse
         if groups is None:
             cross = 1.0 / self.total + (points * self.rows).sum(axis=1)
-            return values - (np.minimum(self.weight, 1.0) * cross)[:, None] * residual
+            return np.asarray(values - (np.minimum(self.weight, 1.0) * cross)[:, None] * residual)
         for members in groups_of_equal_size(groups):
             cross = 1.0 / self.total + points[members] @ self.rows[members].transpose(0, 2, 1)
             values[members] -= cross @ (self.weight[members][:, :, None] * residual[members])
@@ -239,7 +240,7 @@ class RidgePath:
         weighted = rows * weight[:, :, None]
         normal = np.diag(np.append(penalized, self.total)) - weighted.transpose(0, 2, 1) @ rows
         change = np.linalg.solve(normal, weighted.transpose(0, 2, 1) @ residual[members])
-        return residual[members] + rows @ change
+        return np.asarray(residual[members] + rows @ change)
 
     def errors_without(
         self, targets: np.ndarray, alpha: float, columns: np.ndarray, groups: np.ndarray | None = None
@@ -332,7 +333,7 @@ def _errors_without(
     free = leverage[:, None] - np.square(directions) / pivots
     keep = np.maximum(1.0 - np.minimum(weight, 1.0)[:, None] * free, EPS)
     left_out = ((r[:, None] + directions * (c / pivots)) / keep for r, c in zip(residual, coefs.T))
-    return sum(weight @ np.square(part) for part in left_out)
+    return np.asarray(sum(weight @ np.square(part) for part in left_out))
 
 
 def _times(A: Any, weight: np.ndarray) -> Any:
@@ -366,7 +367,7 @@ class KernelPath(RidgePath):
 
     def _coefficients(self, coordinates: np.ndarray) -> np.ndarray:
         dual = self._turn @ coordinates
-        return dual - np.outer(self.weight / self.total, dual.sum(axis=0))
+        return np.asarray(dual - np.outer(self.weight / self.total, dual.sum(axis=0)))
 
 
 def groups_of_equal_size(groups: np.ndarray) -> list[np.ndarray]:
@@ -410,7 +411,7 @@ class RidgeFit:
 
     def predict(self, A: Any) -> np.ndarray:
         """Values for new rows, of shape (n, k)."""
-        return np.asarray(A @ self.coef) + self.intercept
+        return np.asarray(A @ self.coef + self.intercept)
 
 
 def squared_error(predictions: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> float:

@@ -76,7 +76,7 @@ def overlap(X: np.ndarray, Z: np.ndarray) -> float:
 
 def _project(A: np.ndarray, t: np.ndarray) -> np.ndarray:
     basis = np.linalg.qr(A)[0]
-    return basis @ (basis.T @ t)
+    return np.asarray(basis @ (basis.T @ t))
 
 
 def effective_rows(
@@ -125,4 +125,4 @@ def effective_rows(
 def label_noise(weight: np.ndarray) -> np.ndarray:
     """Draws of noise of unit variance for rows of these weights, of shape (n, N_PROBES); always the same ones."""
     signs = np.random.default_rng(0).integers(0, 2, size=(len(weight), N_PROBES)) * 2.0 - 1.0
-    return signs / np.sqrt(weight)[:, None]
+    return np.asarray(signs / np.sqrt(weight)[:, None])

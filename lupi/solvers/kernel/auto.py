@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from lupi.kernels.cholesky import WHOLE, cholesky
 from lupi.problems import KernelQP
 from lupi.solvers.kernel.decomposition import solve_decomposition
 from lupi.solvers.kernel.interior_point import follow_central_path
@@ -306,14 +307,17 @@ def _newton_on_free(problem: KernelQP, x: np.ndarray, free: np.ndarray, E: np.nd
     """Move the free variables of x to the solution of their equality-constrained problem; returns the multipliers."""
     if len(free) == 0:
         biases, _ = problem.optimal_biases(x, problem.margins(x))
-        return biases[problem.biased]
+        return np.asarray(biases[problem.biased])
     examples = problem.example[free]
     H = np.diag(problem.ridge[free])
     for space, coef in zip(problem.spaces, problem.coef):
         space.add_block(H, examples, coef[free])
     H[np.diag_indices(len(free))] += PROXIMAL * max(float(np.mean(np.diag(H))), 1e-300)
     # Rows are columns to LAPACK, which then works in place: the lower triangle is the upper one of the transpose.
-    factor = cho_factor(H.T, lower=False, overwrite_a=True, check_finite=False)
+    if len(free) > WHOLE[H.dtype]:
+        factor = cholesky(H).T, False
+    else:
+        factor = cho_factor(H.T, lower=False, overwrite_a=True, check_finite=False)
     E_free = E[:, free]
     R = cho_solve(factor, E_free.T, check_finite=False)
     schur = E_free @ R

@@ -122,4 +122,4 @@ def _solve_on(
         change = space.weight * (new - old[m])[chosen]
         moved = np.flatnonzero(change)
         blocks[m].add_product(fields[m], chosen[moved], change[moved])
-    return done
+    return int(done)

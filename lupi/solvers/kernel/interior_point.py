@@ -120,7 +120,7 @@ class _Iterate:
     def _gradient(self, betas: list[np.ndarray]) -> np.ndarray:
         """Derivative of the dual value with the intercepts' terms, at the current weights of explicit features."""
         problem = self.problem
-        value = problem.p - problem.ridge * self.x
+        value: np.ndarray = problem.p - problem.ridge * self.x
         for m, (space, c) in enumerate(zip(problem.spaces, problem.coef)):
             if m in self.weights:
                 field = self.system.features[m] @ self.weights[m]
@@ -189,7 +189,7 @@ class _Iterate:
 
     def _feature_residual(self, m: int, beta: np.ndarray, e: float) -> np.ndarray:
         features, weights = self.system.features[m], self.weights[m]
-        residual = features.T @ beta - weights
+        residual: np.ndarray = features.T @ beta - weights
         if self.problem.spaces[m].bias:
             residual[-1] = -e
         return residual

@@ -13,7 +13,7 @@ LANES = 64
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def highest(values, mask, lanes):
+def highest(values: np.ndarray, mask: np.ndarray, lanes: np.ndarray) -> float:
     """Maximum of values + mask, with the maximum of every LANES-th entry left in lanes."""
     n = values.shape[0]
     lanes[:] = -np.finfo(lanes.dtype).max
@@ -44,7 +44,7 @@ def highest(values, mask, lanes):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def lowest(values, mask, lanes):
+def lowest(values: np.ndarray, mask: np.ndarray, lanes: np.ndarray) -> float:
     """Minimum of values + mask, with the minimum of every LANES-th entry left in lanes."""
     n = values.shape[0]
     lanes[:] = np.finfo(lanes.dtype).max
@@ -75,7 +75,7 @@ def lowest(values, mask, lanes):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def position(values, mask, lanes, extreme):
+def position(values: np.ndarray, mask: np.ndarray, lanes: np.ndarray, extreme: float) -> int:
     """Index at which values + mask reaches the extreme that ``highest`` or ``lowest`` returned.
 
     The sum of two numbers is the same in every loop, so equality is exact.

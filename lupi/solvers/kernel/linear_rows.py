@@ -156,7 +156,7 @@ def _distance(problem: LinearPrimal, f: np.ndarray, g: np.ndarray) -> np.ndarray
     hard = np.isinf(problem.tables[1]) & (problem.tables[0] == 0)
     # A squared hinge is not constant while it is paid: its examples always count.
     smooth = problem.tables[0] > 0
-    out = np.where(hard | smooth, -slacks[0], np.abs(slacks[0])) / (np.std(slacks[0]) + 1e-300)
+    out: np.ndarray = np.where(hard | smooth, -slacks[0], np.abs(slacks[0])) / (np.std(slacks[0]) + 1e-300)
     if len(slacks) == 2:
         own = np.where(np.isinf(problem.tables[2]), slacks[1], np.abs(slacks[1])) / (np.std(slacks[1]) + 1e-300)
         out = np.where(problem.tables[3] > problem.tables[2], np.minimum(out, own), out)
@@ -179,7 +179,7 @@ def _wrong(problem: LinearPrimal, x: np.ndarray, f: np.ndarray, g: np.ndarray) -
     """Examples whose fixed variables would rather move."""
     slacks = _slacks(problem, f, g)
     upper = problem.tables[1]
-    out = ((slacks[0] > 0) & (x[0] < upper)) | ((slacks[0] < 0) & (x[0] > 0))
+    out: np.ndarray = ((slacks[0] > 0) & (x[0] < upper)) | ((slacks[0] < 0) & (x[0] > 0))
     if len(slacks) == 2:
         low, high = problem.tables[2:]
         out |= ((slacks[1] > 0) & (x[1] < high)) | ((slacks[1] < 0) & (x[1] > low))

@@ -68,7 +68,7 @@ class FactorizedSystem:
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         """Solve with the factorized Hessian."""
-        return cho_solve(self.factor, rhs, check_finite=False)
+        return np.asarray(cho_solve(self.factor, rhs, check_finite=False))
 
     def _update(self, slopes: np.ndarray) -> None:
         """Sums over the examples; where few derivatives have changed, only those examples are visited."""
@@ -101,7 +101,8 @@ def _cholesky(H: np.ndarray) -> tuple[Any, ...]:
     for _ in range(8):
         H[np.diag_indices(len(H))] = diagonal + ridge
         try:
-            return cho_factor(H, lower=True, check_finite=False)
+            factor: tuple[Any, ...] = cho_factor(H, lower=True, check_finite=False)
+            return factor
         except LinAlgError:
             ridge *= 100.0
     raise LinAlgError("the Hessian over the weights is not positive definite")
@@ -154,11 +155,11 @@ class IterativeSystem:
         p = self.part
         f, g = p.fields(u)
         t = (p.y * f + p.s * g) * self.weights
-        return p.metric(u) + p.adjoint(p.y * t, p.s * t)
+        return np.asarray(p.metric(u) + p.adjoint(p.y * t, p.s * t))
 
     def _precondition(self, r: np.ndarray) -> np.ndarray:
         decision, privileged = self.problem.split(r)
-        out = decision / self.diagonal
+        out: np.ndarray = decision / self.diagonal
         if self.problem.Z is None:
             return out
         return np.concatenate([out, cho_solve(self.block, privileged, check_finite=False)])

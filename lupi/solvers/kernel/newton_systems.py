@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack, solve_triangular
 
 from lupi.kernels import require_matrix
+from lupi.kernels.cholesky import WHOLE, cholesky
 from lupi.problems import KernelQP
 from lupi.solvers.kernel.two_sides_system import TwoSidesSystem
 
@@ -132,7 +133,10 @@ class DenseSystem:
         """Prepare for solving with this diagonal."""
         M = self.H.copy(order="F")
         M[np.diag_indices(len(M))] += D
-        self.factor = cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
+        if len(M) > WHOLE[M.dtype]:
+            self.factor = cholesky(M), True
+        else:
+            self.factor = cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
         self.solved = cho_solve(self.factor, self.E.T, check_finite=False)
         self.schur = self.E @ self.solved
 
@@ -236,7 +240,7 @@ class MixedSystem:
         """L^{-1} times vectors, or L'^{-1}, with the Cholesky factor L of K + W_kk^{-1}."""
         right = vectors.astype(self.factor.dtype, copy=False)
         found = solve_triangular(self.factor, right, trans=int(transposed), lower=True, check_finite=False)
-        return found.astype(np.float64, copy=False)
+        return np.asarray(found, dtype=np.float64)
 
     def solve(self, r: np.ndarray, feature_residual: dict[int, np.ndarray], e: np.ndarray) -> Step:
         """Steps of the variables, of the explicit weights by space, and of the intercepts."""

@@ -13,7 +13,9 @@ TINY_CURVATURE = 1e-12
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _open_directions(t, y, a, upper, rise, fall):
+def _open_directions(
+    t: int, y: np.ndarray, a: np.ndarray, upper: np.ndarray, rise: np.ndarray, fall: np.ndarray
+) -> None:
     """Whether y_t a_t can still rise (0 or -BLOCKED) and fall (0 or BLOCKED)."""
     grows, shrinks = a[t] < upper[t], a[t] > 0.0
     rises, falls = (grows, shrinks) if y[t] > 0 else (shrinks, grows)
@@ -22,7 +24,19 @@ def _open_directions(t, y, a, upper, rise, fall):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _gains(Q, top, own, yi, r, fall, diagonal, Ki, Qi, y, gains):
+def _gains(
+    Q: np.ndarray | None,
+    top: float,
+    own: float,
+    yi: float,
+    r: np.ndarray,
+    fall: np.ndarray,
+    diagonal: np.ndarray,
+    Ki: np.ndarray,
+    Qi: np.ndarray,
+    y: np.ndarray,
+    gains: np.ndarray,
+) -> None:
     """Gain of pairing with each example, by the exact step without bounds."""
     for t in range(r.shape[0]):
         gain = max(top - r[t] - fall[t], 0.0)
@@ -34,7 +48,18 @@ def _gains(Q, top, own, yi, r, fall, diagonal, Ki, Qi, y, gains):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _subtract_rows(Q, r, step, yi, yj, Ki, Kj, Qi, Qj, y):
+def _subtract_rows(
+    Q: np.ndarray | None,
+    r: np.ndarray,
+    step: float,
+    yi: float,
+    yj: float,
+    Ki: np.ndarray,
+    Kj: np.ndarray,
+    Qi: np.ndarray,
+    Qj: np.ndarray,
+    y: np.ndarray,
+) -> None:
     """Take the pair step out of the signed gradient."""
     for t in range(r.shape[0]):
         if Q is None:
@@ -44,7 +69,17 @@ def _subtract_rows(Q, r, step, yi, yj, Ki, Kj, Qi, Qj, y):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def smo_one_space(K, Q, y, a, r, upper, ridge, tol, max_iter):
+def smo_one_space(
+    K: np.ndarray,
+    Q: np.ndarray | None,
+    y: np.ndarray,
+    a: np.ndarray,
+    r: np.ndarray,
+    upper: np.ndarray,
+    ridge: np.ndarray,
+    tol: float,
+    max_iter: int,
+) -> tuple[int, float]:
     """Pairwise ascent with second-order selection on H = yy' o K + Q + diag(ridge); Q may be None.
 
     a and r = y o (p - H a) are updated in place. Rows of H are formed on the fly, so that the one-vs-rest problems of a

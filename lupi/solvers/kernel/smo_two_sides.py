@@ -141,7 +141,7 @@ def _rows_of_d(problem: KernelQP) -> np.ndarray:
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def _rows_of(kind, n):
+def _rows_of(kind: int, n: int) -> tuple[int, int]:
     """Where the rows of a kind begin and end."""
     if kind == BOTH:
         return 0, 2 * n
@@ -149,7 +149,7 @@ def _rows_of(kind, n):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def _best_cycle(high, low, curvature):
+def _best_cycle(high: np.ndarray, low: np.ndarray, curvature: float) -> tuple[int, float, float, float]:
     """The cycle that promises most (-1 for none), its orientation, the gain, and the largest violation of a cycle."""
     violation = 0.0
     best_gain = 0.0
@@ -176,7 +176,17 @@ def _best_cycle(high, low, curvature):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def _scale_cycle(K, S, weight, rate, room, moved, member, delta_beta, delta_eta):
+def _scale_cycle(
+    K: np.ndarray,
+    S: np.ndarray,
+    weight: float,
+    rate: float,
+    room: float,
+    moved: int,
+    member: np.ndarray,
+    delta_beta: np.ndarray,
+    delta_eta: np.ndarray,
+) -> None:
     """Make a direction along several rows the best step that there is room for."""
     n = K.shape[0]
     shared = False
@@ -198,7 +208,17 @@ def _scale_cycle(K, S, weight, rate, room, moved, member, delta_beta, delta_eta)
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def _update(K, S, weight, moved, member, delta_beta, delta_eta, P, N):
+def _update(
+    K: np.ndarray,
+    S: np.ndarray,
+    weight: float,
+    moved: int,
+    member: np.ndarray,
+    delta_beta: np.ndarray,
+    delta_eta: np.ndarray,
+    P: np.ndarray,
+    N: np.ndarray,
+) -> None:
     """Rates of all rows after a step."""
     n = K.shape[0]
     for m in range(0, moved, 2):
@@ -217,7 +237,21 @@ def _update(K, S, weight, moved, member, delta_beta, delta_eta, P, N):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def _partner(kind, i, top, rates, fall, K, S, weight, k_diagonal, s_diagonal, gains, lanes, no_mask):
+def _partner(
+    kind: int,
+    i: int,
+    top: float,
+    rates: np.ndarray,
+    fall: np.ndarray,
+    K: np.ndarray,
+    S: np.ndarray,
+    weight: float,
+    k_diagonal: np.ndarray,
+    s_diagonal: np.ndarray,
+    gains: np.ndarray,
+    lanes: np.ndarray,
+    no_mask: np.ndarray,
+) -> int:
     """The row with which row i of a kind gains most."""
     n = K.shape[0]
     e = i % n
@@ -235,7 +269,22 @@ def _partner(kind, i, top, rates, fall, K, S, weight, k_diagonal, s_diagonal, ga
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def smo_two_sides(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol, max_iter):
+def smo_two_sides(
+    K: np.ndarray,
+    S: np.ndarray,
+    weight: float,
+    y: np.ndarray,
+    s: np.ndarray,
+    a: np.ndarray,
+    d: np.ndarray,
+    P: np.ndarray,
+    N: np.ndarray,
+    upper_a: np.ndarray,
+    lower_d: np.ndarray,
+    upper_d: np.ndarray,
+    tol: float,
+    max_iter: int,
+) -> tuple[int, float]:
     """Ascent over pairs and cycles with second-order selection; a, d, P, N are updated in place.
 
     Parameters

@@ -58,21 +58,30 @@ NOTHING, TWICE, LEAST = np.float32(0.0), np.float32(2.0), np.float32(TINY_CURVAT
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def add_rows(target, step, row, step2, row2):
+def add_rows(target: np.ndarray, step: float, row: np.ndarray, step2: float, row2: np.ndarray) -> None:
     """Target += step * row + step2 * row2."""
     for t in range(target.shape[0]):
         target[t] += step * row[t] + step2 * row2[t]
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def rates_alone(P, N, sy, out):
+def rates_alone(P: np.ndarray, N: np.ndarray, sy: np.ndarray, out: np.ndarray) -> None:
     """Rates of the moves of a alone."""
     for t in range(P.shape[0]):
         out[t] = P[t] + sy[t] * N[t]
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def gains_one(top, own, rates, fall, diagonal, weight, row, gains):
+def gains_one(
+    top: float,
+    own: float,
+    rates: np.ndarray,
+    fall: np.ndarray,
+    diagonal: np.ndarray,
+    weight: float,
+    row: np.ndarray,
+    gains: np.ndarray,
+) -> None:
     """Gain of pairing with each example, by the exact step without bounds, when one space's curvature counts."""
     for t in range(rates.shape[0]):
         gain = max(top - rates[t] - fall[t], NOTHING)
@@ -80,7 +89,17 @@ def gains_one(top, own, rates, fall, diagonal, weight, row, gains):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def gains_both(top, own, rates, fall, diagonal, row_k, weight, row_s, gains):
+def gains_both(
+    top: float,
+    own: float,
+    rates: np.ndarray,
+    fall: np.ndarray,
+    diagonal: np.ndarray,
+    row_k: np.ndarray,
+    weight: float,
+    row_s: np.ndarray,
+    gains: np.ndarray,
+) -> None:
     """The same when the curvatures of both spaces count."""
     for t in range(rates.shape[0]):
         gain = max(top - rates[t] - fall[t], NOTHING)
@@ -89,7 +108,7 @@ def gains_both(top, own, rates, fall, diagonal, row_k, weight, row_s, gains):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def _best_kind(high, low, typical, has_missing):
+def _best_kind(high: np.ndarray, low: np.ndarray, typical: np.ndarray, has_missing: bool) -> tuple[int, float, float]:
     """The kind whose best pair promises most (-1 for none), the gain, and the largest violation of a pair."""
     violation = 0.0
     best_gain = 0.0
@@ -107,7 +126,7 @@ def _best_kind(high, low, typical, has_missing):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def _best_triple(high, low, curvature):
+def _best_triple(high: np.ndarray, low: np.ndarray, curvature: float) -> tuple[int, float, float, float]:
     """The triple that promises most (-1 for none), its orientation, the gain, and the largest violation of a triple."""
     violation = 0.0
     best_gain = 0.0
@@ -134,7 +153,16 @@ def _best_triple(high, low, curvature):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def _scale_triple(K, S, weight, rate, room, member, delta_beta, delta_eta):
+def _scale_triple(
+    K: np.ndarray,
+    S: np.ndarray,
+    weight: float,
+    rate: float,
+    room: float,
+    member: np.ndarray,
+    delta_beta: np.ndarray,
+    delta_eta: np.ndarray,
+) -> None:
     """Make a direction along three examples the best step that there is room for."""
     # Two kinds may have chosen the same example: its room is shared, so a safe half is taken then.
     if member[0] == member[1] or member[1] == member[2] or member[0] == member[2]:
@@ -151,7 +179,23 @@ def _scale_triple(K, S, weight, rate, room, member, delta_beta, delta_eta):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def pair_change(i, j, kind, k_curvature, s_curvature, P, N, sy, y, s, a, d, upper_a, lower_d, upper_d):
+def pair_change(
+    i: int,
+    j: int,
+    kind: int,
+    k_curvature: float,
+    s_curvature: float,
+    P: np.ndarray,
+    N: np.ndarray,
+    sy: np.ndarray,
+    y: np.ndarray,
+    s: np.ndarray,
+    a: np.ndarray,
+    d: np.ndarray,
+    upper_a: np.ndarray,
+    lower_d: np.ndarray,
+    upper_d: np.ndarray,
+) -> tuple[float, float]:
     """By how much beta and eta of i grow, and those of j shrink."""
     if sy[i] == sy[j] and sy[i] != 0.0:
         # Both a and d of both examples.
@@ -170,7 +214,22 @@ def pair_change(i, j, kind, k_curvature, s_curvature, P, N, sy, y, s, a, d, uppe
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def smo_two_space(K, S, weight, y, s, a, d, P, N, upper_a, lower_d, upper_d, tol, max_iter):
+def smo_two_space(
+    K: np.ndarray,
+    S: np.ndarray,
+    weight: float,
+    y: np.ndarray,
+    s: np.ndarray,
+    a: np.ndarray,
+    d: np.ndarray,
+    P: np.ndarray,
+    N: np.ndarray,
+    upper_a: np.ndarray,
+    lower_d: np.ndarray,
+    upper_d: np.ndarray,
+    tol: float,
+    max_iter: int,
+) -> tuple[int, float]:
     """Ascent over pairs and triples with second-order selection; a, d, P, N are updated in place.
 
     Parameters

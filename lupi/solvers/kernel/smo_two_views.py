@@ -26,7 +26,9 @@ FIRST, SECOND, TIE = 0, 1, 2
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _slopes(k, example, base, field_first, field_second, slope):
+def _slopes(
+    k: int, example: np.ndarray, base: np.ndarray, field_first: np.ndarray, field_second: np.ndarray, slope: np.ndarray
+) -> None:
     """Derivative of the dual along the kind, of each variable of it."""
     if k == FIRST:
         for v in range(slope.shape[0]):
@@ -40,7 +42,18 @@ def _slopes(k, example, base, field_first, field_second, slope):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _gains(k, top, i, example, slope, fall, diagonal, first_row, second_row, gains):
+def _gains(
+    k: int,
+    top: float,
+    i: int,
+    example: np.ndarray,
+    slope: np.ndarray,
+    fall: np.ndarray,
+    diagonal: np.ndarray,
+    first_row: np.ndarray,
+    second_row: np.ndarray,
+    gains: np.ndarray,
+) -> None:
     """Gain of pairing with each variable of the kind, by the exact step without bounds; i is the other's example."""
     own = 0.0 if k == SECOND else diagonal[FIRST, i]
     own += 0.0 if k == FIRST else diagonal[SECOND, i]
@@ -56,7 +69,9 @@ def _gains(k, top, i, example, slope, fall, diagonal, first_row, second_row, gai
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _rows_of(moved, ways, size, example, ends, rows):
+def _rows_of(
+    moved: np.ndarray, ways: np.ndarray, size: int, example: np.ndarray, ends: np.ndarray, rows: np.ndarray
+) -> None:
     """Which example of each view gains what another loses: (gains, loses) of the first view, then of the second; or -1."""
     rows[:] = -1
     for m in range(size):
@@ -71,7 +86,7 @@ def _rows_of(moved, ways, size, example, ends, rows):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _curvature(K_first, K_second, diagonal, rows):
+def _curvature(K_first: np.ndarray, K_second: np.ndarray, diagonal: np.ndarray, rows: np.ndarray) -> float:
     """Second derivative along a step."""
     total = 0.0
     if rows[0] >= 0:
@@ -82,7 +97,7 @@ def _curvature(K_first, K_second, diagonal, rows):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _mark(v, sign, x, upper, rise, fall):
+def _mark(v: int, sign: np.ndarray, x: np.ndarray, upper: np.ndarray, rise: np.ndarray, fall: np.ndarray) -> None:
     """Whether a variable can still rise along its kind (0 or -BLOCKED) and fall (0 or BLOCKED)."""
     grows, shrinks = x[v] < upper[v], x[v] > 0.0
     rises, falls = (grows, shrinks) if sign[v] > 0 else (shrinks, grows)
@@ -91,13 +106,13 @@ def _mark(v, sign, x, upper, rise, fall):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def _room(v, way, sign, x, upper):
+def _room(v: int, way: float, sign: np.ndarray, x: np.ndarray, upper: np.ndarray) -> float:
     """How far a variable can go along its kind, or against it."""
     return upper[v] - x[v] if way * sign[v] > 0 else x[v]
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _move(v, step, way, sign, x, upper):
+def _move(v: int, step: float, way: float, sign: np.ndarray, x: np.ndarray, upper: np.ndarray) -> None:
     """Move one variable along its kind or against it, onto its bound exactly where it reaches it."""
     grows = way * sign[v] > 0
     if step >= _room(v, way, sign, x, upper):
@@ -107,13 +122,26 @@ def _move(v, step, way, sign, x, upper):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def _add_rows(field, step, up, down):
+def _add_rows(field: np.ndarray, step: float, up: np.ndarray, down: np.ndarray) -> None:
     for t in range(field.shape[0]):
         field[t] += step * (up[t] - down[t])
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def smo_two_views(K_first, K_second, example, ends, sign, p, x, upper, field_first, field_second, tol, max_iter):
+def smo_two_views(
+    K_first: np.ndarray,
+    K_second: np.ndarray,
+    example: np.ndarray,
+    ends: np.ndarray,
+    sign: np.ndarray,
+    p: np.ndarray,
+    x: np.ndarray,
+    upper: np.ndarray,
+    field_first: np.ndarray,
+    field_second: np.ndarray,
+    tol: float,
+    max_iter: int,
+) -> tuple[int, float]:
     """Ascent by the pair, or the triple, that gains most; x and both fields are updated in place.
 
     Parameters

@@ -3,9 +3,10 @@ r"""Linear algebra of the interior point for SVR+: four variables an example, bu
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack, solve_triangular
+from scipy.linalg import LinAlgError, blas, cho_solve, solve_triangular
 
 from lupi.kernels import require_matrix, scale_and_mirror
+from lupi.kernels.cholesky import cholesky, inverse_from_cholesky
 from lupi.problems import KernelQP
 
 
@@ -57,25 +58,23 @@ class TwoSidesSystem:
             # alpha - alpha^2 / E = alpha * delta / E in place of alpha.
             B[known, known] += 1.0 / (D_a[known] + D_d) - alpha[known]
             self.sides.append((inverse, inverse_E, share))
-        self.L, info = lapack.dpotrf(B, lower=1, overwrite_a=1, clean=1)
-        if info != 0:
-            raise LinAlgError("numbers beyond the range of double precision")
+        self.L = np.asfortranarray(np.tril(cholesky(B)))
         # I + L' K L by two products with a triangular matrix.
         M = blas.dtrmm(1.0, self.L, self.K, lower=1, trans_a=1)
         M = blas.dtrmm(1.0, self.L, M, side=1, lower=1, overwrite_b=1)
         M[np.diag_indices(n)] += 1.0
-        self.factor = cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
+        self.factor = cholesky(M), True
         self.solved = self._inverse_times(self.E.T)
         self.schur = self.E @ self.solved
 
     def _inverse_times(self, r: np.ndarray) -> np.ndarray:
         """The inverse of the Hessian over the variables times some columns, refined once: it has lost digits on the way."""
         step = self._eliminated(r)
-        return step + self._eliminated(r - self._hessian_times(step))
+        return np.asarray(step + self._eliminated(r - self._hessian_times(step)))
 
     def _hessian_times(self, x: np.ndarray) -> np.ndarray:
         """(D + sum of G' K G) x."""
-        out = self.D[:, None] * x
+        out: np.ndarray = self.D[:, None] * x
         for m, (c, total) in enumerate(zip(self.problem.coef, self._expansions(x))):
             field = np.zeros_like(total)
             if m == 0:
@@ -111,7 +110,7 @@ class TwoSidesSystem:
         step = r.copy()
         for c, field in zip(problem.coef, fields):
             step -= c[:, None] * field[problem.example]
-        return step / self.D[:, None]
+        return np.asarray(step / self.D[:, None])
 
     def solve(
         self, r: np.ndarray, feature_residual: dict[int, np.ndarray], e: np.ndarray
@@ -127,11 +126,6 @@ class TwoSidesSystem:
 
 def _inverse(M: np.ndarray) -> np.ndarray:
     """Inverse of a positive definite matrix, which is overwritten."""
-    factor, info = lapack.dpotrf(M, lower=1, overwrite_a=1)
-    if info == 0:
-        inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    if info != 0:
-        raise LinAlgError("a kernel matrix that is not positive semi-definite to double precision")
-    out = inverse.T
+    out = inverse_from_cholesky(cholesky(M)).T
     scale_and_mirror(out, np.ones(len(out)), out)
     return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from lupi.solvers.kernel.smo_one_space import BLOCKED, TINY_CURVATURE
@@ -11,7 +12,18 @@ PLUS, MINUS, SHIFT, JOINT = 0, 1, 2, 3
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def open_directions(t, y, s, a, d, upper_a, lower_d, upper_d, rise, fall):
+def open_directions(
+    t: int,
+    y: np.ndarray,
+    s: np.ndarray,
+    a: np.ndarray,
+    d: np.ndarray,
+    upper_a: np.ndarray,
+    lower_d: np.ndarray,
+    upper_d: np.ndarray,
+    rise: np.ndarray,
+    fall: np.ndarray,
+) -> None:
     """Which moves example t still has room for: rise[kind, t] = 0 or -BLOCKED, fall[kind, t] = 0 or BLOCKED."""
     for kind in range(4):
         rise[kind, t] = -BLOCKED
@@ -44,7 +56,9 @@ def open_directions(t, y, s, a, d, upper_a, lower_d, upper_d, rise, fall):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def best_in_box(A, B, D, p, q, low_u, high_u, low_e, high_e):
+def best_in_box(
+    A: float, B: float, D: float, p: float, q: float, low_u: float, high_u: float, low_e: float, high_e: float
+) -> tuple[float, float]:
     """Maximize p u + q e - (A u^2 + 2 B u e + D e^2) / 2 over a rectangle that contains 0; exact."""
     determinant = A * D - B * B
     if determinant > 1e-14 * A * D:
@@ -72,7 +86,7 @@ def best_in_box(A, B, D, p, q, low_u, high_u, low_e, high_e):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def snap(value, low, high, grain):
+def snap(value: float, low: float, high: float, grain: float) -> float:
     """Values within rounding of a bound are on it: membership tests compare with ==."""
     if value - low <= grain:
         return low
@@ -82,7 +96,18 @@ def snap(value, low, high, grain):
 
 
 @njit(cache=True, fastmath=True, nogil=True)
-def room_for(t, kind, sign, y, s, a, d, upper_a, lower_d, upper_d):
+def room_for(
+    t: int,
+    kind: int,
+    sign: float,
+    y: np.ndarray,
+    s: np.ndarray,
+    a: np.ndarray,
+    d: np.ndarray,
+    upper_a: np.ndarray,
+    lower_d: np.ndarray,
+    upper_d: np.ndarray,
+) -> float:
     """How far example t can go in a move of this kind (sign = +1: beta or eta rises)."""
     room = 2.0 * BLOCKED
     if kind != SHIFT:
@@ -95,7 +120,16 @@ def room_for(t, kind, sign, y, s, a, d, upper_a, lower_d, upper_d):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def pair_room(i, j, y, a, d, upper_a, lower_d, upper_d):
+def pair_room(
+    i: int,
+    j: int,
+    y: np.ndarray,
+    a: np.ndarray,
+    d: np.ndarray,
+    upper_a: np.ndarray,
+    lower_d: np.ndarray,
+    upper_d: np.ndarray,
+) -> tuple[float, float, float, float]:
     """How far a of i and j, and d of i and j, can move against each other: a_i += y_i u, d_i += y_i e."""
     low_u = max(-a[i] if y[i] > 0 else a[i] - upper_a[i], a[j] - upper_a[j] if y[j] > 0 else -a[j])
     high_u = min(upper_a[i] - a[i] if y[i] > 0 else a[i], a[j] if y[j] > 0 else upper_a[j] - a[j])
@@ -109,7 +143,18 @@ def pair_room(i, j, y, a, d, upper_a, lower_d, upper_d):
 
 
 @njit(cache=True, fastmath=True, nogil=True, inline="always")
-def move_point(t, delta_beta, delta_eta, y, s, a, d, upper_a, lower_d, upper_d):
+def move_point(
+    t: int,
+    delta_beta: float,
+    delta_eta: float,
+    y: np.ndarray,
+    s: np.ndarray,
+    a: np.ndarray,
+    d: np.ndarray,
+    upper_a: np.ndarray,
+    lower_d: np.ndarray,
+    upper_d: np.ndarray,
+) -> None:
     """Change beta_t and eta_t by these amounts."""
     da = y[t] * delta_beta
     grain = 1e-13 * min(upper_a[t], upper_d[t] if s[t] != 0.0 else upper_a[t])

@@ -1,5 +1,7 @@
 """Cutting planes for the hinge ranking loss, each plane one dominance sum, with a certified gap."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import numpy as np
@@ -14,7 +16,9 @@ _PATIENCE, _PROGRESS = 30, 1e-6
 
 
 @njit(cache=True)
-def _simplex_qp(gram, gradient, lam, tol, max_steps):
+def _simplex_qp(
+    gram: np.ndarray, gradient: np.ndarray, lam: np.ndarray, tol: float, max_steps: int
+) -> tuple[int, float]:
     """Maximize height.lam - lam'gram lam / 2 over the simplex, by steps along pairs; lam and gradient change in place.
 
     Returns the steps taken and the rise that the next one would have.

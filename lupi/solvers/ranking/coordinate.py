@@ -12,6 +12,7 @@ from scipy import sparse
 from lupi.problems.chunked_rows import ChunkedRows
 from lupi.problems.ranking.pairwise import Array, PairSet, RankingProblem
 from lupi.solvers.solution import Solution, relative_gap, run_in_slices
+from lupi.validation.types import MatrixLike
 
 # So much memory for pairs and kernel matrix is never a question: 50 MB.
 MOST_PAIRS, MOST_EXAMPLES = 1_000_000, 2_000
@@ -29,7 +30,15 @@ class PairDual(NamedTuple):
 
 
 @njit(cache=True)
-def _value(C, scale, squared, winner, loser, margin, scores):
+def _value(
+    C: float,
+    scale: float,
+    squared: float,
+    winner: np.ndarray,
+    loser: np.ndarray,
+    margin: np.ndarray,
+    scores: np.ndarray,
+) -> tuple[float, float]:
     """P at the weights times ``scale``, and its derivative by the scale."""
     loss, slope = 0.0, 0.0
     for k in range(margin.size):
@@ -42,7 +51,16 @@ def _value(C, scale, squared, winner, loser, margin, scores):
 
 
 @njit(cache=True)
-def _best_scale(C, tol, squared, bound, winner, loser, margin, scores):
+def _best_scale(
+    C: float,
+    tol: float,
+    squared: float,
+    bound: float,
+    winner: np.ndarray,
+    loser: np.ndarray,
+    margin: np.ndarray,
+    scores: np.ndarray,
+) -> tuple[float, float]:
     """The multiple of the weights with the least P, or the first found that is within the tolerance of the bound.
 
     With a large C slacks that are all but 0 are dear: a little more length removes them.
@@ -74,7 +92,19 @@ def _best_scale(C, tol, squared, bound, winner, loser, margin, scores):
 
 
 @njit(cache=True)
-def _pass(gram, C, winner, loser, margin, alpha, weight, scores, order, n_active, state):
+def _pass(
+    gram: np.ndarray,
+    C: float,
+    winner: np.ndarray,
+    loser: np.ndarray,
+    margin: np.ndarray,
+    alpha: np.ndarray,
+    weight: np.ndarray,
+    scores: np.ndarray,
+    order: np.ndarray,
+    n_active: int,
+    state: np.ndarray,
+) -> int:
     """One exact step for each of the first pairs of ``order``, in random order; returns how many are not at rest.
 
     In a fixed order pairs that share an example follow each other, which takes several times as many passes.
@@ -111,7 +141,17 @@ def _pass(gram, C, winner, loser, margin, alpha, weight, scores, order, n_active
 
 
 @njit(cache=True)
-def _passes(gram, C, tol, winner, loser, margin, alpha, scale, max_passes):
+def _passes(
+    gram: np.ndarray,
+    C: float,
+    tol: float,
+    winner: np.ndarray,
+    loser: np.ndarray,
+    margin: np.ndarray,
+    alpha: np.ndarray,
+    scale: np.ndarray,
+    max_passes: int,
+) -> tuple[int, float]:
     """Pass over the pairs until the gap is at most ``tol``; ``alpha`` and ``scale`` change in place.
 
     Returns the passes made and the gap.
@@ -126,7 +166,7 @@ def _passes(gram, C, tol, winner, loser, margin, alpha, scale, max_passes):
     while True:
         # Scores are summed anew before a bound is taken from them, so that rounding does not pile up.
         scores = gram @ weight
-        squared = weight @ scores
+        squared = float(weight @ scores)
         bound = -0.5 * squared
         for k in range(n_pairs):
             bound += alpha[k] * margin[k]
@@ -193,12 +233,12 @@ def solve_ranking_coordinate(
     return _certified(problem, PairDual(pairs, alpha, problem.X, gram), float(scale[0]), n_iter, tol)
 
 
-def _gram(X):
+def _gram(X: MatrixLike) -> np.ndarray:
     gram = X @ X.T
     return np.ascontiguousarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=np.float64)
 
 
-def _certified(problem, dual, scale, n_iter, tol):
+def _certified(problem: RankingProblem, dual: PairDual, scale: float, n_iter: int, tol: float) -> Solution:
     """Objective and bound from the dual variables alone, by the sums over pairs that the other solvers use."""
     winner, loser, margin = dual.pairs.written_down
     n = dual.pairs.n_examples

@@ -1,7 +1,10 @@
 """Truncated Newton for ranking problems: the squared hinge directly, the hinge through ever sharper smoothing; or what suits."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -24,7 +27,17 @@ MOST_WORK = 30_000_000
 
 
 @njit(cache=True)
-def _dense_conjugate_gradients(X, gradient, goal, max_products, graphs, element, winner, node_ptr, complete):
+def _dense_conjugate_gradients(
+    X: np.ndarray,
+    gradient: np.ndarray,
+    goal: float,
+    max_products: int,
+    graphs: tuple[Any, ...],
+    element: np.ndarray,
+    winner: np.ndarray,
+    node_ptr: np.ndarray,
+    complete: np.ndarray,
+) -> tuple[np.ndarray, bool]:
     """The loop of :func:`_conjugate_gradients` for small dense problems, where calls cost more than sums."""
     residual = -gradient
     p, direction = np.zeros_like(residual), residual.copy()
@@ -73,13 +86,13 @@ def _newton_direction(point: RankingPoint, forcing: float) -> Array:
     problem = point.problem
     few = problem.pairs.n_pairs <= FEW_PAIRS and problem.pairs.n_examples <= FEW_EXAMPLES
     if few and SOME_FEATURES <= d <= DENSE_LIMIT and isinstance(problem.X, np.ndarray):
-        return -linalg.solve(point.hessian(), point.gradient, assume_a="pos")
+        return np.asarray(-linalg.solve(point.hessian(), point.gradient, assume_a="pos"))
     goal = float(point.gradient @ point.gradient) * forcing**2
     p, solved = _conjugate_gradients(point, goal, max(10, min(d, DENSE_LIMIT)))
     if solved or d > DENSE_LIMIT:
         return p
     hessian = np.stack([point.hessian_product(column) for column in np.eye(d)])
-    return -linalg.solve(0.5 * (hessian + hessian.T), point.gradient, assume_a="pos")
+    return np.asarray(-linalg.solve(0.5 * (hessian + hessian.T), point.gradient, assume_a="pos"))
 
 
 def _line_search(problem: RankingProblem, point: RankingPoint, p: Array, flatness: float = 0.3) -> RankingPoint | None:

@@ -5,14 +5,21 @@ the dual is an unconstrained quadratic apart from the blocks' sums; a few conjug
 simplices, do the work of hundreds of sweeps (the idea of Moré and Toraldo's GPCG).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numba import njit
 
 from lupi.solvers.structural.sparse_planes import add_times, plane_dot
 
+if TYPE_CHECKING:
+    from lupi.solvers.structural.sparse_planes import PlaneArrays
+
 
 @njit(cache=True, nogil=True)
-def _center(v, start):
+def _center(v: np.ndarray, start: np.ndarray) -> None:
     """Subtract each block's mean: projection onto directions that keep the blocks' sums."""
     for i in range(start.shape[0] - 1):
         n = start[i + 1] - start[i]
@@ -26,7 +33,7 @@ def _center(v, start):
 
 
 @njit(cache=True, nogil=True)
-def _combine(planes, block, slot, v, d):
+def _combine(planes: PlaneArrays, block: np.ndarray, slot: np.ndarray, v: np.ndarray, d: int) -> np.ndarray:
     """Sum of the face's planes, plane k times v[k]."""
     values, index, sizes = planes
     out = np.zeros(d)
@@ -38,7 +45,7 @@ def _combine(planes, block, slot, v, d):
 
 
 @njit(cache=True, nogil=True)
-def _apply(planes, block, slot, u):
+def _apply(planes: PlaneArrays, block: np.ndarray, slot: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Scalar products of the face's planes with u."""
     values, index, sizes = planes
     out = np.empty(block.shape[0])
@@ -49,7 +56,7 @@ def _apply(planes, block, slot, u):
 
 
 @njit(cache=True, nogil=True)
-def _project(v, start, cap):
+def _project(v: np.ndarray, start: np.ndarray, cap: float) -> None:
     """Euclidean projection of each block onto its simplex of mass `cap`."""
     for i in range(start.shape[0] - 1):
         a, b = start[i], start[i + 1]
@@ -68,7 +75,15 @@ def _project(v, start, cap):
 
 
 @njit(cache=True, nogil=True)
-def face_step(planes, losses, alpha, count, w, cap, max_cg):
+def face_step(
+    planes: PlaneArrays,
+    losses: np.ndarray,
+    alpha: np.ndarray,
+    count: np.ndarray,
+    w: np.ndarray,
+    cap: float,
+    max_cg: int,
+) -> float:
     """One projected conjugate-gradient step on the active planes; updates alpha and w, returns the gain of the dual."""
     n, d = alpha.shape[0], w.shape[0]
     start = np.zeros(n + 1, dtype=np.int64)

@@ -7,14 +7,19 @@ index and value, which saves reading memory, the time of the sweeps.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numba import njit
 
 from lupi.solvers.solution import SLICE, out_of_time
 from lupi.solvers.structural.face_step import face_step
-from lupi.solvers.structural.sparse_planes import add_times, compress, plane_dot
+from lupi.solvers.structural.sparse_planes import PlaneArrays, add_times, compress, plane_dot
+
+# The arrays of a store: planes, losses, Gram blocks, weights, idle rounds, counts, their sum w; and the mass of a block.
+StoreArrays: TypeAlias = tuple[
+    PlaneArrays, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, float
+]
 
 # Memory that the stored planes may take, in doubles (400 MB).
 _BUDGET = 50_000_000
@@ -32,7 +37,7 @@ _FIRST_WIDTH = 64
 
 
 @njit(cache=True, nogil=True)
-def simplex_ascent(gram, grad, alpha, m, tol, max_steps):
+def simplex_ascent(gram: np.ndarray, grad: np.ndarray, alpha: np.ndarray, m: int, tol: float, max_steps: int) -> int:
     """Maximize a block's dual over its simplex by pair steps; `grad` is kept up to date. Returns the steps taken.
 
     Mass moves from the active plane with the smallest gradient to the plane of the best second-order gain.
@@ -72,7 +77,18 @@ def simplex_ascent(gram, grad, alpha, m, tol, max_steps):
 
 
 @njit(cache=True, nogil=True)
-def ascend_block(planes, losses, gram, alpha, m, w, cap, tol, max_steps, active_only):
+def ascend_block(
+    planes: PlaneArrays,
+    losses: np.ndarray,
+    gram: np.ndarray,
+    alpha: np.ndarray,
+    m: int,
+    w: np.ndarray,
+    cap: float,
+    tol: float,
+    max_steps: int,
+    active_only: bool,
+) -> float:
     """Solve one block exactly with the others fixed; updates alpha and w. Returns the block's gap before the step.
 
     `active_only` leaves planes without weight alone, which saves reading them.
@@ -106,7 +122,17 @@ def ascend_block(planes, losses, gram, alpha, m, w, cap, tol, max_steps, active_
 
 
 @njit(cache=True, nogil=True)
-def ascend_all(planes, losses, gram, alpha, count, w, cap, max_sweeps, target):
+def ascend_all(
+    planes: PlaneArrays,
+    losses: np.ndarray,
+    gram: np.ndarray,
+    alpha: np.ndarray,
+    count: np.ndarray,
+    w: np.ndarray,
+    cap: float,
+    max_sweeps: int,
+    target: float,
+) -> tuple[float, int]:
     """Sweeps and face steps over the stored planes until their total gap is below `target`. Returns gap and sweeps."""
     values, index, sizes = planes
     n = values.shape[0]
@@ -128,7 +154,15 @@ def ascend_all(planes, losses, gram, alpha, count, w, cap, max_sweeps, target):
 
 
 @njit(cache=True, nogil=True)
-def drop_idle(planes, losses, gram, alpha, idle, count, patience):
+def drop_idle(
+    planes: PlaneArrays,
+    losses: np.ndarray,
+    gram: np.ndarray,
+    alpha: np.ndarray,
+    idle: np.ndarray,
+    count: np.ndarray,
+    patience: int,
+) -> None:
     """Forget planes that had no weight for `patience` rounds: sweeps read less memory."""
     values, index, sizes = planes
     for i in range(values.shape[0]):
@@ -156,7 +190,19 @@ def drop_idle(planes, losses, gram, alpha, idle, count, patience):
 
 
 @njit(cache=True, nogil=True)
-def add_plane(planes, losses, gram, alpha, idle, count, i, psi, loss, w, cap):
+def add_plane(
+    planes: PlaneArrays,
+    losses: np.ndarray,
+    gram: np.ndarray,
+    alpha: np.ndarray,
+    idle: np.ndarray,
+    count: np.ndarray,
+    i: int,
+    psi: np.ndarray,
+    loss: float,
+    w: np.ndarray,
+    cap: float,
+) -> tuple[float, bool]:
     """Store a plane of block i if it is violated. Returns the block's exact gap, and False if it found no free slot."""
     values, index, sizes = planes
     m = count[i]
@@ -177,7 +223,20 @@ def add_plane(planes, losses, gram, alpha, idle, count, i, psi, loss, w, cap):
 
 
 @njit(cache=True, nogil=True)
-def take_plane(planes, losses, gram, alpha, idle, count, w, cap, i, psi, loss, ascend):
+def take_plane(
+    planes: PlaneArrays,
+    losses: np.ndarray,
+    gram: np.ndarray,
+    alpha: np.ndarray,
+    idle: np.ndarray,
+    count: np.ndarray,
+    w: np.ndarray,
+    cap: float,
+    i: int,
+    psi: np.ndarray,
+    loss: float,
+    ascend: bool,
+) -> tuple[float, bool]:
     """Store a plane if it is violated and solve its block. Returns the block's gap before, and False if there was no room."""
     values, index, sizes = planes
     size = np.count_nonzero(psi)
@@ -191,7 +250,9 @@ def take_plane(planes, losses, gram, alpha, idle, count, w, cap, i, psi, loss, a
 
 
 @njit(cache=True, nogil=True)
-def take_planes(store, order, psi, loss, gaps, ascend):
+def take_planes(
+    store: StoreArrays, order: np.ndarray, psi: np.ndarray, loss: np.ndarray, gaps: np.ndarray, ascend: bool
+) -> int:
     """`take_plane` for every example of `order`, row by row of psi. Returns how many came before one that found no room."""
     planes, losses, gram, alpha, idle, count, w, cap = store
     for q in range(order.shape[0]):
@@ -204,7 +265,18 @@ def take_planes(store, order, psi, loss, gaps, ascend):
 
 
 @njit(cache=True, nogil=True)
-def put_plane(planes, losses, gram, alpha, idle, count, i, k, psi, loss):
+def put_plane(
+    planes: PlaneArrays,
+    losses: np.ndarray,
+    gram: np.ndarray,
+    alpha: np.ndarray,
+    idle: np.ndarray,
+    count: np.ndarray,
+    i: int,
+    k: int,
+    psi: np.ndarray,
+    loss: float,
+) -> None:
     """Store a plane in slot k of block i, without weight."""
     values, index, sizes = planes
     sizes[i, k] = compress(psi, values[i, k], index[i, k])
@@ -215,7 +287,7 @@ def put_plane(planes, losses, gram, alpha, idle, count, i, k, psi, loss):
 
 
 @njit(cache=True, nogil=True)
-def weighted_sum(planes, alpha, count, d):
+def weighted_sum(planes: PlaneArrays, alpha: np.ndarray, count: np.ndarray, d: int) -> np.ndarray:
     """The sum of all planes with their weights."""
     values, index, sizes = planes
     out = np.zeros(d)
@@ -245,7 +317,7 @@ class PlaneStore:
         self.w = np.zeros(d)
 
     @property
-    def _planes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _planes(self) -> PlaneArrays:
         return self.values, self.index, self.sizes
 
     def _make_room(self, psi: np.ndarray) -> None:
