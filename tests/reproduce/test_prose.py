@@ -287,18 +287,30 @@ def test_animals_with_the_hinge():
         f"Over all pairs {few_all['wins']} gain, {few_all_figures[0]} in the mean (shuffled {few_all_figures[1]})",
         f"weaker than the paper's (reference {reference:.1f}, paper 94.4)",
         f"With the hinge across classes it is {counts['wins']}, see above",
-        f"**{splits[0]} splits at N = 100 and {splits[2]} at N = 50, not 20**",
+        f"**Splits: {splits[0]} (across, N = 100), {splits[1]} (all, N = 100), {splits[2]} (across, N = 50), {splits[3]} (all, "
+        "N = 50); the paper has 20**",
     )
-    assert splits[0] == splits[1]
-    assert splits[2] == splits[3]
     for name, n in (("across", splits[0]), ("all", splits[1]), ("across-n50", splits[2]), ("all-n50", splits[3])):
         assert_said("sharmanska-table1", f"lupi reproduce sharmanska-table1-hinge-{name} --data DIR --splits {n}")
     assert not any(warned(methods) for row in (*rows, *every) for methods in row["methods"].values())
     assert_said(
         "README",
         f"Rank Transfer above SVM rank in {counts['wins']} (paper 34; shuffled {counts['wins_shuffled']}) with the hinge and pairs "
-        f"across classes, in {all_counts['wins']} with the hinge over all pairs ({splits[0]} splits each)",
+        f"across classes ({splits[0]} splits), in {all_counts['wins']} with the hinge over all pairs ({splits[1]} splits)",
     )
+    front, question, ranking = (
+        " ".join((RESULTS.parents[1] / name).read_text(encoding="utf-8").split())
+        for name in ("README.md", "docs/should_i_use_this.md", "docs/ranking.md")
+    )
+    row = f"with the hinge across classes ({splits[0]} splits) | above the ranking SVM in {counts['wins']}, {mean.split()[0]} |"
+    for text in (front, question):
+        assert f"{row} in {counts['wins_shuffled']}, {lucky.split()[0]} |" in text
+    assert f"Rank Transfer is above the ranking SVM in {counts['wins']} (paper 34)" in front
+    assert f"in {all_counts['wins']} with the hinge over all pairs" in front
+    assert (
+        f"pairs across classes ({splits[0]} splits) {counts['wins']} gain (paper 34), {mean} points in the mean (paper +0.36; "
+        f"shuffled {lucky})"
+    ) in ranking
 
 
 @pytest.mark.parametrize("task", ["svm+", "ranktransfer"])
