@@ -302,7 +302,7 @@ class RunStore:
         self.close()
 
 
-def _digest(text):
+def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
