@@ -82,12 +82,14 @@ class Commands(TyperGroup):
         try:
             return super().invoke(context)
         except (KeyboardInterrupt, SystemError) as problem:
-            # What a signal raises while compiled code returns an array comes as the cause of a SystemError.
-            cause = problem.__cause__ if isinstance(problem, SystemError) else problem
-            if isinstance(cause, SystemExit):
-                raise cause from None
-            if not isinstance(cause, KeyboardInterrupt):
-                raise
+            if isinstance(problem, SystemError):
+                from lupi.solvers.solution import stop_behind  # who raises this has loaded it
+
+                stop = stop_behind(problem)
+                if stop is None:
+                    raise
+                if isinstance(stop, SystemExit):
+                    raise stop from None
             _say("\nlupi: stopped; what was finished is kept, the same command goes on from there.")
             raise typer.Exit(130) from None
 

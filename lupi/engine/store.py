@@ -273,20 +273,23 @@ class RunStore:
         result : dict
             What came out; has to fit into JSON.
         """
-        # JSON writes the shortest text that reads back as the same float: no bit is lost.
+        # JSON writes the shortest text that reads back as the same float: no bit is lost. A changed one is seen by the digest.
+        text = strict_json(result)
         with self._plain_errors():
-            self._connection.execute("INSERT OR IGNORE INTO units VALUES (?, ?)", (key, strict_json(result)))
+            self._connection.execute("INSERT OR IGNORE INTO units VALUES (?, ?)", (key, f"{text}\n{_digest(text)}"))
 
     def get(self, key: Hashable) -> Any:
         """The result of a unit, or None."""
         with self._plain_errors():
             found = self._connection.execute("SELECT result FROM units WHERE unit = ?", (key,)).fetchone()
-        try:
-            return found and json.loads(found[0])
-        except ValueError as problem:
+        if found is None:
+            return None
+        text, _, digest = found[0].partition("\n")
+        if digest != _digest(text):
             raise ValueError(
-                f"{self.path}: the result of {key!r} is damaged ({problem}); delete it to start anew."
-            ) from None
+                f"{self.path}: the result of {key!r} is damaged: it is not what was written. Delete the file to start anew."
+            )
+        return json.loads(text)
 
     def close(self) -> None:
         """Close the file."""
@@ -297,6 +300,10 @@ class RunStore:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 class FolderStore:

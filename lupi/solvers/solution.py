@@ -102,6 +102,16 @@ class Solution:
         return replace(best, n_iter=self.n_iter + other.n_iter, converged=self.converged or other.converged)
 
 
+def stop_behind(problem: BaseException | None) -> BaseException | None:
+    """Ctrl-C or the end of the process among the causes of an error; None if there is none.
+
+    Of a signal that comes while compiled code returns an array, numba makes SystemErrors, one the cause of the other.
+    """
+    while problem is not None and not isinstance(problem, KeyboardInterrupt | SystemExit):
+        problem = problem.__cause__
+    return problem
+
+
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
     """Let the solvers that run inside stop after so many seconds; within another deadline the earlier one counts.
@@ -124,10 +134,11 @@ def deadline(seconds: float | None) -> Iterator[None]:
     try:
         yield
     except SystemError as problem:
-        # Ctrl-C while compiled code returns an array; a search would take the SystemError for a fit that failed, and go on.
-        if isinstance(problem.__cause__, KeyboardInterrupt | SystemExit):
-            raise problem.__cause__ from None
-        raise
+        # A search would take it for a fit that failed, and go on.
+        stop = stop_behind(problem)
+        if stop is None:
+            raise
+        raise stop from None
     finally:
         _END.reset(before)
 

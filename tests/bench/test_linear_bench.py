@@ -24,8 +24,11 @@ def test_components_say_what_they_miss():
 @pytest.mark.parametrize("case", [shapes.linear_shapes, shapes.rbf_shapes])
 def test_shapes_name_the_best_solver_or_say_that_none_was_quicker(case):
     rows = case(True)
-    assert [row.what.split()[0] for row in rows] == ["SVMPlus", "SVM2Plus"]
-    for row in rows:
+    assert [row.what.split()[0] for row in rows] == ["SVMPlus", "SVMPlus", "SVM2Plus", "SVM2Plus"]
+    for row, plain in zip(rows[::2], rows[1::2]):
+        assert plain.peer == "SVC one-vs-rest on X"
+        assert plain.ours_seconds == row.ours_seconds
+        assert plain.peer_seconds > 0
         assert row.gap <= 1e-2
         assert (row.peer_seconds is None) == row.note.startswith("no other solver")
 

@@ -135,3 +135,12 @@ def test_digests_see_values_names_types_and_order():
     assert len({digest_of(value) for value in zeros}) == len(zeros)
     assert digest_of({"a": 1, "b": [np.inf]}) == digest_of({"b": [np.float64("inf")], "a": np.int64(1)})
     assert digest_of(np.array(["a", None], dtype=object)) != digest_of(np.array(["a", "b"], dtype=object))
+
+
+@pytest.mark.parametrize("change", [("1.5", "2.5"), ("value", "walue"), ("{", ""), ("\n", "")])
+def test_a_changed_result_is_not_taken_for_what_was_written(change, tmp_path):
+    with RunStore(tmp_path / "s", "f") as opened:
+        opened.add("a", {"value": 1.5})
+        opened._connection.execute("UPDATE units SET result = replace(result, ?, ?)", change)
+        with pytest.raises(ValueError, match=r"s: the result of 'a' is damaged.*Delete the file to start anew"):
+            opened.get("a")

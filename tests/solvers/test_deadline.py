@@ -126,7 +126,9 @@ def test_structural_solvers_give_a_certified_point_when_time_is_over(data, solve
 @pytest.mark.parametrize("stopped", [KeyboardInterrupt, SystemExit])
 def test_ctrl_c_while_compiled_code_returns_is_ctrl_c(stopped):
     """Numba makes a SystemError of it, an Exception, which `GridSearchCV` would take for a fit that failed."""
+    inner = SystemError("returned a result with an exception set")
+    inner.__cause__ = stopped()
     with pytest.raises(stopped), deadline(None):
-        raise SystemError("returned a result with an exception set") from stopped()
+        raise SystemError("returned a result with an exception set") from inner
     with pytest.raises(SystemError, match="another"), deadline(None):
         raise SystemError("another")

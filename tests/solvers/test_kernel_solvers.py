@@ -19,9 +19,11 @@ from lupi.problems import (
 from lupi.solvers import SOLVERS
 from lupi.solvers.kernel.auto import polish, solve_auto, solve_interior_point
 from lupi.solvers.kernel.decomposition import solve_decomposition
+from lupi.solvers.kernel.lanes import LANES, highest, lowest, position
 from lupi.solvers.kernel.newton_systems import DenseSystem, FeatureSystem, MixedSystem, newton_system
 from lupi.solvers.kernel.reference import dense_qp, solve_reference
-from lupi.solvers.kernel.smo import solve_smo
+from lupi.solvers.kernel.smo import solve_smo, state_of
+from lupi.solvers.kernel.smo_one_space import BLOCKED
 from lupi.solvers.kernel.smo_to_gap import solve_smo_to_gap
 from lupi.solvers.kernel.smo_two_space import _best_triple, smo_two_space
 
@@ -78,7 +80,9 @@ def svm_plus_values(solution, K, K_star, y, s, C, lam, kappa, labelled, availabl
     quadratic = 0.5 * beta @ K @ beta + 0.5 / lam * eta @ K_star @ eta
     f = t * (K @ beta + solution.certificate.biases[0])
     g = t * (K_star @ eta / lam + solution.certificate.biases[1])
-    first = np.maximum(y * g, 0) if labelled else np.where(g < -1e-9 * (1 + np.abs(g).max()), np.inf, g)
+    # The terms of g may be 1e16 times as large as g itself: their rounding is no violation.
+    rounding = max(1e-9 * (1 + np.abs(g).max()), np.finfo(float).eps * (np.abs(K_star) @ np.abs(eta)).max() / lam)
+    first = np.maximum(y * g, 0) if labelled else np.where(g < -rounding, np.inf, g)
     known = C * (first + price(kappa, np.maximum(1 - y * f - s * g, 0)))
     primal = t**2 * quadratic + known[available].sum() + (C * np.maximum(1 - y * f, 0))[~available].sum()
     return primal, a.sum() - quadratic
@@ -363,6 +367,90 @@ def test_matrices_in_single_precision_lead_to_the_optimum(name, kappa, monkeypat
     assert low <= exact * (1 + 1e-9)
     assert high >= exact * (1 - 1e-9)
     assert high - low < 1e-2 * exact
+
+
+@pytest.mark.parametrize("gamma", [20.0, 50.0])
+def test_a_gap_that_says_little_is_made_smaller_by_more_steps(gamma, monkeypatch):
+    _, X, Z, y = data(3, 150)
+    kernel, every = Kernel("rbf", gamma=gamma), np.ones(150, bool)
+    spaces = Space(matrix=kernel(X)), Space(matrix=kernel(Z))
+    problem = svm_plus_dual(*spaces, y, np.full(150, 300.0), 3.0, False, every)
+    first = solve_smo(problem, tol=1e-3)
+    assert first.violation < 1e-3
+    assert first.gap > 2e-2
+    found = solve_auto(problem, tol=1e-3)
+    assert found.converged
+    assert found.solver == "smo"
+    assert found.gap < 5e-3
+    exact = solve_reference(problem).certificate.dual
+    assert found.lower_bound <= exact * (1 + 1e-6)
+    assert found.objective >= exact * (1 - 1e-6)
+    # Where these steps may not be taken, active-set steps do it.
+    monkeypatch.setattr("lupi.solvers.kernel.auto.ROUNDS_USUAL", 10**9)
+    assert solve_auto(problem, tol=1e-3).solver.endswith("active_set")
+
+
+def test_problems_of_several_classes_form_their_deformation_once(monkeypatch):
+    formed = []
+
+    def counted(*args, **options):
+        formed.append(1)
+        return deformation_matrix(*args, **options)
+
+    monkeypatch.setattr("lupi.problems.kernel.svm2_plus.LARGE_MATRIX", 1)
+    monkeypatch.setattr("lupi.problems.kernel.svm2_plus.deformation_matrix", counted)
+    _, X, Z, _ = data(5, 90)
+    C, every, kernel = np.ones(90), np.ones(90, bool), Kernel("rbf", gamma=0.5)
+    deformation = deformation_space(Space(matrix=kernel(Z)), C, 1.0, every, single=True)
+    for label in range(3):
+        y = np.where(np.arange(90) % 3 == label, 1.0, -1.0)
+        problem = svm2_plus_dual(Space(matrix=kernel(X)), deformation, y, C, 1.0, 3.0, False, every)
+        assert solve_smo(problem, tol=1e-3).converged
+    assert len(formed) == 1
+
+
+@pytest.mark.parametrize("labelled", [False, True], ids=["slack", "labelled"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_rates_in_single_precision_lead_to_the_conditions_of_the_exact_matrices(labelled, missing):
+    problem, _ = build(4, "svm+", 300, 1.0, 1.0, 3.0, labelled, missing)
+    state = state_of(problem, problem.start(), solver="smo")
+    done, violation = state.run(*state.matrices(problem, single=True), 0.9e-3, 10**6)
+    assert done < 10**6
+    assert violation < 0.9e-3
+    assert state.P.dtype == state.N.dtype == np.float32
+    point = state.variables(problem)
+    assert problem.infeasibility(point) < 1e-12
+    assert problem.certificate(point).violation < 1e-3
+    best = solve_auto(problem, tol=1e-8).certificate.dual
+    assert problem.certificate(point).dual == pytest.approx(best, rel=1e-3)
+
+
+def test_large_rates_and_small_tolerances_are_left_to_double_precision():
+    problem, _ = build(4, "svm+", 60, 1.0, 1.0, 3.0, False, False)
+    for scale, tol, single, real in [
+        (1.0, 1e-3, True, np.float32),
+        (1e4, 1e-3, True, np.float64),
+        (1.0, 1e-7, True, np.float64),
+        (1.0, 1e-3, False, np.float64),
+    ]:
+        state = state_of(problem, problem.start(), solver="smo")
+        state.P = scale * state.P
+        state.run(*state.matrices(problem, single), tol, 5)
+        assert state.P.dtype == state.N.dtype == real
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [3, 64, 65, 255, 256, 257, 700])
+def test_extremes_by_lanes_are_those_of_the_array(n, real):
+    rng = np.random.default_rng(n)
+    values, lanes = rng.standard_normal(n).astype(real), np.empty(LANES, real)
+    open_ = rng.random(n) < 0.5
+    open_[0] = True
+    for extreme, blocked, expected in ((highest, -BLOCKED, np.max), (lowest, BLOCKED, np.min)):
+        mask = np.where(open_, 0.0, blocked).astype(real)
+        found = extreme(values, mask, lanes)
+        assert found == expected(values[open_])
+        assert position(values, mask, lanes, found) == np.flatnonzero(open_ & (values == found))[0]
 
 
 def test_where_smo_gets_nowhere_an_interior_point_finds_the_bounds():

@@ -177,7 +177,8 @@ def svm2_plus_dual(
         # Beside a matrix Q, features of K save nothing.
         if deformation.factor is None and decision.factor is not None:
             spaces = [Space(matrix=decision.dense)]
-        spaces.append(replace(deformation, bias=False))
+        # What a space computes once and keeps, such as Q itself, is shared by all problems that have the same object.
+        spaces.append(replace(deformation, bias=False) if deformation.bias else deformation)
         signs.append(y if labelled else np.ones(n))
     return SVM2PlusDual(
         spaces=tuple(spaces),
