@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import traceback
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -97,9 +98,9 @@ class Commands(TyperGroup):
         """Parse the words of the command line, run the command, end the process."""
         if not standalone_mode:
             return super().main(*args, **{**extra, "standalone_mode": False})
-        _end_in_words()
         try:
-            code = super().main(*args, **{**extra, "standalone_mode": False})
+            with _ends_in_words():
+                code = super().main(*args, **{**extra, "standalone_mode": False})
         except typer.Abort:
             code = 1
         except Exception as problem:
@@ -111,7 +112,8 @@ class Commands(TyperGroup):
         sys.exit(code or 0)
 
 
-def _end_in_words():
+@contextmanager
+def _ends_in_words():
     """SIGTERM ends the command as Ctrl-C does: files half written go away, workers end, and the last line says why."""
 
     def stop(number, frame):
@@ -119,8 +121,14 @@ def _end_in_words():
         _say("lupi: terminated; what was finished is kept, the same command goes on from there.")
         raise SystemExit(128 + number)
 
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
         signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _in_words(problem):

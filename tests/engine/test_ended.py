@@ -8,7 +8,9 @@ from contextlib import closing
 
 import pytest
 from processes import descendants, is_alive, start, wait_until
+from typer.testing import CliRunner
 
+from lupi.cli import app
 from lupi.datasets import make_privileged
 
 pytest.importorskip("pandas")
@@ -103,3 +105,9 @@ def test_a_command_without_workers_says_why_it_ends(number, said, words, request
     _, errors = process.communicate()
     assert process.returncode == 128 + number
     assert errors.strip() == f"lupi: {said}; what was finished is kept, the same command goes on from there."
+
+
+def test_a_command_in_this_process_leaves_its_signals_alone():
+    before = signal.getsignal(signal.SIGTERM)
+    assert CliRunner().invoke(app, ["reproduce", "--list"]).exit_code == 0
+    assert signal.getsignal(signal.SIGTERM) is before
