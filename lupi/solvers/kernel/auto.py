@@ -26,6 +26,8 @@ ROUNDS, ROUNDS_FROM_INTERIOR = 15, 6
 VAGUE = 1e-2
 # With this many free variables a few factorizations take less time than SMO from scratch.
 MOST_FACTORIZED_FREELY = 1000
+# With no more than so many they take a few milliseconds: then large prices are paid for to the last digit.
+CHEAPLY_FACTORIZED = 400
 # Rounding errors in a sum of kernel values, relative to its largest term.
 ROUNDING = 16 * float(np.finfo(float).eps)
 # Relative size of the proximal term that keeps singular systems solvable; repeated steps remove its effect.
@@ -186,7 +188,7 @@ def finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> 
     # With large prices a small violation still costs much: the conditions are met, and the value is far off.
     vague = solution.gap > VAGUE and free <= MOST_FACTORIZED_FREELY
     met = solution.violation <= tol and np.isfinite(solution.gap)
-    if vague and met and problem.n_variables > SMALL and problem.layout and not out_of_time():
+    if vague and met and free > CHEAPLY_FACTORIZED and problem.layout and not out_of_time():
         solution = _less_vague(problem, solution, free, tol, max_iter)
         vague = solution.gap > VAGUE
     if not _good(problem, solution, tol) or problem.n_variables <= SMALL or vague:
