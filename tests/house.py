@@ -33,8 +33,8 @@ class Walk:
     bounces: list = field(default_factory=list)
 
 
-def walk(call):
-    """Run a function of no arguments and record its way.
+def walk(call, warm=False):
+    """Run a function of no arguments and record its way; with ``warm`` once before, as the compiler visits kernels by itself.
 
     A file counts if a function of it runs: one that a reader has to look into. What an import runs (modules, bodies of
     classes, decorators) is no part of it, and neither is compiled code.
@@ -58,6 +58,8 @@ def walk(call):
         if _is_bounce(caller, frame):
             found.bounces.append((caller.f_code.co_qualname, frame.f_code.co_qualname))
 
+    if warm:
+        call()
     before = sys.gettrace()
     sys.settrace(record)
     try:

@@ -12,7 +12,7 @@ X, Y, Z = make_privileged(60, random_state=0, return_X_y_privileged=True)
 
 @pytest.mark.parametrize("make", [SVM2Plus, SVMPlus])
 def test_the_way_of_a_classifiers_fit(make):
-    way = walk(lambda: make().fit(X, Y, privileged=Z))
+    way = walk(lambda: make().fit(X, Y, privileged=Z), warm=True)
     assert f"estimators/{make.__module__.split('.')[-1]}.py" == way.files[0]
     assert len(way.files) <= 10, way.files
     assert way.upward == []
@@ -24,7 +24,7 @@ def test_the_way_of_a_classifiers_fit(make):
 )
 def test_other_kernel_machines_go_one_way_too(fit):
     """Their problems need the interior point: two more files."""
-    way = walk(fit)
+    way = walk(fit, warm=True)
     assert len(way.files) <= 12, way.files
     assert way.upward == way.bounces == []
 
@@ -32,7 +32,7 @@ def test_other_kernel_machines_go_one_way_too(fit):
 @pytest.mark.filterwarnings("ignore:RankTransfer. the teacher")
 def test_the_way_of_a_rankers_fit():
     """Teacher and student take the same way."""
-    way = walk(lambda: RankTransfer().fit(X, Y, privileged=Z))
+    way = walk(lambda: RankTransfer().fit(X, Y, privileged=Z), warm=True)
     assert way.files[0] == "estimators/rank_transfer.py"
     assert len(way.files) <= 8, way.files
     assert way.upward == way.bounces == []
@@ -41,7 +41,7 @@ def test_the_way_of_a_rankers_fit():
 def test_the_way_of_a_structured_fit():
     """Its solver calls the task's oracle, the only step upward: outputs are known to tasks alone."""
     model = StructuralSVMPlus(Multiclass(2, X.shape[1]), Multiclass(2, Z.shape[1]))
-    way = walk(lambda: model.fit(X, Y, privileged=Z))
+    way = walk(lambda: model.fit(X, Y, privileged=Z), warm=True)
     assert way.files[0] == "estimators/structural_svm_plus.py"
     assert len(way.files) <= 14, way.files
     assert {there for _, there in way.upward} <= {"tasks/joint.py"}

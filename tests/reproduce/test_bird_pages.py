@@ -140,6 +140,19 @@ def test_sentences_about_all_sizes():
         ("; with geometry ", "SSVM+, alternating + geometry", "SSVM+ + geometry"),
     ):
         assert start + minus(arm, base) in text, start
+    means = {
+        size["n"]: {arm: 100 * np.mean([unit["mean_overlap"] for unit in own]) for arm, own in of.items()}
+        for size, of in zip(result["sizes"], sizes)
+    }
+    for n, mean in means.items():
+        # The words of the summary.
+        assert (mean["SSVM+"] > mean["SSVM"]) == (n <= 140)
+        assert mean["SSVM+"] - mean[others] < 0.15
+        assert (mean["SSVM+"] > mean[fine]) == (n < 140)
+        assert mean["mean box"] > max(mean[arm] for arm in ("SSVM", fine, "SSVM+", others))
+        assert (mean[placed] > mean["mean box"]) == (n >= 70)
+    assert all(0.3 < means[14][arm] - means[14][fine] < 0.7 for arm in ("SSVM+", others))
+    assert "up to n = 140, by less than in the paper, and no longer at n = 280 and 1000." in text
     printed = {int(row["n"]): row for row in paper_table("feyereisl_2014_table1")}
     gains = [printed[size["n"]] for size in result["sizes"]]
     gains = [f"{float(row['ssvm+_overlap']) - float(row['ssvm_overlap']):+.1f}" for row in gains]

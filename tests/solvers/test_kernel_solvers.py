@@ -369,6 +369,27 @@ def test_matrices_in_single_precision_lead_to_the_optimum(name, kappa, monkeypat
     assert high - low < 1e-2 * exact
 
 
+@pytest.mark.parametrize("gamma", [20.0, 50.0])
+def test_a_gap_that_says_little_is_made_smaller_by_more_steps(gamma, monkeypatch):
+    _, X, Z, y = data(3, 150)
+    kernel, every = Kernel("rbf", gamma=gamma), np.ones(150, bool)
+    spaces = Space(matrix=kernel(X)), Space(matrix=kernel(Z))
+    problem = svm_plus_dual(*spaces, y, np.full(150, 300.0), 3.0, False, every)
+    first = solve_smo(problem, tol=1e-3)
+    assert first.violation < 1e-3
+    assert first.gap > 2e-2
+    found = solve_auto(problem, tol=1e-3)
+    assert found.converged
+    assert found.solver == "smo"
+    assert found.gap < 5e-3
+    exact = solve_reference(problem).certificate.dual
+    assert found.lower_bound <= exact * (1 + 1e-6)
+    assert found.objective >= exact * (1 - 1e-6)
+    # Where these steps may not be taken, active-set steps do it.
+    monkeypatch.setattr("lupi.solvers.kernel.auto.ROUNDS_USUAL", 10**9)
+    assert solve_auto(problem, tol=1e-3).solver.endswith("active_set")
+
+
 def test_problems_of_several_classes_form_their_deformation_once(monkeypatch):
     formed = []
 
