@@ -25,6 +25,11 @@ def assert_said(name, *sentences):
     assert [sentence for sentence in sentences if sentence not in text] == []
 
 
+def words_of(name):
+    """A page of the project, however it is wrapped."""
+    return " ".join((RESULTS.parents[1] / name).read_text(encoding="utf-8").split())
+
+
 def of(size):
     """The methods of a comparison at one size, by name."""
     return {row["name"]: row for row in size["methods"]}
@@ -299,8 +304,7 @@ def test_animals_with_the_hinge():
         f"across classes ({splits[0]} splits), in {all_counts['wins']} with the hinge over all pairs ({splits[1]} splits)",
     )
     front, question, ranking = (
-        " ".join((RESULTS.parents[1] / name).read_text(encoding="utf-8").split())
-        for name in ("README.md", "docs/should_i_use_this.md", "docs/ranking.md")
+        words_of(name) for name in ("README.md", "docs/should_i_use_this.md", "docs/ranking.md")
     )
     row = f"with the hinge across classes ({splits[0]} splits) | above the ranking SVM in {counts['wins']}, {mean.split()[0]} |"
     for text in (front, question):
@@ -322,3 +326,37 @@ def test_the_counts_of_wins_are_those_of_the_scores(task):
         np.mean(pair["methods"][task]["scores"]) - np.mean(pair["methods"][plain]["scores"]) for pair in pairs
     ]
     assert sharmanska.over_all_pairs(pairs)[task]["wins"] == sum(difference > 0 for difference in differences)
+
+
+def span(values, digits):
+    return f"{min(values):+.{digits}f} to {max(values):+.{digits}f}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/should_i_use_this.md"])
+def test_the_methods_that_gain_nothing(page):
+    curves = [of(size) for size in stored("mnist-plus")["curves"]["sizes"]]
+    real, lucky = (
+        [100 * methods[name][part]["mean"] for methods in curves for name in ("svm+", "svm2+")]
+        for part in ("gain", "shuffled_gain")
+    )
+    digits = f"| {span(real, 2)} | {span(lucky, 2)} | **no** |"
+    found = stored("feyereisl-table1")
+    means = {}
+    for unit, result in found["units"].items():
+        n, _, arm = unit.split("/")
+        means.setdefault((int(n), arm), []).append(100 * result["mean_overlap"])
+    sizes = sorted({n for n, _ in means})
+    gains = {
+        arm: [np.mean(means[n, arm]) - np.mean(means[n, "SSVM"]) for n in sizes]
+        for arm in ("SSVM+", "SSVM+, others' information")
+    }
+    real, lucky = (span(one, 1) for one in gains.values())
+    rows = [
+        line for line in (RESULTS.parents[1] / page).read_text(encoding="utf-8").splitlines() if line.startswith("| ")
+    ]
+    (birds,) = [line for line in rows if line.startswith("| birds with masks")]
+    (poet,) = [line for line in rows if "a poet's descriptions" in line]
+    assert poet.endswith(digits)
+    assert real in birds
+    assert birds.endswith(f"| {lucky} | **no** |")
+    assert f"n = {sizes[0]} to {sizes[-1]}" in birds
