@@ -83,9 +83,9 @@ def inverse_from_cholesky(L: np.ndarray) -> np.ndarray:
 
     Examples
     --------
-    >>> inverse_from_cholesky(np.array([[2.0, 0.0], [0.0, 4.0]], order="F"))
-    array([[0.25  , 0.    ],
-           [0.    , 0.0625]])
+    >>> np.tril(inverse_from_cholesky(np.array([[2.0, 0.0], [1.0, 1.0]], order="F")))  # of [[4, 2], [2, 2]]
+    array([[ 0.5,  0. ],
+           [-0.5,  1. ]])
     """
     (potri,), (trsm,) = get_lapack_funcs(("potri",), (L,)), get_blas_funcs(("trsm",), (L,))
     n, size = len(L), _block(L)
