@@ -1,1 +1,1 @@
-"""Units of work: where they run (`units`, `workers`), where results are kept (`store`), what they depend on (`identity`)."""
+"""Units of work: where they run (`units`, `workers`), where results are kept and what they depend on (`store`)."""

@@ -26,7 +26,7 @@ ROUNDS, ROUNDS_FROM_INTERIOR = 15, 6
 VAGUE = 1e-2
 # With this many free variables a few factorizations take less time than SMO from scratch.
 MOST_FACTORIZED_FREELY = 1000
-# With no more than so many they take a few milliseconds: then large prices are paid for to the last digit.
+# With no more than so many they take milliseconds: an exact active-set finish then costs less than further SMO steps.
 CHEAPLY_FACTORIZED = 400
 # Rounding errors in a sum of kernel values, relative to its largest term.
 ROUNDING = 16 * float(np.finfo(float).eps)
