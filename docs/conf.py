@@ -43,7 +43,7 @@ class GalleryOrder(FileNameSortKey):
     names = [
         "yes_young_men",
         "no_digits",
-        "unlabelled_rows",
+        "unlabeled_rows",
         "noisy_labels",
         "which_column",
         "surrogate_and_label",

@@ -88,16 +88,16 @@ def verdict(real, shuffled, methods):
 def plot_gains(axes, methods, measure):
     """Draw the gain of every split, and mean and two standard errors of each method."""
     shown = [method for method in methods if method.counterpart]
-    colours = {"real": "#1b6ca8", "shuffled": "#9a9a9a", "off": "#d08b2c"}
+    colors = {"real": "#1b6ca8", "shuffled": "#9a9a9a", "off": "#d08b2c"}
     rng = np.random.default_rng(0)
     for height, method in enumerate(reversed(shown)):
         values = gain(method, methods)
         mean, error = mean_and_error(values)
-        colour = colours[method.privileged]
-        axes.scatter(values, height + rng.uniform(-0.16, 0.16, len(values)), s=14, color=colour, alpha=0.35, lw=0)
-        axes.errorbar(mean, height, xerr=2 * error, fmt="o", ms=8, color=colour, capsize=4, lw=2)
+        color = colors[method.privileged]
+        axes.scatter(values, height + rng.uniform(-0.16, 0.16, len(values)), s=14, color=color, alpha=0.35, lw=0)
+        axes.errorbar(mean, height, xerr=2 * error, fmt="o", ms=8, color=color, capsize=4, lw=2)
         label = f"{mean:+.2f} ± {error:.2f}"
-        axes.annotate(label, (1.01, height), xycoords=("axes fraction", "data"), va="center", color=colour)
+        axes.annotate(label, (1.01, height), xycoords=("axes fraction", "data"), va="center", color=color)
     axes.axvline(0, color="black", lw=0.8)
     axes.set_yticks(range(len(shown)), [f"{m.name}\nover {m.counterpart}" for m in reversed(shown)])
     axes.set_ylim(-0.5, len(shown) - 0.5)

@@ -22,24 +22,24 @@ from sklearn.preprocessing import StandardScaler
 from lupi import SurrogateClassifier
 from lupi.datasets import load_young_men
 
-N_LABELLED, N_UNLABELLED = 60, 1000
+N_LABELED, N_UNLABELED = 60, 1000
 
 
 def fit_all(X, y, Z, seed):
     """The methods by name, fitted: the first 60 rows have a label, the others do not."""
-    labelled = slice(N_LABELLED)
+    labeled = slice(N_LABELED)
     known = y.astype(float)
-    known[N_LABELLED:] = np.nan
+    known[N_LABELED:] = np.nan
     others = np.random.default_rng(seed).permutation(Z)
     grid = {"logisticregression__C": np.logspace(-3, 1, 5)}
     logistic = GridSearchCV(make_pipeline(StandardScaler(), LogisticRegression()), grid, cv=3, scoring="roc_auc")
     forest = RandomForestClassifier(200, min_samples_leaf=3, random_state=seed)
     surrogate = {"random_state": seed}
     return {
-        "logistic regression": logistic.fit(X[labelled], y[labelled]),
-        "random forest": forest.fit(X[labelled], y[labelled]),
-        "plain student": SurrogateClassifier(**surrogate).fit(X[labelled], y[labelled]),
-        "surrogate, 60 men": SurrogateClassifier(**surrogate).fit(X[labelled], y[labelled], privileged=Z[labelled]),
+        "logistic regression": logistic.fit(X[labeled], y[labeled]),
+        "random forest": forest.fit(X[labeled], y[labeled]),
+        "plain student": SurrogateClassifier(**surrogate).fit(X[labeled], y[labeled]),
+        "surrogate, 60 men": SurrogateClassifier(**surrogate).fit(X[labeled], y[labeled], privileged=Z[labeled]),
         "surrogate, 60 + 1000 men": SurrogateClassifier(**surrogate).fit(X, known, privileged=Z),
         "the same, shuffled": SurrogateClassifier(**surrogate).fit(X, known, privileged=others),
         "plain student, 1060 labels": SurrogateClassifier(**surrogate).fit(X, y),
@@ -55,7 +55,7 @@ def main():
     scores = {}
     for seed in range(3 if arguments.quick else arguments.splits):
         order = np.random.default_rng(seed).permutation(len(y))
-        train, test = np.split(order, [N_LABELLED + N_UNLABELLED])
+        train, test = np.split(order, [N_LABELED + N_UNLABELED])
         for name, model in fit_all(X[train], y[train], Z[train], seed).items():
             scores.setdefault(name, []).append(100 * roc_auc_score(y[test], model.predict_proba(X[test])[:, 1]))
     print(f"{'':28}{'AUC x 100':>16}{'over the plain student':>26}")

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from lupi import RankTransferCV
-from lupi.estimators.ranking_metrics import average_precision, ndcg
+from lupi.ranking.ranking_metrics import average_precision, ndcg
 
 CS = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0]
 CS_PRIVILEGED = [1e-3, 1e-1, 10.0]

@@ -21,7 +21,7 @@ from scipy.stats import wilcoxon
 from sklearn.preprocessing import StandardScaler
 
 from lupi import RankTransferCV
-from lupi.estimators.ranking_metrics import average_precision, ndcg
+from lupi.ranking.ranking_metrics import average_precision, ndcg
 
 N_TRAIN = 100
 UNIT_GRID = [10.0**k for k in range(-3, 4)]

@@ -22,7 +22,7 @@ from matplotlib.patches import Rectangle
 
 from lupi import StructuralSVM, StructuralSVMPlus
 from lupi.datasets.planted_boxes import make_planted_boxes
-from lupi.tasks import BoxLocalization
+from lupi.structured import BoxLocalization
 
 WORDS, PRIVILEGED_WORDS = 100, 10
 DATA = {

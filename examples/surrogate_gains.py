@@ -1,6 +1,6 @@
 """The picture of the README: what privileged columns gave on eleven tables, and what other rows' columns gave.
 
-Drawn from the stored scores of ``lupi reproduce surrogate-unlabelled``, without fitting anything::
+Drawn from the stored scores of ``python -m experiments surrogate-unlabeled``, without fitting anything::
 
     python examples/surrogate_gains.py --save docs/images/gains.png
 """
@@ -14,7 +14,7 @@ import numpy as np
 from lupi.plot import GainsDisplay
 from lupi.plot.series import Interval
 
-SCORES = Path(__file__).parents[1] / "docs" / "results" / "surrogate-unlabelled.json"
+SCORES = Path(__file__).parents[1] / "docs" / "results" / "surrogate-unlabeled.json"
 NAMES = {
     "wagepan": "later wages",
     "card": "wages of young men",
@@ -30,11 +30,11 @@ NAMES = {
 }
 
 
-def interval(label, differences, colour):
+def interval(label, differences, color):
     """Mean in points, with two standard errors to each side."""
     points = 100 * np.asarray(differences)
     margin = 2 * points.std(ddof=1) / np.sqrt(len(points))
-    return Interval(label, points.mean(), points.mean() - margin, points.mean() + margin, colour)
+    return Interval(label, points.mean(), points.mean() - margin, points.mean() + margin, color)
 
 
 def gains():

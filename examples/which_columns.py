@@ -23,12 +23,12 @@ GROUPS = {
     "where he lived": ["city_1976", "south_1976"],
     "married": ["married"],
 }
-N_LABELLED, N_UNLABELLED = 100, 1000
+N_LABELED, N_UNLABELED = 100, 1000
 
 
 def fit(X, y, Z, seed):
     known = y.astype(float)
-    known[N_LABELLED:] = np.nan
+    known[N_LABELED:] = np.nan
     return SurrogateClassifier("ridge", random_state=seed).fit(X, known, privileged=Z)
 
 
@@ -43,11 +43,11 @@ def main():
     evidence = []
     for seed in range(3 if arguments.quick else arguments.splits):
         order = np.random.default_rng(seed).permutation(len(y))
-        train, test = np.split(order, [N_LABELLED + N_UNLABELLED])
+        train, test = np.split(order, [N_LABELED + N_UNLABELED])
         kept = {"all columns": Z, **{name: Z.drop(columns=columns) for name, columns in GROUPS.items()}}
         models = {name: fit(X[train], y[train], table.iloc[train], seed) for name, table in kept.items()}
-        labelled = train[:N_LABELLED]
-        models["no column"] = SurrogateClassifier("ridge", random_state=seed).fit(X[labelled], y[labelled])
+        labeled = train[:N_LABELED]
+        models["no column"] = SurrogateClassifier("ridge", random_state=seed).fit(X[labeled], y[labeled])
         for name, model in models.items():
             scores[name].append(100 * roc_auc_score(y[test], model.decision_function(X[test])))
         evidence.append(models["all columns"].explain()["columns"])

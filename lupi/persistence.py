@@ -18,9 +18,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from lupi.engine.model_parts import MODEL_PARTS
-from lupi.engine.privileged_rows import keep_privileged as keeping
 from lupi.engine.store import write_atomically
+from lupi.model_parts import MODEL_PARTS
+from lupi.privacy import keep_privileged as keeping
 
 # Written into every file. 1, the one before, had no number; module names have changed since.
 MODEL_FORMAT = 2
@@ -59,11 +59,11 @@ SEARCH_PARTS = (
 
 # Modules, or single classes of them, that had another name when a file was written.
 MOVED = {
-    "lupi.experiments.tabular.TableEncoder": "lupi.comparison.encode",
+    "lupi.experiments.tabular.TableEncoder": "lupi.tabular.encoder",
     "lupi.experiments.tabular.TabularModel": "lupi.comparison.model",
     "lupi.kernels": "lupi.kernels.space",
-    "lupi.vision.bag_of_words": "lupi.images.bag_of_words",
-    "lupi.vision.fisher": "lupi.images.fisher",
+    "lupi.vision.bag_of_words": "lupi.vision.bag_of_words",
+    "lupi.vision.fisher": "lupi.vision.fisher",
 }
 
 
@@ -124,13 +124,13 @@ def _is_trusted(name: str) -> bool:
 
 
 def is_model_part(name: str) -> bool:
-    """Whether a name, such as ``lupi.tasks.chain.Chain``, is that of a registered class (or function) of this library.
+    """Whether a name, such as ``lupi.structured.chain.Chain``, is that of a registered class (or function) of this library.
 
     Its module is imported if that was not done yet: one of lupi's own, whatever a file may say.
 
     Examples
     --------
-    >>> is_model_part("lupi.tasks.chain.Chain"), is_model_part("lupi.persistence.load"), is_model_part("os.system")
+    >>> is_model_part("lupi.structured.chain.Chain"), is_model_part("lupi.persistence.load"), is_model_part("os.system")
     (True, False, False)
     """
     module, _, _ = name.rpartition(".")

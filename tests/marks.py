@@ -17,7 +17,7 @@ def marked_numbers(shape, seed=0):
 
 
 def standardized(Z):
-    """What estimators may see of a column: the same numbers, centred and scaled."""
+    """What estimators may see of a column: the same numbers, centered and scaled."""
     return (Z - Z.mean(axis=0)) / Z.std(axis=0)
 
 

@@ -5,7 +5,7 @@ from house import walk
 
 from lupi import SVM2K, OneClassSVMPlus, RankTransfer, StructuralSVMPlus, SVM2Plus, SVMPlus
 from lupi.datasets import make_privileged
-from lupi.tasks import Multiclass
+from lupi.structured import Multiclass
 
 X, Y, Z = make_privileged(60, random_state=0, return_X_y_privileged=True)
 
@@ -50,7 +50,7 @@ def test_the_way_of_a_structured_fit():
 
 def test_a_way_upward_and_a_bounce_are_seen():
     """By an estimator whose base class calls it, and a kernel function that is itself a fit."""
-    from lupi.estimators.kernel_machine import KernelMachine
+    from lupi.svm.kernel_machine import KernelMachine
 
     class Template(SVM2Plus):
         def _store_privileged(self, *args):

@@ -25,7 +25,7 @@ def folder(path):
 
 
 def imports(path):
-    """Absolute names that a file imports, wherever in the file: ``lupi.boxes.geometry.Box``."""
+    """Absolute names that a file imports, wherever in the file: ``lupi.vision.geometry.Box``."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

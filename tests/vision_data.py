@@ -15,8 +15,8 @@ def picture(seed, shape=(96, 128)):
     box = Box(int(top), int(left), int(top + height), int(left + width))
     mask = (rows >= box.top) & (rows < box.bottom) & (cols >= box.left) & (cols < box.right)
     stripes = 150 + 90 * ((rows + cols) // 5 % 2)
-    grey = np.where(mask, stripes, smooth + rng.normal(scale=6, size=shape))
-    return np.clip(np.stack([grey, 0.8 * grey, 0.6 * grey], axis=2), 0, 255).astype(np.uint8), box, mask
+    gray = np.where(mask, stripes, smooth + rng.normal(scale=6, size=shape))
+    return np.clip(np.stack([gray, 0.8 * gray, 0.6 * gray], axis=2), 0, 255).astype(np.uint8), box, mask
 
 
 def pictures(n, first=0, shape=(96, 128)):

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 from lupi import StructuralSVM, StructuralSVMPlus
 from lupi.datasets import make_planted_boxes
-from lupi.tasks import BoxLocalization
+from lupi.structured import BoxLocalization
 
 N_WORDS, N_PRIVILEGED = 50, 10
 X, Y, Z = make_planted_boxes(
@@ -52,9 +52,9 @@ for ax, picture, true in zip(axes, X[test], Y[test]):
     ax.scatter(picture.cols + 0.5, picture.rows + 0.5, c=weights, cmap="coolwarm", s=14, vmin=-size, vmax=size)
     found = {"true": (true, "black"), "SSVM": (plain.predict([picture])[0], "tab:orange")}
     found["SSVM+"] = (plus.predict([picture])[0], "tab:green")
-    for (label, (box, colour)), style in zip(found.items(), ("-", "-", "--")):
+    for (label, (box, color)), style in zip(found.items(), ("-", "-", "--")):
         corner, height, width = (box.left, box.top), box.bottom - box.top, box.right - box.left
-        ax.add_patch(Rectangle(corner, width, height, fill=False, lw=2, ls=style, color=colour, label=label))
+        ax.add_patch(Rectangle(corner, width, height, fill=False, lw=2, ls=style, color=color, label=label))
     ax.set(xlim=(0, 24), ylim=(18, 0), xticks=[], yticks=[], aspect="equal")
 axes[1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, frameon=False)
 axes[0].set_title("points by the weight of their word", loc="left")

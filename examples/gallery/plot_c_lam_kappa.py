@@ -2,7 +2,7 @@
 C, lam and kappa
 ================
 
-The three prices of SVM2+, one at a time, on two classes that overlap. Colours show the decision function of two ordinary
+The three prices of SVM2+, one at a time, on two classes that overlap. Colors show the decision function of two ordinary
 features, the black line its zero. One privileged feature says for each example how far it strayed from its class.
 
 - ``C`` is the price of loss: a larger one bends the line around single examples.

@@ -2,8 +2,8 @@
 A chain of labels
 =================
 
-Each position of a sequence has a label, and neighbours tend to agree. The structural SVM weighs the noisy measurement at a
-position against its neighbours; a classifier of single positions cannot.
+Each position of a sequence has a label, and neighbors tend to agree. The structural SVM weighs the noisy measurement at a
+position against its neighbors; a classifier of single positions cannot.
 """
 
 import matplotlib.pyplot as plt
@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.svm import LinearSVC
 
 from lupi import StructuralSVM
-from lupi.tasks import Chain
+from lupi.structured import Chain
 
 LENGTH, STATES = 30, 3
 rng = np.random.default_rng(0)
@@ -44,5 +44,5 @@ for ax, (name, rows) in zip(axes, found.items()):
     ax.imshow(np.array(rows[:6]), cmap="viridis", aspect="auto", interpolation="nearest")
     ax.set_title(name, loc="left", fontsize=10)
     ax.set_yticks([])
-axes[2].set_xlabel("position; one line a test sequence, one colour a label")
+axes[2].set_xlabel("position; one line a test sequence, one color a label")
 plt.show()

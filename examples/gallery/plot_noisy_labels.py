@@ -33,9 +33,9 @@ for share, row in zip(SHARES, mean):
 
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 styles = (("plain", "tab:orange"), ("with the later years", "tab:blue"), ("with those of other men", "tab:gray"))
-for j, (label, colour) in enumerate(styles):
+for j, (label, color) in enumerate(styles):
     ax.errorbar(
-        100 * np.array(SHARES) + 0.3 * j, mean[:, j], error[:, j], fmt="o-", color=colour, capsize=3, label=label
+        100 * np.array(SHARES) + 0.3 * j, mean[:, j], error[:, j], fmt="o-", color=color, capsize=3, label=label
     )
 ax.set(xlabel="wrong training labels (%)", ylabel="area under the ROC curve x 100")
 ax.legend(frameon=False)

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from scipy.stats import kendalltau
 
 from lupi import RankTransferCV
-from lupi.estimators.ranking_metrics import average_precision
+from lupi.ranking.ranking_metrics import average_precision
 
 CS, CS_PRIVILEGED = [10.0**k for k in range(-5, 1)], [1e-3, 1e-1, 10.0]
 GOOD, BAD, INK, QUIET, PALE = "#1b7f79", "#d1603d", "#222b33", "#7b858c", "#eceff0"
@@ -75,9 +75,9 @@ def draw_two_rankings(ax, teacher, student, y, title, caption):
     t = np.linspace(0, 1, 60)
     ease = t**2 * (3 - 2 * t)
     for a, b, grade in zip(left, right, y):
-        colour = GOOD if grade else BAD
-        ax.plot(t, a + (b - a) * ease, color=colour, lw=1.3, alpha=0.75, solid_capstyle="round")
-        ax.scatter([0, 1], [a, b], s=16, color=colour, zorder=3, linewidths=0)
+        color = GOOD if grade else BAD
+        ax.plot(t, a + (b - a) * ease, color=color, lw=1.3, alpha=0.75, solid_capstyle="round")
+        ax.scatter([0, 1], [a, b], s=16, color=color, zorder=3, linewidths=0)
     ax.set_xlim(-0.12, 1.12)
     ax.set_ylim(-2, len(y) + 0.5)
     ax.set_xticks([0, 1], ["teacher's ranking", "student's"], fontsize=10, color=INK)
@@ -111,7 +111,7 @@ def main(path=None, n_draws=20):
         )
         draw_two_rankings(ax, best[shown], scores[shown], y_test[shown], name, caption)
         print(f"{name}: {caption}".replace("\n", ", "))
-    handles = [Line2D([], [], color=colour, lw=3, label=label) for colour, label in ((GOOD, "good"), (BAD, "bad"))]
+    handles = [Line2D([], [], color=color, lw=3, label=label) for color, label in ((GOOD, "good"), (BAD, "bad"))]
     axes[2].legend(
         handles=handles,
         loc="lower right",

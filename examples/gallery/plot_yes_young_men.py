@@ -14,13 +14,13 @@ from sklearn.metrics import roc_auc_score
 from lupi import SurrogateClassifier
 from lupi.datasets import load_young_men
 
-N_SPLITS, N_LABELLED, N_TRAIN = 10, 100, 1000
+N_SPLITS, N_LABELED, N_TRAIN = 10, 100, 1000
 X, y, Z = load_young_men(return_X_y_privileged=True)
 scores = []
 for seed in range(N_SPLITS):
     rng = np.random.default_rng(seed)
     train, test = np.split(rng.permutation(len(y)), [N_TRAIN])
-    known = np.where(np.arange(N_TRAIN) < N_LABELLED, y[train], np.nan)
+    known = np.where(np.arange(N_TRAIN) < N_LABELED, y[train], np.nan)
     tables = (rng.permutation(Z[train]), None, Z[train])
     models = [SurrogateClassifier("ridge").fit(X[train], known, privileged=table) for table in tables]
     scores.append([100 * roc_auc_score(y[test], model.decision_function(X[test])) for model in models])

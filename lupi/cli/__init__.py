@@ -6,13 +6,11 @@ Only typer is imported here: numpy, scikit-learn and numba load inside the comma
 
 import typer
 
-from lupi.cli.bench import bench
 from lupi.cli.compare import compare
 from lupi.cli.fit import fit
+from lupi.cli.localize import app as localize
 from lupi.cli.predict import predict
-from lupi.cli.reproduce import reproduce
 from lupi.cli.shared import Commands, main_options
-from lupi.localize.cli import app as localize
 
 app = typer.Typer(
     name="lupi",
@@ -23,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.callback()(main_options)
-for command in (bench, compare, fit, predict, reproduce):
+for command in (compare, fit, predict):
     app.command()(command)
 app.add_typer(localize)
 

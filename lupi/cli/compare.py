@@ -24,7 +24,7 @@ from lupi.cli.shared import (
     note,
 )
 
-LABELLED_MEN = 1000
+LABELED_MEN = 1000
 
 
 def compare(
@@ -33,7 +33,7 @@ def compare(
         Path | None, typer.Argument(metavar="TABLE", help=f"{TABLE_KINDS}; bundled wages of young men if none.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabelled row.")
+        str | None, typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabeled row.")
     ] = None,
     privileged: Annotated[
         str | None,
@@ -62,7 +62,7 @@ def compare(
     metric: MetricOption = None,
     splits: Annotated[int, typer.Option(min=2, help="Random splits into training and test rows.")] = 20,
     train_size: Annotated[
-        str | None, typer.Option(metavar="N[,N]", help="Labelled training rows; several give a learning curve.")
+        str | None, typer.Option(metavar="N[,N]", help="Labeled training rows; several give a learning curve.")
     ] = None,
     permutations: Annotated[int, typer.Option(min=0, help="Of the exact test; 0: none.")] = 99,
     kernel: KernelOption = None,
@@ -124,7 +124,7 @@ def _data(table, target, privileged, drop, groups, sizes):
         raise UsageError(
             "with a TABLE, say which column to predict (--target) and which are privileged (--privileged)."
         )
-    from lupi.comparison.read import read_table
+    from lupi.tabular.read import read_table
 
     return read_table(table), {"target": target, "privileged": privileged, "drop": drop or "", "groups": groups}, sizes
 
@@ -141,8 +141,8 @@ def _bundled():
         "they were 14; privileged: schooling, tests and experience of later years. Two thirds get no label here."
     )
     wage = men.target.map({0: "below", 1: "above"})
-    unlabelled = np.random.default_rng(0).permutation(len(wage))[LABELLED_MEN:]
-    wage.iloc[unlabelled] = None
+    unlabeled = np.random.default_rng(0).permutation(len(wage))[LABELED_MEN:]
+    wage.iloc[unlabeled] = None
     frame = men.data.join(men.privileged).assign(wage=wage)
     return frame, {"target": "wage", "privileged": list(men.privileged.columns)}
 

@@ -27,7 +27,7 @@ def fit(
             help=f"{TABLE_KINDS}. Several Parquet files, or a folder of them, are read part by part: {CHUNKED_NAMES}.",
         ),
     ],
-    target: Annotated[str, typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabelled row.")],
+    target: Annotated[str, typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabeled row.")],
     privileged: Annotated[
         str, typer.Option(metavar="COL,COL", help="Columns that will not exist at prediction time; wildcards allowed.")
     ],
@@ -51,23 +51,23 @@ def fit(
     from lupi.comparison.leakage import examine
     from lupi.comparison.methods import choose_methods
     from lupi.comparison.protocol import Protocol
-    from lupi.comparison.read import check_data, read_table, split_frame
     from lupi.comparison.units import Setup, fit_final
     from lupi.persistence import save
+    from lupi.tabular.read import check_data, read_table, split_frame
 
     split = split_frame(read_table(tables[0]), target, privileged, drop or "", regression=metric == "r2")
     data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
     for text in examine(split.X, data.y, split.privileged, target, grouped=True)[1]:
         note(text)
     chosen = choose_methods([method or "surrogate"], [], metric, 0 if classes is None else len(classes))
-    protocol = Protocol(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(data.labelled),))
+    protocol = Protocol(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(data.labeled),))
     used = list(chosen.values())[-1]
     model = fit_final(used, Setup(protocol, data, chosen), classes)
     model.info_ = {"method": used.name, "target": target, "privileged": [str(c) for c in split.privileged.columns]}
     save(model, output)
-    rows = f"{len(data.labelled)} rows"
-    if used.unlabelled and len(data.unlabelled):
-        rows += f" and {len(data.unlabelled)} without a label"
+    rows = f"{len(data.labeled)} rows"
+    if used.unlabeled and len(data.unlabeled):
+        rows += f" and {len(data.unlabeled)} without a label"
     _report(model, used, rows, output)
 
 

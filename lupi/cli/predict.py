@@ -26,9 +26,9 @@ def predict(
     import numpy as np
 
     from lupi.comparison.model import TabularModel
-    from lupi.comparison.read import expand, read_table
     from lupi.engine.store import write_atomically
     from lupi.persistence import load
+    from lupi.tabular.read import expand, read_table
 
     fitted = load(model)
     if not isinstance(fitted, TabularModel):

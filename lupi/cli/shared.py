@@ -84,7 +84,7 @@ class Commands(TyperGroup):
             return super().invoke(context)
         except (KeyboardInterrupt, SystemError) as problem:
             if isinstance(problem, SystemError):
-                from lupi.solvers.solution import stop_behind  # who raises this has loaded it
+                from lupi.solution import stop_behind  # who raises this has loaded it
 
                 stop = stop_behind(problem)
                 if stop is None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import clone
 
-from lupi.comparison.encode import TableEncoder, encode_rows, plain_labels
 from lupi.comparison.methods import choose_methods
 from lupi.comparison.protocol import Protocol
-from lupi.comparison.read import check_data, split_frame
 from lupi.comparison.units import MAX_FIT, Setup, fit_final
+from lupi.tabular.encoder import TableEncoder, encode_rows, plain_labels
+from lupi.tabular.read import check_data, split_frame
 
 # Methods whose training needs sums over the rows only.
 IN_CHUNKS = ("svm2+", "svm+", "ranktransfer", "l2svm", "svm", "ranksvm")
@@ -59,7 +59,7 @@ def fit_chunked(paths, target, privileged, *, drop="", method="svm2+", metric=No
     split = split_frame(sample.compute().reset_index(drop=True), target, privileged, drop)
     data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
     chosen = choose_methods([method], [], metric, len(classes))
-    protocol = Protocol(metric=metric, kernel="linear", seed=seed, train_sizes=(len(data.labelled),))
+    protocol = Protocol(metric=metric, kernel="linear", seed=seed, train_sizes=(len(data.labeled),))
     used = list(chosen.values())[-1]
     model = fit_final(used, Setup(protocol, data, chosen), classes)
     tables = {"X": _features(frame, model.encoder_.transform, model.encoder_), "y": _codes(frame[target], classes)}

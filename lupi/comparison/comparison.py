@@ -16,7 +16,6 @@ import numpy as np
 from lupi.comparison.leakage import examine
 from lupi.comparison.methods import METHODS, choose_methods
 from lupi.comparison.protocol import Protocol, split_rows
-from lupi.comparison.read import check_data, check_validation, split_frame, train_sizes, with_test_rows
 from lupi.comparison.schema import FORMAT
 from lupi.comparison.summary import (
     candidate_row,
@@ -43,8 +42,9 @@ from lupi.comparison.verdict import verdict
 from lupi.engine.store import RunStore, digest_of, strict_json, write_atomically
 from lupi.engine.units import Forecast, measured, progress, run_units
 from lupi.engine.workers import count_workers
-from lupi.validation import is_frame
-from lupi.validation.types import VectorLike
+from lupi.inputs import is_frame
+from lupi.inputs.types import VectorLike
+from lupi.tabular.read import check_data, check_validation, split_frame, train_sizes, with_test_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,7 +184,7 @@ class Comparison:
         known = {**METHODS, **self._setup.methods}
         if name not in known:
             raise ValueError(f"no method is called {name!r}; compared were {', '.join(self._setup.methods)}.")
-        return fit_final(known[name], self._setup, self._classes, labelled_only=part == "labelled")
+        return fit_final(known[name], self._setup, self._classes, labeled_only=part == "labeled")
 
 
 def compare(
@@ -207,7 +207,7 @@ def compare(
     standardize: bool = True,
     balanced: bool = False,
     max_test: int = 2000,
-    max_unlabelled: int = 2000,
+    max_unlabeled: int = 2000,
     inner_folds: int = 5,
     permutations: int = 99,
     columns: bool = True,
@@ -251,7 +251,7 @@ def compare(
     n_splits : int, default=20
         Random splits.
     train_size : int, float or list of these, optional
-        Labelled training rows, or their share; several give a learning curve. By default half of the rows, at most 200.
+        Labeled training rows, or their share; several give a learning curve. By default half of the rows, at most 200.
     grids : dict of str to dict, optional
         Grids that replace the built-in ones of a method.
     kernel : {"rbf", "linear"}, optional
@@ -268,7 +268,7 @@ def compare(
         Whether numeric columns are standardized with what the training rows say.
     balanced : bool, default=False
         Whether each split draws as many rows of every class as the rarest one has.
-    max_test, max_unlabelled : int, default=2000
+    max_test, max_unlabeled : int, default=2000
         At most so many of the other rows are used for the test, and so many rows without a label in each training set.
     inner_folds : int, default=5
         Folds for the choice of parameters.
@@ -328,15 +328,15 @@ def compare(
     elif y is None or privileged is None:
         raise ValueError("give X, y and privileged, or a data frame with the names `target` and `privileged`.")
     data, classes, metric = check_data(X, y, privileged, groups, metric)
-    n = len(data.labelled)
+    n = len(data.labeled)
     if balanced and (groups is not None or test_only is not None or metric == "r2"):
         raise ValueError("`balanced` draws rows class by class; it needs classes, and no `groups` or `test_only`.")
     if balanced:
-        counts = np.unique(data.y[data.labelled], return_counts=True)[1]
+        counts = np.unique(data.y[data.labeled], return_counts=True)[1]
         n = len(counts) * int(counts.min())
     if test_only is not None:
         data = with_test_rows(data, test_only)
-        n = int((~data.test_only[data.labelled]).sum()) + 4  # all of those may be used
+        n = int((~data.test_only[data.labeled]).sum()) + 4  # all of those may be used
     if validation is not None:
         data = replace(data, validation=check_validation(*validation, data, classes))
     protocol = Protocol(
@@ -349,7 +349,7 @@ def compare(
         standardize=standardize,
         balanced=balanced,
         max_test=max_test,
-        max_unlabelled=max_unlabelled,
+        max_unlabeled=max_unlabeled,
         grids=_frozen(grids or {}),
     )
     chosen = choose_methods(methods, baselines, metric, 0 if classes is None else len(classes))
@@ -365,11 +365,11 @@ def compare(
     if leaks:
         grouped = groups is not None or test_only is not None
         suspects, notes = examine(X, data.y, privileged, target or "y", grouped=grouped, others=dropped)
-    if len(data.unlabelled):
+    if len(data.unlabeled):
         notes.insert(
             0,
-            f"{len(data.unlabelled)} of {len(data.y)} rows have no {target or 'label'}: they join the training sets of the "
-            "methods that use unlabelled rows, and never a test set.",
+            f"{len(data.unlabeled)} of {len(data.y)} rows have no {target or 'label'}: they join the training sets of the "
+            "methods that use unlabeled rows, and never a test set.",
         )
     with _open_store(store, protocol.fingerprint(digest)) as opened, _reporting(on_progress) as report:
         runner = _Runner(setup, opened, n_jobs, report, until)
@@ -441,7 +441,7 @@ class _Runner:
     def first(self, names, permutations):
         """The comparison itself; the units of the exact test will follow, most likely by the stand-in."""
         protocol = self.setup.protocol
-        rows = "all" if len(self.setup.data.unlabelled) else "labelled"
+        rows = "all" if len(self.setup.data.unlabeled) else "labeled"
         splits = range(
             protocol.n_splits if permutations > 0 and any(self.setup.methods[n].privileged for n in names) else 0
         )
@@ -461,7 +461,7 @@ class _Runner:
         method = self.setup.methods[row["method"]]
         if not method.closed_form and (not method.grid or method.origin):
             method = self.setup.methods[STAND_IN]
-        rows = row["rows"] if method.unlabelled else "labelled"
+        rows = row["rows"] if method.unlabeled else "labeled"
 
         def unit_of(split):
             return Unit(size["train_size"], split, method.name, f"permuted {permutations}", rows)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-from lupi.engine.model_parts import model_part
+from lupi.model_parts import model_part
 
 
 @model_part

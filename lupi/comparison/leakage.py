@@ -7,8 +7,8 @@ import re
 import numpy as np
 from scipy.stats import rankdata
 
-from lupi.comparison.encode import GAP, RawTable
-from lupi.estimators.ranking_metrics import area_of_ranking
+from lupi.ranking.ranking_metrics import area_of_ranking
+from lupi.tabular.encoder import GAP, RawTable
 
 # A column that tells the target this well, or repeats another column this closely, deserves a question.
 TELLS, REPEATS = 0.98, 0.995
@@ -272,7 +272,7 @@ def _copies(ordinary, hidden):
 
 
 def _ranks(columns):
-    """Ranks of each column, centred, of length 1 (0 for a constant column)."""
+    """Ranks of each column, centered, of length 1 (0 for a constant column)."""
     ranks = np.column_stack([rankdata(column) for column in columns])
     ranks -= ranks.mean(axis=0)
     length = np.linalg.norm(ranks, axis=0)

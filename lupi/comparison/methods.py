@@ -54,7 +54,7 @@ class Method:
         Whether a linear kernel's fit is the same on rotated features, which are fewer in wide tables.
     kernels : dict
         Where the kernel is a parameter: its names, and the name of the price that linear kernels need smaller.
-    unlabelled : bool
+    unlabeled : bool
         Whether it learns from rows without a label, too.
     closed_form : bool
         Whether a fit is so quick that a hundred permutations are.
@@ -75,7 +75,7 @@ class Method:
     by_name: bool = False
     rotates: bool = True
     kernels: tuple[str, ...] = ()
-    unlabelled: bool = False
+    unlabeled: bool = False
     closed_form: bool = False
     origin: str = ""
     regression_title: str = ""
@@ -111,8 +111,8 @@ def _by_task(classifier, regressor, params, regression):
     return _estimator(regression, classifier, regressor, **dict(params))
 
 
-SVM = ("lupi.estimators.svm_plus:SVMPlus", "sklearn.svm:SVR")
-SURROGATE = ("lupi.estimators.surrogate:SurrogateClassifier", "lupi.estimators.surrogate:SurrogateRegressor")
+SVM = ("lupi.svm.svm_plus:SVMPlus", "sklearn.svm:SVR")
+SURROGATE = ("lupi.surrogate.surrogate:SurrogateClassifier", "lupi.surrogate.surrogate:SurrogateRegressor")
 
 
 def _logistic(regression):
@@ -138,7 +138,7 @@ def _boosting(regression):
 
 
 def _boosted_surrogate(regression):
-    from lupi.estimators.surrogate import SurrogateClassifier, SurrogateRegressor
+    from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor
 
     return SurrogateRegressor(_boosting(True)) if regression else SurrogateClassifier(_boosting(True))
 
@@ -146,13 +146,13 @@ def _boosted_surrogate(regression):
 def _transfer(regression):
     from sklearn.linear_model import Ridge
 
-    from lupi.estimators.knowledge_transfer import KnowledgeTransfer
+    from lupi.meta.knowledge_transfer import KnowledgeTransfer
 
     return KnowledgeTransfer(_estimator(regression, *SVM), Ridge())
 
 
 def _distillation(regression):
-    from lupi.estimators.distillation import Distillation
+    from lupi.meta.distillation import Distillation
 
     return Distillation(_estimator(regression, *SVM))
 
@@ -178,27 +178,27 @@ METHODS = {
         Method("ridge-plain", "ridge student", _make(*SURROGATE, estimator="ridge"), {}, by_name=True),
         Method("boosted-plain", "boosted student", _boosted_surrogate, {}, by_name=True),
         Method(
-            "l2svm", "L2-SVM", _make("lupi.estimators.svm2_plus:SVM2Plus"), {"C": FINE}, tasks=CLASSES, kernels=ONE,
+            "l2svm", "L2-SVM", _make("lupi.svm.svm2_plus:SVM2Plus"), {"C": FINE}, tasks=CLASSES, kernels=ONE,
             by_name=True,
         ),
         Method(
-            "ranksvm", "rank SVM", _make("lupi.estimators.rank_svm:RankSVM"), {"C": FINE_PAIRS}, tasks=RANKING,
+            "ranksvm", "rank SVM", _make("lupi.ranking.rank_svm:RankSVM"), {"C": FINE_PAIRS}, tasks=RANKING,
             kernels=ONE, by_name=True,
         ),
         # With privileged features.
         Method(
-            "surrogate", "surrogate", _make(*SURROGATE), {}, plain="surrogate-plain", role="privileged", unlabelled=True
+            "surrogate", "surrogate", _make(*SURROGATE), {}, plain="surrogate-plain", role="privileged", unlabeled=True
         ),
         Method(
             "surrogate-ridge", "surrogate, ridge", _make(*SURROGATE, estimator="ridge"), {}, plain="ridge-plain",
-            role="privileged", unlabelled=True, closed_form=True,
+            role="privileged", unlabeled=True, closed_form=True,
         ),
         Method(
             "surrogate-boosted", "surrogate, boosted", _boosted_surrogate, {}, plain="boosted-plain",
-            role="privileged", unlabelled=True,
+            role="privileged", unlabeled=True,
         ),
         Method(
-            "svm2+", "SVM2+", _make("lupi.estimators.svm2_plus:SVM2Plus"), {"C": COARSE, "lam": THREE}, plain="l2svm",
+            "svm2+", "SVM2+", _make("lupi.svm.svm2_plus:SVM2Plus"), {"C": COARSE, "lam": THREE}, plain="l2svm",
             role="privileged", tasks=CLASSES, kernels=BOTH,
         ),
         Method(
@@ -211,7 +211,7 @@ METHODS = {
             kernels=INNER, by_name=True,
         ),
         Method(
-            "ranktransfer", "Rank Transfer", _make("lupi.estimators.rank_transfer:RankTransfer"),
+            "ranktransfer", "Rank Transfer", _make("lupi.ranking.rank_transfer:RankTransfer"),
             {"C": COARSE_PAIRS, "C_privileged": (1e-3, 1e-2, 1e-1)}, plain="ranksvm", role="privileged", tasks=RANKING,
             kernels=BOTH, by_name=True,
         ),
@@ -220,11 +220,11 @@ METHODS = {
             kernels=BOTH, by_name=True,
         ),
         Method(
-            "svr+", "SVR+", _make("lupi.estimators.svr_plus:SVRPlus"), {"C": COARSE, "lam": THREE}, plain="svm",
+            "svr+", "SVR+", _make("lupi.svm.svr_plus:SVRPlus"), {"C": COARSE, "lam": THREE}, plain="svm",
             role="privileged", tasks=("regression",), kernels=BOTH, by_name=True,
         ),
         Method(
-            "svm2k", "SVM-2K", _make("lupi.estimators.svm_2k:SVM2K"), {"C": COARSE, "D": THREE}, plain="svm",
+            "svm2k", "SVM-2K", _make("lupi.svm.svm_2k:SVM2K"), {"C": COARSE, "D": THREE}, plain="svm",
             role="privileged", tasks=CLASSES, kernels=BOTH, by_name=True,
         ),
         # What the privileged features are worth.
@@ -233,7 +233,7 @@ METHODS = {
         ),
         Method("joint", "X with privileged", _make(*SVM), {"C": FINE}, role="reference", sees="both", kernels=ONE),
         Method(
-            "rankreference", "privileged only, rank SVM", _make("lupi.estimators.rank_svm:RankSVM"), {"C": FINE_PAIRS},
+            "rankreference", "privileged only, rank SVM", _make("lupi.ranking.rank_svm:RankSVM"), {"C": FINE_PAIRS},
             role="reference", sees="privileged", tasks=RANKING, kernels=ONE, by_name=True,
         ),
     )
@@ -334,12 +334,12 @@ def _from_estimator(wanted, regression):
         partial(_copy_of, estimator),
         grid,
         role="privileged" if has_fit_parameter(estimator, "privileged") else "plain",
-        unlabelled="unlabelled" in estimator.get_params(),
+        unlabeled="unlabeled" in estimator.get_params(),
         origin=hashlib.sha256(text.encode()).hexdigest()[:10],
     )
     if not method.privileged or signature(estimator.fit).parameters["privileged"].default is not None:
         return [method]
-    plain = replace(method, name=f"{name}-plain", title=f"{name} without the columns", role="plain", unlabelled=False)
+    plain = replace(method, name=f"{name}-plain", title=f"{name} without the columns", role="plain", unlabeled=False)
     return [plain, replace(method, plain=plain.name)]
 
 

@@ -14,11 +14,11 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from lupi.comparison.encode import RawTable, TableEncoder, encode_privileged, missing_targets, plain_labels
 from lupi.comparison.protocol import scores_of
-from lupi.engine.model_parts import model_part
-from lupi.estimators.paths import fit_path
-from lupi.validation import is_frame
+from lupi.inputs import is_frame
+from lupi.model_parts import model_part
+from lupi.svm.paths import fit_path
+from lupi.tabular.encoder import RawTable, TableEncoder, encode_privileged, missing_targets, plain_labels
 
 
 def _gives(method):

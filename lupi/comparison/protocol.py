@@ -11,7 +11,7 @@ from sklearn.metrics import balanced_accuracy_score, r2_score
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, train_test_split
 
 from lupi.engine.store import fingerprint
-from lupi.estimators.ranking_metrics import area_of_ranking, precision_of_ranking
+from lupi.ranking.ranking_metrics import area_of_ranking, precision_of_ranking
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Protocol:
         Everything random follows from it.
     max_test : int
         At most so many test rows are scored; the others wait outside.
-    max_unlabelled : int
+    max_unlabeled : int
         At most so many rows without a label are added to each training set.
     standardize : bool
         Whether numbers are standardized (with what the training rows say); otherwise they stay as they are.
@@ -134,7 +134,7 @@ class Protocol:
     kernel: str | None = None
     seed: int = 0
     max_test: int = 2000
-    max_unlabelled: int = 2000
+    max_unlabeled: int = 2000
     standardize: bool = True
     balanced: bool = False
     grids: tuple = field(default=())
@@ -175,7 +175,7 @@ def derived_seed(*parts):
 
 
 def split_rows(protocol, split, data):
-    """Training rows for each size, and test rows, of one split; all of them labelled.
+    """Training rows for each size, and test rows, of one split; all of them labeled.
 
     Classes keep their shares, groups stay together. Where some rows only serve as test (an official test set), these
     are the test rows, and the training rows are drawn from the others.
@@ -194,7 +194,7 @@ def split_rows(protocol, split, data):
     largest = protocol.train_sizes[-1]
     classes = METRICS[protocol.metric].classification
     seed = derived_seed(protocol.seed, split, "split")
-    rows = data.labelled
+    rows = data.labeled
     if data.test_only is not None:
         pool, test = rows[~data.test_only[rows]], rows[data.test_only[rows]]
         train = _part(pool, largest, data.y[pool] if classes else None, seed)
@@ -210,19 +210,19 @@ def split_rows(protocol, split, data):
     return trains, np.sort(_part(test, protocol.max_test, data.y[test] if classes else None, seed))
 
 
-def unlabelled_rows(protocol, split, data, held_out):
+def unlabeled_rows(protocol, split, data, held_out):
     """Rows without a label that join the training set of a split: none that belongs to a group of the held-out rows.
 
     Returns
     -------
     ndarray
     """
-    rows = data.unlabelled
+    rows = data.unlabeled
     if data.groups is not None:
         rows = rows[~np.isin(data.groups[rows], data.groups[held_out])]
-    if len(rows) > protocol.max_unlabelled:
-        rng = np.random.default_rng(derived_seed(protocol.seed, split, "unlabelled"))
-        rows = np.sort(rng.choice(rows, protocol.max_unlabelled, replace=False))
+    if len(rows) > protocol.max_unlabeled:
+        rng = np.random.default_rng(derived_seed(protocol.seed, split, "unlabeled"))
+        rows = np.sort(rng.choice(rows, protocol.max_unlabeled, replace=False))
     return rows
 
 
@@ -278,7 +278,7 @@ def _group_split(size, rows, data, classification, seed):
 
 
 def inner_folds(protocol, split, y, groups=None):
-    """Folds of the labelled training rows for the choice of parameters; the same for every method.
+    """Folds of the labeled training rows for the choice of parameters; the same for every method.
 
     Groups stay together, unless too few folds would then have every class.
 
@@ -322,7 +322,7 @@ def permuted_rows(data, number, seed):
 
     Examples
     --------
-    >>> from lupi.comparison.read import Data
+    >>> from lupi.tabular.read import Data
     >>> table = Data.of(np.zeros((4, 1)), np.zeros(4), [[1.0], [2.0], [np.nan], [4.0]])
     >>> permuted_rows(table, 0, 5), permuted_rows(table, 1, 5)[2], sorted(permuted_rows(table, 1, 5).tolist())
     (array([0, 1, 2, 3]), np.int64(2), [0, 1, 2, 3])

@@ -40,12 +40,12 @@ class Scores(TypedDict):
 class MethodRow(Scores):
     """A method with one training size. The parts after `warnings` are there for a privileged method that has its controls."""
 
-    name: str  # unique: the method's, with "/labelled" for its run without the unlabelled rows
+    name: str  # unique: the method's, with "/labeled" for its run without the unlabeled rows
     method: str  # the name to ask for
     title: str
     role: Literal["plain", "privileged", "reference"]
     plain: str  # name of the row of its plain counterpart, or ""
-    rows: Literal["labelled", "all"]  # whether rows without a label were in the training sets
+    rows: Literal["labeled", "all"]  # whether rows without a label were in the training sets
     n_candidates: int
     params: list[dict | None]  # chosen on each split
     warnings: dict[str, int]
@@ -71,9 +71,9 @@ class MethodRow(Scores):
 class Size(TypedDict):
     """Everything with one training size."""
 
-    train_size: int  # labelled rows asked for
-    n_train: int  # labelled rows there were
-    n_unlabelled: int  # rows without a label in the training sets of the methods that use them
+    train_size: int  # labeled rows asked for
+    n_train: int  # labeled rows there were
+    n_unlabeled: int  # rows without a label in the training sets of the methods that use them
     n_test: int
     best_plain: str | None  # name of the plain row with the best mean
     methods: list[MethodRow]
@@ -85,7 +85,7 @@ class Permutation(TypedDict):
     method: str  # which method computed the statistic
     title: str
     train_size: int
-    rows: Literal["labelled", "all"]
+    rows: Literal["labeled", "all"]
     n: int  # permutations
     score: float  # mean over the splits, rows as they are
     permuted: list[float]  # the same for each permutation
@@ -101,7 +101,7 @@ class ColumnEffect(TypedDict):
 
 
 class Worth(TypedDict):
-    """The learning curve, translated: how many labelled rows the best plain method needs for the same score."""
+    """The learning curve, translated: how many labeled rows the best plain method needs for the same score."""
 
     train_size: int
     method: str
@@ -157,7 +157,7 @@ class Summary(TypedDict):
     format: int
     source: str  # name of the file, "arrays" or "data frame"
     verdict: Verdict
-    notes: list[str]  # about the data: unlabelled rows, leaks, copies, repeated subjects
+    notes: list[str]  # about the data: unlabeled rows, leaks, copies, repeated subjects
     leaks: list[Leak]
     sizes: list[Size]
     permutation: Permutation | None
@@ -166,7 +166,7 @@ class Summary(TypedDict):
     worth: list[Worth]  # empty with one training size
     hard_examples: dict | None  # `method`, `median`, `rows` (list of HardExample)
     protocol: dict
-    data: dict  # rows, labelled, unlabelled, features, privileged, names, classes, class_counts, groups, sha256, target
+    data: dict  # rows, labeled, unlabeled, features, privileged, names, classes, class_counts, groups, sha256, target
     environment: dict
     seconds: float  # processor seconds of all units
     command: str | None

@@ -40,17 +40,17 @@ def summarize(results, setup, names):
 
 
 def _summarize_size(results, setup, names, size):
-    def of(name, control="", rows="labelled"):
+    def of(name, control="", rows="labeled"):
         return [results[Unit(size, split, name, control, rows)] for split in range(setup.protocol.n_splits)]
 
     found, every = [], []
-    several = len(setup.data.unlabelled) > 0
+    several = len(setup.data.unlabeled) > 0
     for name in names:
         method = setup.methods[name]
-        for rows in ("all", "labelled") if method.unlabelled and several else ("labelled",):
+        for rows in ("all", "labeled") if method.unlabeled and several else ("labeled",):
             real = of(name, "", rows)
             every += real
-            row = _row(method, real, setup.protocol, rows, alone=several and rows == "labelled" and method.unlabelled)
+            row = _row(method, real, setup.protocol, rows, alone=several and rows == "labeled" and method.unlabeled)
             if method.privileged:
                 row["shuffled"] = _scores(of(name, "shuffled", rows))
             found.append(row)
@@ -61,7 +61,7 @@ def _summarize_size(results, setup, names, size):
     return {
         "train_size": size,
         "n_train": max(unit["n_train"] for unit in every),
-        "n_unlabelled": max(unit["n_unlabelled"] for unit in every),
+        "n_unlabeled": max(unit["n_unlabeled"] for unit in every),
         "n_test": max(unit["n_test"] for unit in every),
         "best_plain": best_plain["name"] if best_plain else None,
         "methods": found,
@@ -98,9 +98,9 @@ def _row(method, units, protocol, rows, alone):
             warned[category] = warned.get(category, 0) + count
     regression = not METRICS[protocol.metric].classification
     return {
-        "name": f"{method.name}/labelled" if alone else method.name,
+        "name": f"{method.name}/labeled" if alone else method.name,
         "method": method.name,
-        "title": f"{method.title}, labelled rows only" if alone else method.title,
+        "title": f"{method.title}, labeled rows only" if alone else method.title,
         "role": method.role,
         "plain": method.plain,
         "rows": rows,
@@ -196,7 +196,7 @@ def summarize_permutations(results, setup, unit_of):
 
 
 def worth(sizes):
-    """The learning curve, translated into labelled rows of the best plain method.
+    """The learning curve, translated into labeled rows of the best plain method.
 
     Returns
     -------
@@ -258,7 +258,7 @@ def protocol_facts(protocol):
         "kernel": protocol.kernel,
         "seed": protocol.seed,
         "max_test": protocol.max_test,
-        "max_unlabelled": protocol.max_unlabelled,
+        "max_unlabeled": protocol.max_unlabeled,
         "standardize": protocol.standardize,
         "balanced": protocol.balanced,
         "grids": {name: {key: list(values) for key, values in grid} for name, grid in protocol.grids},
@@ -269,12 +269,12 @@ def data_facts(data, classes, digest, target):
     """Sizes, names and classes of the data, and their SHA-256."""
     counts = None
     if classes is not None:
-        counts = np.bincount(data.y[data.labelled].astype(np.intp), minlength=len(classes)).tolist()
+        counts = np.bincount(data.y[data.labeled].astype(np.intp), minlength=len(classes)).tolist()
     return {
         "target": target,
         "rows": len(data.y),
-        "labelled": len(data.labelled),
-        "unlabelled": len(data.unlabelled),
+        "labeled": len(data.labeled),
+        "unlabeled": len(data.unlabeled),
         "features": len(data.X.columns),
         "privileged": len(data.privileged.columns),
         "feature_names": data.X.names,

@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import has_fit_parameter
 
-from lupi.comparison.encode import encode_privileged, joined
 from lupi.comparison.methods import Method, candidates
 from lupi.comparison.model import TabularModel, encoded, fit_candidates, with_estimator
 from lupi.comparison.protocol import (
@@ -24,9 +23,10 @@ from lupi.comparison.protocol import (
     others_rows,
     permuted_rows,
     split_rows,
-    unlabelled_rows,
+    unlabeled_rows,
 )
-from lupi.comparison.read import Data
+from lupi.tabular.encoder import encode_privileged, joined
+from lupi.tabular.read import Data
 
 # Parameters of the final model are chosen on at most so many rows, and it is fitted on at most so many.
 MAX_CHOICE, MAX_FIT = 1000, 5000
@@ -60,7 +60,7 @@ class Unit(NamedTuple):
     control : str
         "" (privileged rows as they are), "shuffled", "permuted N" (the exact test: N permutations of the whole table, with
         fixed parameters), or "without NAME" (a group of privileged columns left out).
-    rows : {"labelled", "all"}
+    rows : {"labeled", "all"}
         Whether rows without a label join the training set.
     """
 
@@ -68,7 +68,7 @@ class Unit(NamedTuple):
     split: int
     method: str
     control: str = ""
-    rows: str = "labelled"
+    rows: str = "labeled"
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Setup:
 
     def key(self, unit):
         """Name of a unit in the store."""
-        end = "" if unit.rows == "labelled" else "/all"
+        end = "" if unit.rows == "labeled" else "/all"
         return f"{unit.size}/{unit.split}/{self.methods[unit.method].key}/{unit.control or 'real'}{end}"
 
 
@@ -99,13 +99,13 @@ def plan(setup, names):
     """All units of the methods with these names, split by split: an early look at the store is already a comparison.
 
     Real rows come before shuffled ones, so that every method has been run once, and its time is known, early. A method that uses
-    rows without a label is run with them and, for the labelled rows alone, without.
+    rows without a label is run with them and, for the labeled rows alone, without.
 
     Returns
     -------
     list of Unit
     """
-    protocol, several = setup.protocol, len(setup.data.unlabelled) > 0
+    protocol, several = setup.protocol, len(setup.data.unlabeled) > 0
     return [
         Unit(size, split, name, control, rows)
         for split in range(protocol.n_splits)
@@ -113,7 +113,7 @@ def plan(setup, names):
         for size in protocol.train_sizes
         for name in names
         if not control or setup.methods[name].privileged
-        for rows in (("labelled", "all") if setup.methods[name].unlabelled and several else ("labelled",))
+        for rows in (("labeled", "all") if setup.methods[name].unlabeled and several else ("labeled",))
     ]
 
 
@@ -123,7 +123,7 @@ def unit_kind(unit):
     Examples
     --------
     >>> unit_kind(Unit(100, 3, "svm2+", "shuffled"))
-    (100, 'svm2+', 'labelled', 0)
+    (100, 'svm2+', 'labeled', 0)
     """
     name, _, number = unit.control.partition(" ")
     return unit.size, unit.method, unit.rows, int(number) if name == "permuted" else 0
@@ -165,15 +165,15 @@ def run_unit(unit, setup):
     Returns
     -------
     dict
-        `score` (None if it failed; a list for permutations), `params`, `inner_score`, `n_train` (labelled rows),
-        `n_unlabelled`, `n_test`, `error`.
+        `score` (None if it failed; a list for permutations), `params`, `inner_score`, `n_train` (labeled rows),
+        `n_unlabeled`, `n_test`, `error`.
     """
     protocol, data = setup.protocol, setup.data
     trains, test = split_rows(protocol, unit.split, data)
     rows = trains[unit.size]
-    more = unlabelled_rows(protocol, unit.split, data, test) if unit.rows == "all" else rows[:0]
+    more = unlabeled_rows(protocol, unit.split, data, test) if unit.rows == "all" else rows[:0]
     result = {"score": None, "params": None, "inner_score": None}
-    result |= {"n_train": len(rows), "n_unlabelled": len(more), "n_test": len(test), "error": None}
+    result |= {"n_train": len(rows), "n_unlabeled": len(more), "n_test": len(test), "error": None}
     try:
         found = _measured(unit, setup, np.concatenate([rows, more]), test)
         result |= dict(zip(("score", "params", "inner_score"), found))
@@ -265,15 +265,15 @@ def _folds(method, protocol, split, train, X):
         if method.sees != "X":
             raise ValueError("validation rows have no privileged features, which the reference needs.")
         return [(np.arange(len(train.y)), train.validation)]
-    labelled, unlabelled = train.labelled, train.unlabelled
-    groups = None if train.groups is None else train.groups[labelled]
+    labeled, unlabeled = train.labeled, train.unlabeled
+    groups = None if train.groups is None else train.groups[labeled]
     folds = []
-    for fit_rows, test in inner_folds(protocol, split, train.y[labelled], groups):
-        test = labelled[test]
-        more = unlabelled
+    for fit_rows, test in inner_folds(protocol, split, train.y[labeled], groups):
+        test = labeled[test]
+        more = unlabeled
         if groups is not None:
-            more = unlabelled[~np.isin(train.groups[unlabelled], train.groups[test])]
-        folds.append((np.concatenate([labelled[fit_rows], more]), (X.take(test), train.y[test])))
+            more = unlabeled[~np.isin(train.groups[unlabeled], train.groups[test])]
+        folds.append((np.concatenate([labeled[fit_rows], more]), (X.take(test), train.y[test])))
     return folds
 
 
@@ -321,7 +321,7 @@ def _permuted_scores(method, setup, unit, rows, test):
     return scores
 
 
-def fit_final(method, setup, classes, labelled_only=False):
+def fit_final(method, setup, classes, labeled_only=False):
     """Fit one method for use.
 
     Parameters
@@ -331,7 +331,7 @@ def fit_final(method, setup, classes, labelled_only=False):
         Its metric, kernel, folds, grids and seed serve the choice of parameters.
     classes : ndarray or None
         Labels behind the encoded target; None in regression.
-    labelled_only : bool
+    labeled_only : bool
         Whether rows without a label are left out, though the method could use them.
 
     Returns
@@ -342,7 +342,7 @@ def fit_final(method, setup, classes, labelled_only=False):
         raise ValueError("the reference needs the privileged columns at prediction time: it is no model for use.")
     protocol, data = setup.protocol, setup.data
     order = _order(setup)
-    extra = data.unlabelled if method.unlabelled and not labelled_only else data.unlabelled[:0]
+    extra = data.unlabeled if method.unlabeled and not labeled_only else data.unlabeled[:0]
     extra = np.random.default_rng(protocol.seed).permutation(extra)[:MAX_FIT]
     chosen = data.rows(np.concatenate([np.sort(order[:MAX_CHOICE]), np.sort(extra)]))
     model, params, _ = fit_best(method, protocol, FINAL, chosen)
@@ -361,9 +361,9 @@ def fit_final(method, setup, classes, labelled_only=False):
 
 
 def _order(setup):
-    """Labelled rows that a final model may be fitted on, in random order."""
+    """Labeled rows that a final model may be fitted on, in random order."""
     data = setup.data
-    rows = np.random.default_rng(setup.protocol.seed).permutation(data.labelled)
+    rows = np.random.default_rng(setup.protocol.seed).permutation(data.labeled)
     return rows if data.test_only is None else rows[~data.test_only[rows]]
 
 
@@ -376,7 +376,7 @@ def column_groups(table):
 
     Examples
     --------
-    >>> from lupi.comparison.encode import RawTable
+    >>> from lupi.tabular.encoder import RawTable
     >>> names = [f"{kind}_{k}" for kind in ("cost", "lab") for k in range(10)]
     >>> {name: len(part) for name, part in column_groups(RawTable.of(np.zeros((1, 20)))).items()}["columns 0 to 1"]
     2

@@ -91,8 +91,8 @@ def _answer(size, protocol, permutation, leaks):
             f"No method that uses the columns was {what}; the best plain method is {keep['title']}.",
         )
     privileged_leaks = [leak for leak in leaks if leak["kind"] == "privileged"]
-    more = f" and {size['n_unlabelled']} without a label" if row["rows"] == "all" else ""
-    start = f"With {size['train_size']} labelled rows{more}: "
+    more = f" and {size['n_unlabeled']} without a label" if row["rows"] == "all" else ""
+    start = f"With {size['train_size']} labeled rows{more}: "
     if row["outcome"] == "helps":
         sentence, answer = _helps(row, best_plain, size, protocol, permutation)
         if privileged_leaks:
@@ -162,7 +162,7 @@ def _not_shown(row, best_plain, keep, protocol):
 
 
 def _settle(row, size, protocol):
-    """How many splits, or labelled rows, would settle a gain of this size.
+    """How many splits, or labeled rows, would settle a gain of this size.
 
     A split's spread falls with the root of the rows, that of a mean with the root of the splits: twice the rows do for the
     interval what twice the splits do, as long as the gain stays what it is.
@@ -178,7 +178,7 @@ def _settle(row, size, protocol):
     if size["n_test"] >= protocol.max_test:  # further rows would not be tested on
         return f"{start}{'' if splits == most else '; a larger training size may show more'}."
     kept = protocol.n_splits if splits == most else most
-    wanted = f"about {_rounded(rows * splits / kept)} labelled rows (here {rows}) with {kept} splits"
+    wanted = f"about {_rounded(rows * splits / kept)} labeled rows (here {rows}) with {kept} splits"
     return f"{start}{', or' if splits == most else ', but'} {wanted}{'' if splits == most else ' would'}."
 
 
@@ -250,7 +250,7 @@ def _actions(answer, row, keep, size, protocol, leaks):
         return ["Look at the errors of the plain methods first."]
     if answer == "yes":
         found = [f"Use {keep['title']} (model.lupi): it needs the columns in training only."]
-        if keep["rows"] == "labelled" and size["n_unlabelled"] == 0:
+        if keep["rows"] == "labeled" and size["n_unlabeled"] == 0:
             found.append(
                 "Rows with these columns but without a label can be added, with an empty target: they often help more."
             )
@@ -261,7 +261,7 @@ def _actions(answer, row, keep, size, protocol, leaks):
         if None not in needed and protocol.n_splits < max(needed) <= MANY_SPLITS:
             found.append(f"Run again with --splits {max(needed)}: what is finished is kept.")
         else:
-            found.append("Collect more labelled rows, then run again.")
+            found.append("Collect more labeled rows, then run again.")
     return found
 
 
@@ -319,20 +319,20 @@ def p_value(p):
 def heading(summary, size):
     """What a table of one training size shows."""
     protocol = summary["protocol"]
-    more = f" and {size['n_unlabelled']} unlabelled" if size["n_unlabelled"] else ""
+    more = f" and {size['n_unlabeled']} unlabeled" if size["n_unlabeled"] else ""
     return (
-        f"With {size['train_size']} labelled{more} training rows, tested on {size['n_test']}: {protocol['metric_title']} x 100, "
+        f"With {size['train_size']} labeled{more} training rows, tested on {size['n_test']}: {protocol['metric_title']} x 100, "
         f"mean ± standard error over {protocol['n_splits']} splits"
     )
 
 
 def worth_sentence(found):
-    """One point of the learning curve, in labelled rows.
+    """One point of the learning curve, in labeled rows.
 
     Examples
     --------
     >>> worth_sentence({"train_size": 50, "plain_rows": 81.3, "at_least": 200})
-    '50 labelled rows with the columns are worth about 81 without them.'
+    '50 labeled rows with the columns are worth about 81 without them.'
     """
     rows = f"about {found['plain_rows']:.0f}" if found["plain_rows"] else f"more than {found['at_least']}"
-    return f"{found['train_size']} labelled rows with the columns are worth {rows} without them."
+    return f"{found['train_size']} labeled rows with the columns are worth {rows} without them."

@@ -9,40 +9,26 @@ tables, of reviews and of Tiny ImageNet also look into the one that the environm
 """
 
 from lupi.datasets._localization import DataFormatError
-from lupi.datasets.awa import load_awa
 from lupi.datasets.boxes_csv import load_boxes_csv
 from lupi.datasets.breast_cancer_followup import load_breast_cancer_followup
 from lupi.datasets.coco import load_coco
-from lupi.datasets.cub import load_cub
 from lupi.datasets.digits_lowres import load_digits_lowres
 from lupi.datasets.localization import load_caltech101, load_localization
-from lupi.datasets.mnist_plus import load_mnist_plus
-from lupi.datasets.movie_rationales import load_movie_rationales
 from lupi.datasets.planted_boxes import make_planted_boxes
-from lupi.datasets.research_tables import load_research_table
 from lupi.datasets.synthetic import make_privileged
-from lupi.datasets.tiny_imagenet import load_tiny_imagenet_boxes
 from lupi.datasets.voc import load_oxford_pets, load_voc
-from lupi.datasets.wiki_image_text import load_wiki_image_text
 from lupi.datasets.young_men import load_young_men
 
 __all__ = [
     "DataFormatError",
-    "load_awa",
     "load_boxes_csv",
     "load_breast_cancer_followup",
     "load_caltech101",
     "load_coco",
-    "load_cub",
     "load_digits_lowres",
     "load_localization",
-    "load_mnist_plus",
-    "load_movie_rationales",
     "load_oxford_pets",
-    "load_research_table",
-    "load_tiny_imagenet_boxes",
     "load_voc",
-    "load_wiki_image_text",
     "load_young_men",
     "make_planted_boxes",
     "make_privileged",

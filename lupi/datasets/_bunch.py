@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from lupi.validation.types import MatrixLike
+from lupi.inputs.types import MatrixLike
 
 
 def privileged_bunch(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from lupi.boxes.geometry import Box
+from lupi.vision.geometry import Box
 
 # No image has a side of more pixels; beyond it numbers are damage, and whole numbers no longer fit into arrays.
 LARGEST_EDGE = 2**31 - 1

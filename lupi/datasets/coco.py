@@ -19,11 +19,11 @@ from lupi.datasets._localization import (
     localization_bunch,
     malformed,
 )
-from lupi.images.images import ImageReadError, check_pixels
-from lupi.images.masks import PolygonMask, RunLengthMask
+from lupi.vision.images import ImageReadError, check_pixels
+from lupi.vision.masks import PolygonMask, RunLengthMask
 
 if TYPE_CHECKING:
-    from lupi.boxes.geometry import Box
+    from lupi.vision.geometry import Box
 
 _PARTS = ("images", "annotations", "categories")
 _TABLES = {"image_id": "images", "category_id": "categories"}

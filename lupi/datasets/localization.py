@@ -8,10 +8,10 @@ from pathlib import Path
 
 from sklearn.utils import Bunch
 
+from experiments.data_cub import load_cub
 from lupi.datasets._localization import DataFormatError, localization_bunch
 from lupi.datasets.boxes_csv import load_boxes_csv
 from lupi.datasets.coco import load_coco
-from lupi.datasets.cub import load_cub
 from lupi.datasets.voc import load_oxford_pets, load_voc
 
 FORMATS = {"csv": load_boxes_csv, "coco": load_coco, "cub": load_cub, "voc": load_voc, "pets": load_oxford_pets}

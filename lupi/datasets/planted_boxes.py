@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from lupi.boxes.geometry import Box, WordImage
-from lupi.validation.types import RandomState
+from lupi.inputs.types import RandomState
+from lupi.vision.geometry import Box, WordImage
 
 
 def make_planted_boxes(

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from lupi.datasets._bunch import privileged_bunch
-from lupi.validation.types import RandomState
+from lupi.inputs.types import RandomState
 
 _DESCR = """\
 Generated data with privileged slack

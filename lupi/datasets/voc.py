@@ -21,11 +21,11 @@ from lupi.datasets._localization import (
     text_lines,
     whole_number,
 )
-from lupi.images.images import read_mask
-from lupi.images.masks import LabelMask
+from lupi.vision.images import read_mask
+from lupi.vision.masks import LabelMask
 
 if TYPE_CHECKING:
-    from lupi.boxes.geometry import Box
+    from lupi.vision.geometry import Box
 
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 
@@ -191,7 +191,7 @@ def load_oxford_pets(root: str | PathLike[str], *, follow_links: bool = False) -
     UserWarning
         If a trimap has no pet; the box is None.
     """
-    from lupi.images.privileged_words import mask_box
+    from lupi.vision.privileged_words import mask_box
 
     root = Path(root)
     path, inside = root / "annotations" / "list.txt", FilesInside(root, follow_links)

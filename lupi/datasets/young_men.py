@@ -58,8 +58,8 @@ it, named with "_known", that is 1 where there was a value: 23 decision features
 leaves NaN as they are, and no column is added; then fill them inside of cross-validation.
 
 Study: D. Card (1995), "Using Geographic Variation in College Proximity to Estimate the Return to Schooling", in Aspects of
-Labour Market Behaviour: Essays in Honour of John Vanderkamp, University of Toronto Press, 201-222.
-Source: the table `card` of the Python package linearmodels 7.1, University of Illinois/NCSA licence (its text is in the file
+Labour Market Behavior: Essays in Honour of John Vanderkamp, University of Toronto Press, 201-222.
+Source: the table `card` of the Python package linearmodels 7.1, University of Illinois/NCSA license (its text is in the file
 young_men.LICENSE.txt beside the data).
 """
 
@@ -89,7 +89,7 @@ def load_young_men(
     References
     ----------
     D. Card (1995), "Using Geographic Variation in College Proximity to Estimate the Return to Schooling", in Aspects of
-    Labour Market Behaviour: Essays in Honour of John Vanderkamp, University of Toronto Press, 201-222.
+    Labour Market Behavior: Essays in Honour of John Vanderkamp, University of Toronto Press, 201-222.
 
     Examples
     --------

@@ -13,30 +13,30 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.estimators.distillation import Distillation
-from lupi.estimators.kernel_machine import KernelClassifier
-from lupi.estimators.knowledge_transfer import KnowledgeTransfer
-from lupi.estimators.one_class_svm_plus import OneClassSVMPlus
-from lupi.estimators.privileged_columns import PrivilegedColumns
-from lupi.estimators.rank_svm import BaseRanker
-from lupi.estimators.surrogate_base import SurrogateBase
-from lupi.estimators.surrogate_students import (
+from lupi.inputs.types import Matrix, MatrixLike
+from lupi.interop.formula import Formula, Linear, Scaling, SupportVectorSum, Trees
+from lupi.kernels import Kernel
+from lupi.meta.distillation import Distillation
+from lupi.meta.knowledge_transfer import KnowledgeTransfer
+from lupi.meta.privileged_columns import PrivilegedColumns
+from lupi.ranking.rank_svm import BaseRanker
+from lupi.surrogate.base import SurrogateBase
+from lupi.surrogate.students import (
     CLIP,
     AveragedStudent,
     ForestMember,
     RbfMember,
     RidgeMember,
 )
-from lupi.estimators.surrogate_wrapped import SoftLabelStudent, WrappedStudent
-from lupi.estimators.svr_plus import SVRPlus
-from lupi.interop.formula import Formula, Linear, Scaling, SupportVectorSum, Trees
-from lupi.kernels import Kernel
-from lupi.validation.types import Matrix, MatrixLike
+from lupi.surrogate.wrapped import SoftLabelStudent, WrappedStudent
+from lupi.svm.kernel_machine import KernelClassifier
+from lupi.svm.one_class_svm_plus import OneClassSVMPlus
+from lupi.svm.svr_plus import SVRPlus
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-    from lupi.estimators.kernel_machine import KernelMachine
+    from lupi.svm.kernel_machine import KernelMachine
 
 
 @singledispatch
@@ -149,7 +149,7 @@ def _(model: SurrogateBase) -> Formula:
     check_is_fitted(model)
     calibration, terms = model._output, []
     factor = calibration.slope / calibration.scale
-    intercept = calibration.intercept - factor * calibration.centre
+    intercept = calibration.intercept - factor * calibration.center
     for student, share in ((model._plain, model._plain_share), (model._student, 1.0 - model._plain_share)):
         if share:
             found, constant = _student_terms(student, factor * share / student.spread_)
@@ -179,7 +179,7 @@ def _student_terms(student: Any, factor: float) -> tuple[Any, ...]:
         share = factor / len(student.members_) / max(member.spread_, 1e-12)
         found, intercept = _member_term(member, share)
         terms.append(found)
-        constant = constant + share * (intercept - student.centre_)
+        constant = constant + share * (intercept - student.center_)
     return terms, constant
 
 

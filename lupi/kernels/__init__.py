@@ -1,8 +1,8 @@
 """Kernels of either space: functions with their parameters fixed, matrices, rows on demand, explicit features."""
 
+from lupi.inputs.memory import available_memory, require_memory
 from lupi.kernels.blocks import KernelBlocks
 from lupi.kernels.features import FeatureSpace
-from lupi.kernels.memory import available_memory, require_memory
 from lupi.kernels.pivoted import pivoted_cholesky
 from lupi.kernels.products import add_signed_block, scale_and_mirror
 from lupi.kernels.rows import KernelRows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from lupi.validation.types import MatrixLike
+from lupi.inputs.types import MatrixLike
 
 if TYPE_CHECKING:
     from lupi.kernels.space import Kernel
@@ -65,14 +65,14 @@ class KernelBlocks:
         """Features with -gamma |a - b|^2 = left(a) . right(b): one product in place of one and four passes."""
         known = self.X if self.available is None else self.X[self.available]
         # The kernel does not see a shift; without one, squares of features far from 0 would cancel.
-        centred = (self.X - known.mean(axis=0)).astype(np.float32)
-        squares = np.einsum("ij,ij->i", centred, centred)
+        centered = (self.X - known.mean(axis=0)).astype(np.float32)
+        squares = np.einsum("ij,ij->i", centered, centered)
         gamma = np.float32(self.kernel.gamma)
         if gamma * float(squares.max(initial=0.0)) > LARGEST_EXPONENT:
             return
-        one = np.ones((len(centred), 1), dtype=np.float32)
-        self._left = np.hstack([2 * gamma * centred, -gamma * squares[:, None], -gamma * one])
-        self._right = np.hstack([centred, one, squares[:, None]])
+        one = np.ones((len(centered), 1), dtype=np.float32)
+        self._left = np.hstack([2 * gamma * centered, -gamma * squares[:, None], -gamma * one])
+        self._right = np.hstack([centered, one, squares[:, None]])
 
     @property
     def in_single_precision(self) -> bool:

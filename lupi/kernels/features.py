@@ -10,9 +10,9 @@ from scipy import sparse
 from scipy.linalg import eigh, qr
 from sklearn.utils import check_random_state
 
-from lupi.kernels.memory import require_memory
+from lupi.inputs.memory import require_memory
+from lupi.inputs.types import Matrix, MatrixLike, RandomState
 from lupi.kernels.space import LARGEST_BLOCK, Kernel, check_definite
-from lupi.validation.types import Matrix, MatrixLike, RandomState
 
 # Up to here an eigendecomposition of the kernel matrix takes about a second.
 EXACT_KERNEL_LIMIT = 2000

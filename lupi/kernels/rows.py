@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lupi.inputs.types import MatrixLike
 from lupi.kernels.blocks import KernelBlocks
-from lupi.validation.types import MatrixLike
 
 if TYPE_CHECKING:
     from lupi.kernels.space import Kernel

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lupi.engine.model_parts import model_part
 from lupi.kernels.space import Kernel
+from lupi.model_parts import model_part
 
 
 @model_part

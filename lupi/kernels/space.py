@@ -14,13 +14,13 @@ from scipy.linalg import LinAlgError, cholesky, eigvalsh
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.engine.model_parts import model_part
+from lupi.inputs import is_per_space
+from lupi.inputs.memory import USABLE, available_memory, require_memory
+from lupi.inputs.types import Matrix, MatrixLike
 from lupi.kernels.blocks import FeatureBlocks, KernelBlocks, MatrixBlocks, rounded
-from lupi.kernels.memory import USABLE, available_memory, require_memory
 from lupi.kernels.products import OPERATIONS, add_signed_block, scale_and_mirror, self_products, sparse_product
 from lupi.kernels.rows import KernelRows
-from lupi.validation import is_per_space
-from lupi.validation.types import Matrix, MatrixLike
+from lupi.model_parts import model_part
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

@@ -18,14 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from lupi.datasets.localization import load_localization
 from lupi.engine.store import write_atomically
+from lupi.inputs.types import PrivilegedLike
 from lupi.localize.learners import LEARNERS
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_parameters
 from lupi.persistence import load, save
-from lupi.validation.types import PrivilegedLike
 
 if TYPE_CHECKING:
-    from lupi.boxes.geometry import Box
+    from lupi.vision.geometry import Box
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from lupi.boxes.geometry import Box
 from lupi.comparison.summary import mean_and_error
-from lupi.images.images import source_name
+from lupi.vision.geometry import Box
+from lupi.vision.images import source_name
 
 
 def overlap_of(true: Box | None, predicted: Box | None) -> float:

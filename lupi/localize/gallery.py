@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lupi.engine.store import write_atomically
-from lupi.images.images import ImageReadError
 from lupi.localize.pictures import overlay_jpeg
+from lupi.vision.images import ImageReadError
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8883; }

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lupi.estimators.jkse import JKSE, JKSEPlus
-from lupi.estimators.structural_svm import StructuralSVM
-from lupi.estimators.structural_svm_plus import StructuralSVMPlus
+from lupi.structured.jkse import JKSE, JKSEPlus
+from lupi.structured.structural_svm import StructuralSVM
+from lupi.structured.structural_svm_plus import StructuralSVMPlus
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-    from lupi.tasks.boxes import BoxLocalization
+    from lupi.structured.boxes import BoxLocalization
 
 
 class Learner(NamedTuple):

@@ -12,19 +12,19 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.boxes.geometry import Box, check_box
-from lupi.engine.model_parts import model_part
-from lupi.images.bag_of_words import BagOfVisualWords
-from lupi.images.descriptors import DETECTORS
-from lupi.images.images import ImageLike, Inpainted, source_name
-from lupi.images.privileged_words import attribute_words, join_words
+from lupi.inputs import check_privileged, check_privileged_sequence
+from lupi.inputs.decorators import fit_context
+from lupi.inputs.types import PrivilegedLike, RandomState
 from lupi.localize.evaluation import at_size, evaluate_boxes, mean_relative_box
 from lupi.localize.learners import FEATURE_PARAMETERS, LEARNERS, make_model
-from lupi.tasks import BoxLocalization
-from lupi.tasks.joint import INFERENCE
-from lupi.validation import check_privileged, check_privileged_sequence
-from lupi.validation.decorators import fit_context
-from lupi.validation.types import PrivilegedLike, RandomState
+from lupi.model_parts import model_part
+from lupi.structured import BoxLocalization
+from lupi.structured.joint import INFERENCE
+from lupi.vision.bag_of_words import BagOfVisualWords
+from lupi.vision.descriptors import DETECTORS
+from lupi.vision.geometry import Box, check_box
+from lupi.vision.images import ImageLike, Inpainted, source_name
+from lupi.vision.privileged_words import attribute_words, join_words
 
 ABOVE_ZERO = [Interval(Real, 0, None, closed="neither")]
 COUNT = [Interval(Integral, 1, None, closed="left")]
@@ -71,7 +71,7 @@ class Localizer(BaseEstimator):
         Divide histograms by their sum (JKSE, JKSE+).
     geometry : bool, default=False
         Let the learner see where a box lies and how large it is, not only the words inside; see
-        :class:`~lupi.tasks.BoxLocalization`. On photographs with one object this is worth more than anything else here.
+        :class:`~lupi.structured.BoxLocalization`. On photographs with one object this is worth more than anything else here.
     geometry_scale : float, default=20.0
         Weight of the geometry beside the words. Good values: about 20 for the structural SVMs, 0.5 to 8 for JKSE.
     tol : float, default=1e-2

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lupi.engine.store import write_atomically
-from lupi.images.images import ImageLike, read_image
+from lupi.vision.images import ImageLike, read_image
 
 if TYPE_CHECKING:
-    from lupi.boxes.geometry import Box
+    from lupi.vision.geometry import Box
 
-# Blue and orange keep apart for colour-blind eyes; the true box is also dashed.
+# Blue and orange keep apart for color-blind eyes; the true box is also dashed.
 PREDICTED = (235, 120, 20)
 TRUE = (40, 120, 225)
 
@@ -51,10 +51,10 @@ def overlay(
         picture = picture.resize([max(1, round(s * factor)) for s in picture.size])
     draw = ImageDraw.Draw(picture)
     width = max(2, round(max(picture.size) / 120))
-    for box, colour, dashed in ((true, TRUE, True), (predicted, PREDICTED, False)):
+    for box, color, dashed in ((true, TRUE, True), (predicted, PREDICTED, False)):
         if box is not None:
             top, left, bottom, right = (factor * v for v in box)
-            _frame(draw, left, top, max(right - 1, left), max(bottom - 1, top), colour, width, dashed)
+            _frame(draw, left, top, max(right - 1, left), max(bottom - 1, top), color, width, dashed)
     return picture
 
 
@@ -64,20 +64,20 @@ def _frame(
     top: float,
     right: float,
     bottom: float,
-    colour: tuple[int, int, int],
+    color: tuple[int, int, int],
     width: int,
     dashed: bool,
 ) -> None:
     corners = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
     for (x0, y0), (x1, y1) in pairwise(corners):
         if not dashed:
-            draw.line([(x0, y0), (x1, y1)], fill=colour, width=width)
+            draw.line([(x0, y0), (x1, y1)], fill=color, width=width)
             continue
         length = max(abs(x1 - x0), abs(y1 - y0), 1.0)
         for start in np.arange(0.0, length, 8.0 * width / 2):
             a, b = start / length, min(1.0, (start + 5.0 * width / 2) / length)
             ends = [(x0 + f * (x1 - x0), y0 + f * (y1 - y0)) for f in (a, b)]
-            draw.line(ends, fill=colour, width=width)
+            draw.line(ends, fill=color, width=width)
 
 
 def save_overlay(

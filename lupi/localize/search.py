@@ -22,8 +22,8 @@ from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.learners import FEATURE_PARAMETERS, LEARNERS
 
 if TYPE_CHECKING:
-    from lupi.boxes.geometry import Box, WordImage
     from lupi.localize.localizer import Localizer, TrainingWords
+    from lupi.vision.geometry import Box, WordImage
 
 # Weights of the geometry to try: a kernel's Gaussian is narrow at a scale where a linear score only begins to see it.
 SCALES = {"ssvm": [5.0, 20.0, 80.0], "jkse": [0.5, 2.0, 8.0]}

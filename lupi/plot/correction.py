@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.plot.display import LIGHT, Display
 from lupi.plot.surrogate import class_name
-from lupi.validation.types import MatrixLike, PrivilegedLike, VectorLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +98,7 @@ class CorrectionDisplay(Display):
             names = (class_name(target), class_name(classes[1 - k]))
         else:
             margins, correction, names = signs * decision[:, k], correction[:, k], (class_name(target), "the others")
-        if getattr(estimator, "correction", "slack") == "labelled":
+        if getattr(estimator, "correction", "slack") == "labeled":
             # There the slack is y g(z), with y of the problem that was solved.
             correction = correction * (signs if k or len(classes) > 2 else -signs)
         return cls(margins, correction, positive, names).plot(ax, **style)
@@ -117,8 +117,8 @@ class CorrectionDisplay(Display):
         CorrectionDisplay
         """
         ax = self._on(ax)
-        for rows, name, colour in ((self.positive, self.names[0], "s1"), (~self.positive, self.names[1], "s2")):
-            drawn = {"s": 14, "alpha": 0.6, "lw": 0, "color": LIGHT[colour], "label": name} | style
+        for rows, name, color in ((self.positive, self.names[0], "s1"), (~self.positive, self.names[1], "s2")):
+            drawn = {"s": 14, "alpha": 0.6, "lw": 0, "color": LIGHT[color], "label": name} | style
             ax.scatter(self.margins[rows], self.correction[rows], **drawn)
         low, high = min(self.margins.min(), 0.0), max(self.margins.max(), 1.2)
         ax.plot([low, 1, high], [1 - low, 0, 0], "--", color=LIGHT["ink"], lw=1, label="slack that the margin needs")

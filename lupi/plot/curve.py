@@ -1,4 +1,4 @@
-"""Learning curves, and what the columns are worth in labelled rows."""
+"""Learning curves, and what the columns are worth in labeled rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class LearningCurveDisplay(Display):
-    """Learning curves with bands of two standard errors; a dotted line says how many labelled rows the columns are worth.
+    """Learning curves with bands of two standard errors; a dotted line says how many labeled rows the columns are worth.
 
     Parameters
     ----------
@@ -85,16 +85,16 @@ class LearningCurveDisplay(Display):
         """
         ax = self._on(ax)
         for line in self.lines:
-            colour = LIGHT[line.colour]
-            ax.plot(line.sizes, line.means, **{"marker": "o", "ms": 4, "color": colour, "label": line.label} | style)
-            ax.fill_between(line.sizes, line.low, line.high, color=colour, alpha=0.13, lw=0)
+            color = LIGHT[line.color]
+            ax.plot(line.sizes, line.means, **{"marker": "o", "ms": 4, "color": color, "label": line.label} | style)
+            ax.fill_between(line.sizes, line.low, line.high, color=color, alpha=0.13, lw=0)
         if self.worth:
             self._plot_worth()
         sizes = self.lines[0].sizes
         ax.set_xscale("log")
         ax.set_xticks(sizes, [str(size) for size in sizes])
         ax.minorticks_off()
-        ax.set_xlabel("labelled training rows")
+        ax.set_xlabel("labeled training rows")
         ax.set_ylabel(self.label)
         self._legend()
         return self

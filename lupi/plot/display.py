@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lupi.plot.colours import COLOURS
+from lupi.plot.colors import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LIGHT = COLOURS["light"]
+LIGHT = COLORS["light"]
 
 
 class Display:

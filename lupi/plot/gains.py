@@ -73,7 +73,7 @@ class GainsDisplay(Display):
         if not groups:
             raise ValueError("there are no gains to plot: no method that uses the columns was fitted on every split.")
         metric = comparison.summary["protocol"]["metric_title"]
-        label = f"lead in {metric}, points, {found['train_size']} labelled rows"
+        label = f"lead in {metric}, points, {found['train_size']} labeled rows"
         return cls(groups, label=label).plot(ax, **style)
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Self:
@@ -100,7 +100,7 @@ class GainsDisplay(Display):
                     "marker": "o",
                     "ls": "none",
                     "ms": 4,
-                    "color": LIGHT[part.colour],
+                    "color": LIGHT[part.color],
                     "label": label,
                 } | style
                 ax.errorbar(part.mean, y, xerr=margins, **drawn)

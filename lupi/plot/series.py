@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# Colour, words for one method alone, part of its row.
+# Color, words for one method alone, part of its row.
 AGAINST = (
     ("real", "best plain method", "over_best_plain"),
     ("s4", "plain counterpart", "gain"),
@@ -27,13 +27,13 @@ class Interval:
     mean: float
     low: float
     high: float
-    colour: str
+    color: str
 
     @classmethod
-    def of(cls, label: str, paired: dict[str, Any], colour: str) -> Interval:
+    def of(cls, label: str, paired: dict[str, Any], color: str) -> Interval:
         """From a `Paired` of the summary."""
         mean, low, high = (100 * paired[key] for key in ("mean", "low", "high"))
-        return cls(label, mean, low, high, colour)
+        return cls(label, mean, low, high, color)
 
     def __str__(self) -> str:
         return f"{self.label} {self.mean:+.2f} ({self.low:+.2f} to {self.high:+.2f})"
@@ -47,7 +47,7 @@ class Line:
     sizes: list[Any]
     means: list[Any]
     margins: list[Any]
-    colour: str
+    color: str
 
     @property
     def low(self) -> list[float]:
@@ -64,8 +64,8 @@ def gain_intervals(row: dict[str, Any], size: dict[str, Any]) -> list[Interval]:
     """A privileged method against the best plain one and both of its controls; once where two of these are the same."""
     same = row["plain"] == size["best_plain"]
     return [
-        Interval.of(label, row[part], colour)
-        for colour, label, part in AGAINST
+        Interval.of(label, row[part], color)
+        for color, label, part in AGAINST
         if row.get(part) and not (same and part == "gain")
     ]
 
@@ -95,15 +95,15 @@ def main_lines(summary: dict[str, Any]) -> list[Line]:
         if plain and plain["name"] != sizes[-1]["best_plain"]:
             wanted.append((f"{plain['title']} (counterpart)", "s4", lambda size: find_row(size, row["plain"])))
         wanted.append((f"{row['title']}, shuffled", "s8", lambda size: find_row(size, name)["shuffled"]))
-    return [found for found in (_line(label, sizes, colour, get) for label, colour, get in wanted) if found]
+    return [found for found in (_line(label, sizes, color, get) for label, color, get in wanted) if found]
 
 
-def all_lines(sizes: list[dict[str, Any]], colours: Sequence[str]) -> list[Line]:
+def all_lines(sizes: list[dict[str, Any]], colors: Sequence[str]) -> list[Line]:
     """One curve for each method that was fitted everywhere; references only where they do not flatten the others."""
     names = [row["name"] for row in sizes[-1]["methods"]]
     rows = {name: [find_row(size, name) for size in sizes] for name in names}
     drawn = {
-        name: _line(found[-1]["title"], sizes, colours[k % len(colours)], lambda size, name=name: find_row(size, name))
+        name: _line(found[-1]["title"], sizes, colors[k % len(colors)], lambda size, name=name: find_row(size, name))
         for k, (name, found) in enumerate(rows.items())
     }
     lines = {name: line for name, line in drawn.items() if line}
@@ -116,16 +116,16 @@ def all_lines(sizes: list[dict[str, Any]], colours: Sequence[str]) -> list[Line]
     ]
 
 
-def _line(label: str, sizes: list[dict[str, Any]], colour: str, get: Callable[..., Any]) -> Line | None:
+def _line(label: str, sizes: list[dict[str, Any]], color: str, get: Callable[..., Any]) -> Line | None:
     rows = [get(size) for size in sizes]
     if any(row is None or row["failed"] for row in rows):
         return None
     means, margins = [100 * row["mean"] for row in rows], [200 * row["error"] for row in rows]
-    return Line(label, [size["train_size"] for size in sizes], means, margins, colour)
+    return Line(label, [size["train_size"] for size in sizes], means, margins, color)
 
 
 def savings(worth: Sequence[Any], by_size: list[dict[str, Any]]) -> list[Any]:
-    """The points of the learning curve where the columns are shown to help and save labelled rows; none without a yes.
+    """The points of the learning curve where the columns are shown to help and save labeled rows; none without a yes.
 
     Parameters
     ----------

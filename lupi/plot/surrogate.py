@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from lupi.inputs.types import VectorLike
 from lupi.plot.display import LIGHT, Display
-from lupi.validation.types import VectorLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,8 +127,8 @@ class SurrogateDisplay(Display):
         for k, name in enumerate(self.classes):
             values = self.surrogate[(self.labels == name) & ~np.isnan(self.surrogate)]
             height = np.random.default_rng(0).permutation(np.linspace(-0.3, 0.3, len(values)))
-            colour = LIGHT["shuffled" if name == NO_LABEL else "real"]
-            self.ax_.scatter(values, k + height, **{"color": colour} | style)
+            color = LIGHT["shuffled" if name == NO_LABEL else "real"]
+            self.ax_.scatter(values, k + height, **{"color": color} | style)
             self.ax_.plot([np.median(values)] * 2, [k - 0.38, k + 0.38], color=LIGHT["ink"], lw=1.5)
         self._names(self.classes)
         self.ax_.set_xlim(-0.02, 1.02)

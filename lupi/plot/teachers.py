@@ -17,8 +17,8 @@ class Bars(Display):
     def _bars(self, values: dict[str, float], ax: Axes | None, style: dict[str, Any]) -> Axes:
         ax = self._on(ax)
         ranked = dict(sorted(values.items(), key=lambda item: -item[1]))
-        colours = [LIGHT["real" if value >= 0 else "negative"] for value in ranked.values()]
-        ax.barh(range(len(ranked)), list(ranked.values()), **{"height": 0.6, "color": colours, **style})
+        colors = [LIGHT["real" if value >= 0 else "negative"] for value in ranked.values()]
+        ax.barh(range(len(ranked)), list(ranked.values()), **{"height": 0.6, "color": colors, **style})
         ax.axvline(0, color=LIGHT["ink"], lw=0.8)
         self._names(list(ranked))
         return ax

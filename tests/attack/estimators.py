@@ -15,9 +15,9 @@ from sklearn.tree import DecisionTreeRegressor
 
 import lupi
 from lupi.comparison.model import TabularModel
-from lupi.estimators.paths import fit_path
-from lupi.tasks import Multiclass
-from lupi.validation import is_chunked
+from lupi.inputs import is_chunked
+from lupi.structured import Multiclass
+from lupi.svm.paths import fit_path
 
 try:
     import dask
@@ -56,7 +56,7 @@ def svm_plus(kind):
     def make(rng):
         params = {
             "C": pick(rng, PRICES), "lam": pick(rng, PRICES), "kappa": pick(rng, (3.0, 3.0, 1.0, 1e6, np.inf)),
-            "correction": pick(rng, ("slack", "slack", "labelled")), "class_weight": pick(rng, (None, None, "balanced")),
+            "correction": pick(rng, ("slack", "slack", "labeled")), "class_weight": pick(rng, (None, None, "balanced")),
             "max_iter": pick(rng, (-1, -1, -1, 0, 1, 50)), **kernels(rng),
             **stop(rng, "auto", "auto", "smo", "newton", "interior_point"),
         }  # fmt: skip
@@ -131,7 +131,7 @@ def surrogate(rng):
     teacher = pick(rng, (None, None, None, Ridge(1e-9), DecisionTreeRegressor(max_depth=2, random_state=0)))
     return kind(
         student, teacher=teacher, scales=pick(rng, ((0, 0.1, 0.3, 1), (1,), (0,))), average_plain=rng.random() < 0.8,
-        unlabelled=pick(rng, (None, NO_LABEL)), random_state=0,
+        unlabeled=pick(rng, (None, NO_LABEL)), random_state=0,
     )  # fmt: skip
 
 
@@ -147,8 +147,8 @@ def linear(rng):
     """What is trained on rows in chunks."""
     lines = {"kernel": "linear", "privileged_kernel": "linear", "tol": pick(rng, (1e-3, 1e-6))}
     models = (
-        lupi.SVMPlus(pick(rng, PRICES), pick(rng, PRICES), correction=pick(rng, ("slack", "labelled")), **lines),
-        lupi.SVM2Plus(pick(rng, PRICES), pick(rng, PRICES), correction=pick(rng, ("slack", "labelled")), **lines),
+        lupi.SVMPlus(pick(rng, PRICES), pick(rng, PRICES), correction=pick(rng, ("slack", "labeled")), **lines),
+        lupi.SVM2Plus(pick(rng, PRICES), pick(rng, PRICES), correction=pick(rng, ("slack", "labeled")), **lines),
         lupi.RankSVM(pick(rng, PRICES)),
         lupi.RankTransfer(pick(rng, PRICES), pick(rng, PRICES)),
         lupi.SurrogateClassifier("ridge"),
@@ -200,13 +200,13 @@ def contained(rng, block):
 def labels(rng, model, n):
     """A target that suits the model; where rows without a label may be, some are."""
     y = all_labels(rng, model, n)
-    if hasattr(model, "unlabelled") and rng.random() < 0.2:
+    if hasattr(model, "unlabeled") and rng.random() < 0.2:
         missing = rng.random(n) < pick(rng, (0.3, 0.8, 1.0))
-        if model.unlabelled is not None and y.dtype.kind in "if":
+        if model.unlabeled is not None and y.dtype.kind in "if":
             y = np.where(missing, NO_LABEL, y)
-        elif model.unlabelled is None and y.dtype.kind == "f":
+        elif model.unlabeled is None and y.dtype.kind == "f":
             y = np.where(missing, np.nan, y)
-        elif model.unlabelled is None:
+        elif model.unlabeled is None:
             y = np.where(missing, None, y.astype(object))
     return y
 

@@ -13,10 +13,11 @@ from attack.harness import Target
 from attack.mutations import damaged_bytes, damaged_json, json_bytes, pick
 from PIL import Image
 
-from lupi.boxes.geometry import Box
-from lupi.datasets import DataFormatError, load_boxes_csv, load_coco, load_cub, load_oxford_pets, load_voc
-from lupi.images.masks import RunLengthMask
+from experiments.data import load_cub
+from lupi.datasets import DataFormatError, load_boxes_csv, load_coco, load_oxford_pets, load_voc
 from lupi.vision import ImageReadError, read_image, read_mask
+from lupi.vision.geometry import Box
+from lupi.vision.masks import RunLengthMask
 
 SHAPE = 6, 8
 MASK = np.zeros(SHAPE, dtype=bool)
@@ -37,7 +38,7 @@ def archive(**arrays):
     return file.getvalue()
 
 
-GREY = picture(np.arange(48, dtype=np.uint8).reshape(SHAPE))
+GRAY = picture(np.arange(48, dtype=np.uint8).reshape(SHAPE))
 STENCIL = picture(MASK * np.uint8(255))
 TRIMAP = picture(np.where(MASK, 1, 2).astype(np.uint8))
 
@@ -83,7 +84,7 @@ FILES = {
 # Files that are there and stay whole.
 WHOLE = {
     "cub": {
-        **{f"images/{name}.png": GREY for name in ("001.Gull/a", "001.Gull/b", "002.Tern/c")},
+        **{f"images/{name}.png": GRAY for name in ("001.Gull/a", "001.Gull/b", "002.Tern/c")},
         "segmentations/001.Gull/a.png": STENCIL,
     },
     "pets": {
@@ -231,14 +232,14 @@ def attack_runs(case, _):
     assert pixels.dtype == bool
 
 
-COLOURS = np.random.RandomState(0).randint(0, 256, (*SHAPE, 3), dtype=np.uint8)
+COLORS = np.random.RandomState(0).randint(0, 256, (*SHAPE, 3), dtype=np.uint8)
 PICTURES = (
-    GREY,
+    GRAY,
     STENCIL,
     TRIMAP,
-    *(picture(COLOURS, kind) for kind in ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")),
-    picture(np.dstack([COLOURS, COLOURS[:, :, 0]])),
-    picture(COLOURS[:, :, 0].astype(np.uint16) * 257),
+    *(picture(COLORS, kind) for kind in ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")),
+    picture(np.dstack([COLORS, COLORS[:, :, 0]])),
+    picture(COLORS[:, :, 0].astype(np.uint16) * 257),
 )
 
 

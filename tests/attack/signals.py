@@ -1,6 +1,6 @@
 """Targets: commands that are ended at any moment, or lose a worker; nobody is left, nothing finished is lost, the cause is told.
 
-`lupi compare`, `lupi localize fit` and `lupi reproduce` run with two workers, `lupi compare` also on a Dask cluster, whose
+`lupi compare`, `lupi localize fit` and `python -m experiments` run with two workers, `lupi compare` also on a Dask cluster, whose
 scheduler and worker may be killed, and `lupi fit` writes over another model. Then the same command is given again: it goes on,
 and its results are those of a run that nobody disturbed. A case starts Python two to six times, so it takes 5 to 20 CPU seconds.
 The counts tell who was ended how, and whether all were gone within 5 seconds, or later, as happens on a busy machine only.

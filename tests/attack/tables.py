@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from lupi.comparison.leakage import examine
 from lupi.comparison.model import TabularModel
-from lupi.comparison.read import check_data, read_table, split_frame
+from lupi.tabular.read import check_data, read_table, split_frame
 
 WORDS = (
     "Ulm", "Bonn", "Köln", "a b", 'say "x"', "two\nlines", "semi;colon", "comma,", "tab\tbed", "=1+1", "[red]", "x" * 200,
@@ -166,7 +166,7 @@ def attack_frame(case, _):
         model = TabularModel(LogisticRegression(max_iter=20), regression=classes is None)
         if classes is None:
             return
-        rows = data.labelled
+        rows = data.labeled
         model.fit(split.X.iloc[rows], split.y[rows])
         first = model.decision_function(split.X)
         moved = frame.drop(columns=["t"])[[str(c) for c in rng.permutation(frame.columns.drop("t"))]]

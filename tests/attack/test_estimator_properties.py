@@ -16,7 +16,7 @@ import lupi
 repeatable = settings(derandomize=True, deadline=None, max_examples=25, database=None)
 PRICES = st.sampled_from([0.01, 0.3, 1.0, 30.0])
 LINES = {"kernel": "linear", "privileged_kernel": "linear", "tol": 1e-8}
-SVMS = st.sampled_from([(lupi.SVMPlus, "labelled"), (lupi.SVM2Plus, "labelled"), (lupi.SVM2Plus, "slack")])
+SVMS = st.sampled_from([(lupi.SVMPlus, "labeled"), (lupi.SVM2Plus, "labeled"), (lupi.SVM2Plus, "slack")])
 
 
 @st.composite
@@ -42,7 +42,7 @@ def value(model, X, y, Z, weights):
     """The primal problem of the docstrings at any weights of both functions."""
     (w, b), (v, r) = weights
     f, g = X @ w + b, Z @ v + r
-    signed = y if model.correction == "labelled" else 1.0
+    signed = y if model.correction == "labeled" else 1.0
     rest = np.maximum(0.0, 1.0 - y * f - signed * g)
     if isinstance(model, lupi.SVM2Plus):
         return w @ w / 2 + model.lam * (v @ v + r * r) / 2 + model.C * (g @ g + model.kappa * rest @ rest) / 2

@@ -16,8 +16,8 @@ from hypothesis.extra import numpy as arrays
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
-from lupi.comparison.read import read_table
-from lupi.engine.privileged_rows import WithoutPrivilegedRows, keep_privileged, restores_rows
+from lupi.privacy import WithoutPrivilegedRows, keep_privileged, restores_rows
+from lupi.tabular.read import read_table
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -60,7 +60,7 @@ def test_what_is_listed_stays_unless_it_is_asked_for(rows, protocol):
 
 @repeatable
 @given(st.integers(0, 10**6), st.integers(8, 20), st.integers(1, 20), st.integers(1, 3))
-def test_rows_are_restored_by_neighbours_and_not_by_lines(seed, n, p, q):
+def test_rows_are_restored_by_neighbors_and_not_by_lines(seed, n, p, q):
     rng = np.random.default_rng(seed)
     X, Z = rng.normal(size=(n, p)), rng.normal(size=(n, q))
 

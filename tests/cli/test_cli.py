@@ -7,10 +7,10 @@ import pytest
 from threadpoolctl import threadpool_info
 from typer.testing import CliRunner
 
+import benchmarks
 import lupi
-import lupi.bench
-from lupi.bench import _registry, _runner
-from lupi.bench._registry import Row, Timing, case, cpu_time, load_cases, peer_time
+from benchmarks import _registry, _runner
+from benchmarks._registry import Row, Timing, case, cpu_time, load_cases, peer_time
 from lupi.cli import app
 
 HEAVY = ("numpy", "scipy", "sklearn", "numba", "pandas", "matplotlib")
@@ -178,12 +178,12 @@ def test_cpu_time_without_warm_up():
 
 
 def test_cases_are_found_in_files_without_underscore(only, tmp_path, monkeypatch):
-    text = "from lupi.bench._registry import case\ncase({!r}, 'Found')(lambda quick: [])\n"
+    text = "from benchmarks._registry import case\ncase({!r}, 'Found')(lambda quick: [])\n"
     (tmp_path / "made_up_case.py").write_text(text.format("shown"))
     (tmp_path / "_made_up_helper.py").write_text(text.format("hidden"))
-    monkeypatch.setattr(lupi.bench, "__path__", [str(tmp_path)])
+    monkeypatch.setattr(benchmarks, "__path__", [str(tmp_path)])
     assert list(load_cases()) == ["shown"]
-    del sys.modules["lupi.bench.made_up_case"]
+    del sys.modules["benchmarks.made_up_case"]
 
 
 def test_runner_names_the_unknown_case(fake):
@@ -299,7 +299,7 @@ def test_no_error_is_a_traceback(problem, said, monkeypatch):
     def fail(*args, **options):
         raise problem
 
-    monkeypatch.setattr("lupi.reproduce.commands.list_entries", fail)
+    monkeypatch.setattr("experiments.commands.list_entries", fail)
     result = CliRunner().invoke(app, ["reproduce", "--list"])
     assert result.stderr.startswith(said)
     assert result.stderr.strip().count("\n") == 0

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 import lupi
 from lupi.cli import app
-from lupi.comparison.encode import TableEncoder
 from lupi.comparison.leakage import examine
-from lupi.comparison.read import read_table, split_frame
 from lupi.datasets import make_privileged
+from lupi.tabular.encoder import TableEncoder
+from lupi.tabular.read import read_table, split_frame
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("jinja2")
@@ -258,7 +258,7 @@ def test_unusable_tables_are_named(content, message, tmp_path):
     assert not (tmp_path / "o" / "report.html").exists()
 
 
-def test_rows_without_a_target_are_unlabelled(frame):
+def test_rows_without_a_target_are_unlabeled(frame):
     frame = frame.copy()
     frame.loc[[2, 5], "ill"] = None
     split = split_frame(frame, "ill", "z*", "id")
@@ -463,7 +463,7 @@ def test_fit_on_a_folder_of_parquet_files(tmp_path):
     n, folder = 6000, tmp_path / "parts"
     folder.mkdir()
     frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=["a", "b", "z0"])
-    frame["colour"] = np.where(frame["a"] > 0.5, "red", "blue")
+    frame["color"] = np.where(frame["a"] > 0.5, "red", "blue")
     frame["ill"] = np.where(frame["a"] + frame["z0"] + 0.3 * rng.normal(size=n) > 0, "yes", "no")
     frame.loc[::10, "ill"], frame.loc[::7, "z0"] = None, np.nan
     for k in range(4):

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
+from benchmarks.interruptions import interrupted_run
 from lupi import SVMPlus
-from lupi.bench.interruptions import interrupted_run
 from lupi.comparison import compare, schema
 from lupi.datasets import make_privileged
 from lupi.engine.store import StoreMismatchError
@@ -81,7 +81,7 @@ def test_a_comparison_out_of_time_goes_on_later(arrays, tmp_path):
 
 
 def test_kill_9_loses_units_in_flight_only(tmp_path):
-    """The real command with two workers; `lupi bench compare-kill` does the same with ten kills."""
+    """The real command with two workers; `python -m benchmarks compare-kill` does the same with ten kills."""
     pytest.importorskip("pandas")
     pytest.importorskip("jinja2")
     found = interrupted_run(tmp_path, 2, splits=4)
@@ -304,12 +304,12 @@ def _fits(kind, value):
 def test_the_summary_is_what_the_schema_declares(compared, arrays):
     declared(schema.Summary, compared.summary)
     declared(schema.Summary, compare(*arrays, **QUICK).summary)
-    assert compared.summary["data"]["labelled"] == 80
-    assert compared.summary["data"]["unlabelled"] == 20
+    assert compared.summary["data"]["labeled"] == 80
+    assert compared.summary["data"]["unlabeled"] == 20
     assert compared.summary["notes"][0].startswith("20 of 100 rows have no died: they join the training sets")
     names = [row["name"] for row in compared.summary["sizes"][0]["methods"]]
-    assert names == ["linear", "ridge-plain", "surrogate-ridge", "surrogate-ridge/labelled"]
-    assert compared.summary["sizes"][0]["n_unlabelled"] == 20
+    assert names == ["linear", "ridge-plain", "surrogate-ridge", "surrogate-ridge/labeled"]
+    assert compared.summary["sizes"][0]["n_unlabeled"] == 20
     assert len(compared.summary["worth"]) == 2
     assert [part["train_size"] for part in compared.summary["verdict"]["sizes"]] == [20, 40]
 
@@ -325,14 +325,14 @@ def test_python_warns_of_leaks_like_the_command(frame):
 
 def test_to_frame(compared):
     table = compared.to_frame()
-    assert list(table["name"]) == 2 * ["linear", "ridge-plain", "surrogate-ridge", "surrogate-ridge/labelled"]
+    assert list(table["name"]) == 2 * ["linear", "ridge-plain", "surrogate-ridge", "surrogate-ridge/labeled"]
     assert table["over_best_plain"].notna().sum() == 4
     assert (table["mean"] > 0.4).all()
 
 
 def test_the_model_is_a_scikit_learn_estimator_on_raw_tables(frame, compared):
     known = frame[frame["died"].notna()]
-    for name in ("linear", "surrogate-ridge", "surrogate-ridge/labelled"):
+    for name in ("linear", "surrogate-ridge", "surrogate-ridge/labeled"):
         model = compared.fit_model(name)
         assert set(model.predict(frame)) == {"yes", "no"}
         assert model.predict_proba(known).shape == (80, 2)

@@ -1,4 +1,4 @@
-"""The report page in Chromium: console, network, first screen, widths, colour schemes, print, sorting, hostile content."""
+"""The report page in Chromium: console, network, first screen, widths, color schemes, print, sorting, hostile content."""
 
 import re
 
@@ -25,7 +25,7 @@ def browser():
 
 
 DARK = "--blink-settings=preferredColorScheme=0"
-# Where the first screen's parts end, what of the figures' text is cut off, and the colours that were really used.
+# Where the first screen's parts end, what of the figures' text is cut off, and the colors that were really used.
 PROBE = """
 const at = id => doc.getElementById(id).getBoundingClientRect();
 const answer = doc.querySelector(".answer").getBoundingClientRect();

@@ -74,7 +74,7 @@ def test_page_holds_everything(answer):
 def test_page_of_a_yes(page):
     assert COMMAND.replace("'", "&#39;") in page
     assert 'id="columns"' in page
-    assert "20 labelled rows with the columns are worth more than 40 without them." in page
+    assert "20 labeled rows with the columns are worth more than 40 without them." in page
     assert '<th scope="row" data-value="17">17</th>' in page
 
 
@@ -192,8 +192,8 @@ def test_page_escapes_what_the_table_says(page):
 # ---------------------------------------------------------------- for everyone
 
 
-def colours(page, scheme):
-    """Values of the style's variables: those of the page, overlaid with those of a colour scheme or of print."""
+def colors(page, scheme):
+    """Values of the style's variables: those of the page, overlaid with those of a color scheme or of print."""
     style = page[page.index("<style>") : page.index("</style>")]
     blocks = [style[: style.index("@media")]]
     if scheme != "light":
@@ -202,8 +202,8 @@ def colours(page, scheme):
     return {name: value for block in blocks for name, value in re.findall(r"--(\w+): (#\w+);", block)}
 
 
-def luminance(colour):
-    digits = colour[1:] if len(colour) == 7 else "".join(2 * c for c in colour[1:])
+def luminance(color):
+    digits = color[1:] if len(color) == 7 else "".join(2 * c for c in color[1:])
     parts = [int(digits[k : k + 2], 16) / 255 for k in (0, 2, 4)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
@@ -222,11 +222,11 @@ def test_contrast_by_hand():
 
 @pytest.mark.parametrize("scheme", ["light", "dark", "print"])
 def test_contrast_is_enough(page, scheme):
-    found = colours(page, scheme)
+    found = colors(page, scheme)
     for text in ("ink", "soft", "good", "bad", "real"):
         for ground in ("paper", "panel"):
             assert contrast(found[text], found[ground]) >= 4.5, (text, ground)
-    for badge in ("good", "soft", "doubt"):  # its letters have the paper's colour; printed ones are black
+    for badge in ("good", "soft", "doubt"):  # its letters have the paper's color; printed ones are black
         assert contrast(found[badge], found["paper"]) >= 4.5, badge
     drawn = ["real", "shuffled", "negative", *(f"s{k}" for k in range(1, 11))]
     for part in drawn:

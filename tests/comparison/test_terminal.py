@@ -10,7 +10,7 @@ from summaries import ANSWERS, summary, with_every_outcome
 from lupi.comparison.render.terminal import LEGEND, MARKS, TerminalTable
 from lupi.comparison.verdict import p_value, percent, signed
 
-LONG = "surrogate {}, boosted, with a rather long name, labelled rows only"
+LONG = "surrogate {}, boosted, with a rather long name, labeled rows only"
 
 
 def shown(made, width, encoding="utf-8", verdict=True):
@@ -42,7 +42,7 @@ def test_every_number_and_mark_is_there(width):
     place = 0
     for size in made["sizes"]:
         place = text.index("With", place)
-        assert squeezed(text[place:]).startswith(f"With{size['train_size']}labelledtrainingrows")
+        assert squeezed(text[place:]).startswith(f"With{size['train_size']}labeledtrainingrows")
         for row in size["methods"]:
             for figure in figures(row):
                 place = text.index(figure, place) + len(figure)
@@ -73,8 +73,8 @@ def test_answer_notes_and_actions(answer):
     assert squeezed(made["verdict"]["text"]) not in squeezed(shown(made, 80, verdict=False))
 
 
-def test_unlabelled_rows_are_in_the_heading():
-    assert "With 40 labelled and 200 unlabelled training rows, tested on 160" in " ".join(
+def test_unlabeled_rows_are_in_the_heading():
+    assert "With 40 labeled and 200 unlabeled training rows, tested on 160" in " ".join(
         shown(summary("unclear"), 80).split()
     )
 

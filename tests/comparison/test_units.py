@@ -28,13 +28,13 @@ from lupi.comparison.protocol import (
     others_rows,
     permuted_rows,
     split_rows,
-    unlabelled_rows,
+    unlabeled_rows,
 )
-from lupi.comparison.read import Data
 from lupi.comparison.units import Setup, Unit, plan, run_unit
 from lupi.datasets import make_privileged
 from lupi.engine.units import measured
-from lupi.estimators.ranking_metrics import area_of_ranking, precision_of_ranking
+from lupi.ranking.ranking_metrics import area_of_ranking, precision_of_ranking
+from lupi.tabular.read import Data
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_any_estimator_is_a_method_or_a_baseline():
     assert chosen["SVMPlus"].key != choose_methods([SVMPlus(C=4.0)], [], "auc", 2)["SVMPlus"].key
     (by_path,) = choose_methods([], ["sklearn.naive_bayes:GaussianNB"], "auc", 2).values()
     assert by_path.build(False, 0).__class__ is GaussianNB
-    assert choose_methods([lupi.SurrogateClassifier()], [], "auc", 2)["SurrogateClassifier"].unlabelled
+    assert choose_methods([lupi.SurrogateClassifier()], [], "auc", 2)["SurrogateClassifier"].unlabeled
 
 
 @pytest.mark.parametrize(
@@ -477,18 +477,18 @@ def test_rows_without_a_label_are_trained_on_and_never_tested(monkeypatch):
     for split in range(5):
         trains, test = split_rows(protocol, split, data)
         assert not np.isnan(y[np.concatenate([trains[20], test])]).any()
-        more = unlabelled_rows(protocol, split, data, test)
+        more = unlabeled_rows(protocol, split, data, test)
         assert np.isnan(y[more]).all()
         assert not set(groups[more]) & set(groups[test])
         assert len(more) > 0
-    assert len(unlabelled_rows(Protocol(max_unlabelled=3), 0, data, test)) == 3
+    assert len(unlabeled_rows(Protocol(max_unlabeled=3), 0, data, test)) == 3
     given = setup(protocol, X, y, Z, groups=groups)
     plain, alone, every = (
         run_unit(Unit(20, 0, name, "", rows), given)
-        for name, rows in (("svm", "labelled"), ("surrogate-ridge", "labelled"), ("surrogate-ridge", "all"))
+        for name, rows in (("svm", "labeled"), ("surrogate-ridge", "labeled"), ("surrogate-ridge", "all"))
     )
-    assert plain["n_unlabelled"] == alone["n_unlabelled"] == 0
-    assert every["n_unlabelled"] > 10
+    assert plain["n_unlabeled"] == alone["n_unlabeled"] == 0
+    assert every["n_unlabeled"] > 10
     assert every["score"] != alone["score"]
     keys = {given.key(unit) for unit in plan(given, ["svm", "surrogate-ridge"])}
     assert {key.split("/", 2)[2] for key in keys} == {

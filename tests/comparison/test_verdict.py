@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from lupi.comparison import METHODS, Protocol
-from lupi.comparison.read import Data
 from lupi.comparison.summary import (
     holm,
     interval,
@@ -20,6 +19,7 @@ from lupi.comparison.summary import (
 )
 from lupi.comparison.units import Setup, Unit, plan
 from lupi.comparison.verdict import verdict
+from lupi.tabular.read import Data
 
 # ---------------------------------------------------------------- statistics
 
@@ -60,11 +60,11 @@ def test_holm_by_hand():
 
 # ---------------------------------------------------------------- verdicts on made-up scores
 
-REST = {"params": {}, "warnings": {}, "seconds": 1.0, "error": None, "n_train": 100, "n_unlabelled": 0, "n_test": 100}
+REST = {"params": {}, "warnings": {}, "seconds": 1.0, "error": None, "n_train": 100, "n_unlabeled": 0, "n_test": 100}
 NOTHING = 0.0
 
 
-def sizes_of(real=NOTHING, shuffled=NOTHING, *, n=12, failed=(), unlabelled=None, **others):
+def sizes_of(real=NOTHING, shuffled=NOTHING, *, n=12, failed=(), unlabeled=None, **others):
     """Summaries of made-up scores. `real` and `shuffled` are SVM+'s gains over SVM, a number or one for each split.
 
     A plain SVM scores 0.8 with some noise that all methods share; a number gets a little noise of its own.
@@ -81,18 +81,18 @@ def sizes_of(real=NOTHING, shuffled=NOTHING, *, n=12, failed=(), unlabelled=None
         noise = 0.002 * rng.standard_normal(n)
         gains[key] = np.asarray(gain) if np.ndim(gain) else gain + noise - noise.mean()
     protocol = Protocol(n_splits=n, metric="ap")
-    y = np.zeros(4) if unlabelled is None else np.array([0, 0, np.nan, np.nan])
+    y = np.zeros(4) if unlabeled is None else np.array([0, 0, np.nan, np.nan])
     setup = Setup(protocol, Data.of(np.zeros((4, 1)), y, np.zeros((4, 1))), METHODS)
     methods = ["svm", *others, "svm+"]
     results = {
         unit: REST
         | {"score": float(base[unit.split] + gains[unit.method, unit.control][unit.split])}
-        | {"n_unlabelled": 50 if unit.rows == "all" else 0}
+        | {"n_unlabeled": 50 if unit.rows == "all" else 0}
         for unit in plan(setup, methods)
     }
     for unit in results:
-        if unlabelled is not None and unit.rows == "all" and unit.control == "":
-            results[unit]["score"] += unlabelled
+        if unlabeled is not None and unit.rows == "all" and unit.control == "":
+            results[unit]["score"] += unlabeled
         if unit.method in failed:
             results[unit] |= {"score": None, "error": "ValueError: no solution"}
     return summarize(results, setup, methods), protocol
@@ -116,7 +116,7 @@ EXACT = {
     "method": "svm+",
     "title": "SVM+",
     "train_size": 100,
-    "rows": "labelled",
+    "rows": "labeled",
     "n": 99,
     "score": 0.8,
     "permuted": [0.79] * 99,
@@ -127,7 +127,7 @@ def test_yes():
     found = judged(0.02, 0.0)
     assert (found["answer"], found["helps"], found["method"]) == ("yes", True, "svm+")
     assert found["text"] == (
-        "With 100 labelled rows: SVM+ gains 2.0 points over the best plain method (SVM) and 2.0 points over its shuffled "
+        "With 100 labeled rows: SVM+ gains 2.0 points over the best plain method (SVM) and 2.0 points over its shuffled "
         "control, in average precision (p < 0.001): the columns help."
     )
     assert found["notes"] == []
@@ -156,7 +156,7 @@ def test_every_plain_method_must_be_beaten():
         in close["text"]
     )
     assert "keep the plain" in close["text"]
-    assert close["text"].endswith("labelled rows (here 200) with 500 splits would.")
+    assert close["text"].endswith("labeled rows (here 200) with 500 splits would.")
     far = judged(0.02, 0.0, linear=0.01)
     assert far["answer"] == "yes"
     assert (
@@ -190,7 +190,7 @@ def test_not_shown_comes_with_an_interval_and_what_would_settle_it():
     found = judged(alternating(0.006, 0.01), 0.001)
     assert found["answer"] == "unclear"
     assert found["text"].startswith(
-        "With 100 labelled rows: no method is shown to gain from these columns; keep the plain SVM."
+        "With 100 labeled rows: no method is shown to gain from these columns; keep the plain SVM."
     )
     assert "The largest gain, of SVM+ over the best plain method (SVM), is +0.6 points (95% interval " in found["text"]
     assert "and may be luck (p = " in found["text"]
@@ -199,15 +199,15 @@ def test_not_shown_comes_with_an_interval_and_what_would_settle_it():
     splits = int(np.ceil((2.8016 * lead.std(ddof=1) / lead.mean()) ** 2))
     rows = round(200 * splits / 12, -1)
     said = (
-        f"About {splits} splits would settle a gain of this size, or about {rows:.0f} labelled rows (here 200) with 12"
+        f"About {splits} splits would settle a gain of this size, or about {rows:.0f} labeled rows (here 200) with 12"
     )
     assert said in found["text"]
     assert found["actions"][-1] == f"Run again with --splits {splits}: what is finished is kept."
     tiny = judged(alternating(0.002, 0.02), -0.01)
     lead = alternating(0.002, 0.02)
     rows = round(200 * (2.8016 * lead.std(ddof=1) / lead.mean()) ** 2 / 500, -1)
-    assert f"Not even 500 splits would settle a gain of this size, but about {rows:.0f} labelled rows" in tiny["text"]
-    assert "Collect more labelled rows" in tiny["actions"][-1]
+    assert f"Not even 500 splits would settle a gain of this size, but about {rows:.0f} labeled rows" in tiny["text"]
+    assert "Collect more labeled rows" in tiny["actions"][-1]
 
 
 def test_without_a_lead_the_interval_says_what_is_ruled_out():
@@ -325,21 +325,21 @@ def test_the_p_beside_a_mark_is_the_p_behind_it():
     assert nothing["p"] >= 0.05
 
 
-# ---------------------------------------------------------------- unlabelled rows, sizes, the exact test
+# ---------------------------------------------------------------- unlabeled rows, sizes, the exact test
 
 
 def test_rows_without_a_label_give_rows_of_their_own():
-    found, protocol = sizes_of(0.0, surrogate=(0.01, -0.01), unlabelled=0.03, **{"surrogate-plain": 0.0})
+    found, protocol = sizes_of(0.0, surrogate=(0.01, -0.01), unlabeled=0.03, **{"surrogate-plain": 0.0})
     rows = {row["name"]: row for row in found[0]["methods"]}
     assert rows["surrogate"]["rows"] == "all"
-    assert rows["surrogate/labelled"]["rows"] == "labelled"
-    assert rows["surrogate/labelled"]["title"] == "surrogate, labelled rows only"
-    assert rows["surrogate"]["mean"] - rows["surrogate/labelled"]["mean"] == pytest.approx(0.03)
-    assert found[0]["n_unlabelled"] == 50
+    assert rows["surrogate/labeled"]["rows"] == "labeled"
+    assert rows["surrogate/labeled"]["title"] == "surrogate, labeled rows only"
+    assert rows["surrogate"]["mean"] - rows["surrogate/labeled"]["mean"] == pytest.approx(0.03)
+    assert found[0]["n_unlabeled"] == 50
     told = verdict(found, protocol)
     assert told["method"] == "surrogate"
     assert (
-        "With 100 labelled rows and 50 without a label: surrogate gains 4.0 points over the best plain" in told["text"]
+        "With 100 labeled rows and 50 without a label: surrogate gains 4.0 points over the best plain" in told["text"]
     )
 
 
@@ -356,7 +356,7 @@ def test_every_size_gets_an_answer():
     found = verdict(sizes, protocol)
     assert [part["answer"] for part in found["sizes"]] == ["yes", "unclear"]
     assert found["notes"][0] == "By training size: 50 rows: yes, 100 rows: unclear."
-    assert found["sizes"][0]["text"].startswith("With 50 labelled rows: SVM+ gains")
+    assert found["sizes"][0]["text"].startswith("With 50 labeled rows: SVM+ gains")
 
 
 def test_the_learning_curve_is_translated():
@@ -368,13 +368,13 @@ def test_the_learning_curve_is_translated():
     assert first["plain_rows"] == 100.0  # half of the way, on a logarithmic scale
     assert last["plain_rows"] is None
     notes = verdict(sizes, protocol, worth=[first, last])["notes"]
-    assert "50 labelled rows with the columns are worth about 100 without them." in notes
-    assert "200 labelled rows with the columns are worth more than 200 without them." in notes
+    assert "50 labeled rows with the columns are worth about 100 without them." in notes
+    assert "200 labeled rows with the columns are worth more than 200 without them." in notes
     assert worth(sizes[:1]) == []
     sizes, protocol = sizes_with((50, alternating(0.001, 0.02)), (200, 0.02))
     said = verdict(sizes, protocol, worth=[first, last])["notes"]
     assert "By training size: 50 rows: unclear, 200 rows: yes." in said
-    assert not any(note.startswith("50 labelled rows") for note in said)  # what is not shown is not counted in rows
+    assert not any(note.startswith("50 labeled rows") for note in said)  # what is not shown is not counted in rows
 
 
 def test_permutations_are_averaged_over_the_splits():

@@ -184,7 +184,7 @@ def test_wages_of_young_men_agree_in_both_forms():
     assert above.mean() == 0.5
 
 
-def test_licence_of_bundled_data_lies_beside_them():
+def test_license_of_bundled_data_lies_beside_them():
     folder = files("lupi.datasets").joinpath("bundled")
     text = folder.joinpath("young_men.LICENSE.txt").read_text("utf-8")
     assert folder.joinpath("young_men.csv.gz").is_file()

@@ -9,18 +9,18 @@ from attack.run_lengths import pack_counts, runs_of
 from PIL import Image
 from vision_data import pictures
 
+from experiments.data import load_cub
 from lupi.datasets import (
     DataFormatError,
     load_boxes_csv,
     load_caltech101,
     load_coco,
-    load_cub,
     load_localization,
     load_oxford_pets,
     load_voc,
 )
-from lupi.images.masks import PolygonMask, RunLengthMask
 from lupi.vision import Box, ImageReadError, inpaint, mask_box, read_mask
+from lupi.vision.masks import PolygonMask, RunLengthMask
 
 IMAGES, BOXES, MASKS = pictures(3)
 

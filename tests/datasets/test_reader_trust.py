@@ -8,15 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lupi.datasets import (
-    DataFormatError,
-    load_boxes_csv,
-    load_coco,
-    load_cub,
-    load_localization,
-    load_oxford_pets,
-    load_voc,
-)
+from experiments.data import load_cub
+from lupi.datasets import DataFormatError, load_boxes_csv, load_coco, load_localization, load_oxford_pets, load_voc
 from lupi.vision import Box
 
 HEADER = "image,top,left,bottom,right,mask\n"

@@ -1,4 +1,4 @@
-"""Readers of research data and `lupi reproduce`; what needs the data themselves is skipped without LUPI_DATA."""
+"""Readers of research data and `python -m experiments`; what needs the data themselves is skipped without LUPI_DATA."""
 
 import re
 
@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from experiments import data_mnist_plus as mnist_plus
+from experiments._entry import Entry, paper_table
+from experiments.commands import ENTRIES
+from experiments.data import load_awa, load_mnist_plus, load_research_table
 from lupi.cli import app
 from lupi.comparison import compare
 from lupi.comparison.protocol import Protocol, split_rows
-from lupi.comparison.read import Data
-from lupi.datasets import load_awa, load_mnist_plus, load_research_table, mnist_plus
 from lupi.datasets.files import checked_file, data_folder
-from lupi.reproduce._entry import Entry, paper_table
-from lupi.reproduce.commands import ENTRIES
+from lupi.tabular.read import Data
 
 
 def invoke(*arguments, **env):

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from lupi.cli import app
-from lupi.engine.passes import WORKERLESS_SECONDS
-from lupi.estimators.chunked_input import IN_MEMORY, VECTORS
+from lupi.inputs.chunked_input import IN_MEMORY, VECTORS
+from lupi.inputs.passes import WORKERLESS_SECONDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "big_data.md").read_text()
 

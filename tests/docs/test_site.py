@@ -11,10 +11,10 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import lupi
-from lupi.solvers import SOLVERS
+from lupi.svm.solve import SOLVERS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-ROOMS = ("lupi", "lupi.datasets", "lupi.localize", "lupi.plot", "lupi.tasks", "lupi.vision")
+ROOMS = ("lupi", "lupi.datasets", "lupi.localize", "lupi.plot", "lupi.structured", "lupi.vision")
 
 
 def run_code_of(page, last=None):
@@ -39,8 +39,8 @@ def test_page_of_a_method(method):
     if hasattr(fitted, "dual_gap_"):
         assert fitted.dual_gap_ < 0.011
     if hasattr(fitted, "score"):
-        labelled = ~np.isnan(names["y"])
-        assert fitted.score(names["X"][labelled], names["y"][labelled]) > 0.6
+        labeled = ~np.isnan(names["y"])
+        assert fitted.score(names["X"][labeled], names["y"][labeled]) > 0.6
     pages = re.findall(r"^(\w+)$", (DOCS / "methods" / "README.md").read_text().split("{toctree}")[1], re.MULTILINE)
     assert method in pages
 

@@ -16,11 +16,11 @@ def test_examples_of_the_page_run(capsys):
     printed = capsys.readouterr().out
     before, after = map(float, re.search(r"accuracy (\S+) -> (\S+)", printed).groups())
     assert after > before + 0.03
-    for part in ("'alpha'", "Teachers", "more labelled rows", "Privileged columns"):
+    for part in ("'alpha'", "Teachers", "more labeled rows", "Privileged columns"):
         assert part in printed
 
 
 def test_the_page_names_cases_that_exist():
-    from lupi.bench._registry import load_cases
+    from benchmarks._registry import load_cases
 
-    assert set(re.findall(r"`lupi bench ([a-z-]+)`", PAGE.read_text())) <= set(load_cases())
+    assert set(re.findall(r"`python -m benchmarks ([a-z-]+)`", PAGE.read_text())) <= set(load_cases())

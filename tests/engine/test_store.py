@@ -32,7 +32,7 @@ def test_other_code_is_another_store(tmp_path, monkeypatch):
 
     try:
         first = seen()
-        (tmp_path / "lupi/bench/case.py").write_text("x = 2\n")  # measures, but makes no results
+        (tmp_path / "benchmarks/case.py").write_text("x = 2\n")  # measures, but makes no results
         assert seen() == first
         RunStore(tmp_path / "s", first).close()
         (tmp_path / "lupi/solvers/smo.py").write_text("x = 2\n")
@@ -93,7 +93,7 @@ def test_what_is_no_store_says_so(tmp_path):
         RunStore(path, "f")
     path.unlink()
     with sqlite3.connect(path) as foreign:
-        foreign.execute("CREATE TABLE facts (colour TEXT)")
+        foreign.execute("CREATE TABLE facts (color TEXT)")
     foreign.close()
     with pytest.raises(ValueError, match="not a run store"):
         RunStore(path, "f")

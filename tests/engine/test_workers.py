@@ -13,11 +13,11 @@ from lupi.cli import app
 from lupi.comparison import compare
 from lupi.datasets import make_privileged
 from lupi.engine import workers
-from lupi.engine.passes import over_blocks
 from lupi.engine.store import RunStore
 from lupi.engine.units import run_units
 from lupi.engine.workers import cluster
-from lupi.validation.chunks import RowBlock
+from lupi.inputs.chunks import RowBlock
+from lupi.inputs.passes import over_blocks
 
 GRIDS = {"svm": {"C": [0.1, 1.0]}, "svm+": {"C": [0.1, 1.0], "lam": [1.0]}, "transfer": {"estimator__C": [1.0]}}
 OPTIONS = {"n_splits": 3, "train_size": 30, "kernel": "linear", "inner_folds": 2, "grids": GRIDS}

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import Ridge
 
 import lupi
-from lupi.tasks import Multiclass
+from lupi.structured import Multiclass
 
 NEEDED = {"estimator": Ridge(), "task": Multiclass(3, 4), "columns": ["u"]}
 ESTIMATORS = [

@@ -17,7 +17,7 @@ import lupi
 from lupi import persistence
 from lupi.comparison.model import TabularModel
 from lupi.datasets import make_privileged
-from lupi.tasks import Multiclass
+from lupi.structured import Multiclass
 from lupi.vision import FisherVectors
 
 X, Y, Z = make_privileged(60, 4, 3, random_state=0, return_X_y_privileged=True)
@@ -183,7 +183,7 @@ def test_the_format_is_written_and_a_newer_one_refused(tmp_path):
         ("lupi.persistence", "save"),
         ("lupi.estimators._base", "KernelClassifier"),  # of lupi, but no part of a model
         ("lupi.nowhere", "SVMPlus"),
-        ("lupi.bench.interruptions.os", "system"),
+        ("benchmarks.interruptions.os", "system"),
         ("lupi_evil", "SVMPlus"),
     ],
 )

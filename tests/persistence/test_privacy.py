@@ -25,9 +25,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import lupi
 from lupi.comparison.model import TabularModel
-from lupi.engine.model_parts import MODEL_PARTS
-from lupi.engine.privileged_rows import WithoutPrivilegedRows, restores_rows
-from lupi.tasks import Multiclass
+from lupi.model_parts import MODEL_PARTS
+from lupi.privacy import WithoutPrivilegedRows, restores_rows
+from lupi.structured import Multiclass
 
 N = 36
 RNG = np.random.default_rng(5)
@@ -39,7 +39,7 @@ TASKS = Multiclass(2, 3), Multiclass(2, 2)
 
 MODELS = {
     "svm+": lupi.SVMPlus(),
-    "svm+ labelled": lupi.SVMPlus(correction="labelled"),
+    "svm+ labeled": lupi.SVMPlus(correction="labeled"),
     "svm+ linear": lupi.SVMPlus(kernel="linear", privileged_kernel="linear"),
     "svm2+": lupi.SVM2Plus(privileged_kernel="poly"),
     "svm2+ linear": lupi.SVM2Plus(kernel="linear", privileged_kernel="linear"),
@@ -59,14 +59,14 @@ MODELS = {
         SVC(), MLPRegressor(hidden_layer_sizes=(3,), max_iter=60, random_state=0), random_state=0
     ),
     "distillation": lupi.Distillation(LogisticRegression()),
-    "distillation of neighbours": lupi.Distillation(
+    "distillation of neighbors": lupi.Distillation(
         SVC(), KNeighborsClassifier(), teacher_features="privileged"
     ),
     "distillation of a tree": lupi.Distillation(SVC(), DecisionTreeClassifier(), teacher_features="privileged"),
     "surrogate": lupi.SurrogateClassifier(random_state=0),
     "surrogate of ridge": lupi.SurrogateClassifier("ridge"),
     "surrogate of an svm": lupi.SurrogateClassifier(SVR(), random_state=0),
-    "surrogate taught by neighbours": lupi.SurrogateClassifier("ridge", teacher=KNeighborsRegressor(), random_state=0),
+    "surrogate taught by neighbors": lupi.SurrogateClassifier("ridge", teacher=KNeighborsRegressor(), random_state=0),
     "surrogate taught by a forest": lupi.SurrogateClassifier(
         Ridge(), teacher=RandomForestRegressor(5, random_state=0), random_state=0
     ),
@@ -148,7 +148,7 @@ def test_copies_within_the_process_are_whole():
 
 RESTORING = {
     "kernel ridge": KernelRidge(kernel="rbf", alpha=1e-6),
-    "neighbours": KNeighborsRegressor(1),
+    "neighbors": KNeighborsRegressor(1),
     "process": GaussianProcessRegressor(alpha=1e-6, optimizer=None),
     "tree": DecisionTreeRegressor(random_state=0),
     "forest": RandomForestRegressor(3, random_state=0),

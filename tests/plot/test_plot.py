@@ -34,7 +34,7 @@ def test_gains_of_another_size_and_style(axes):
     assert display.ax_ is axes
     assert display.figure_ is axes.figure
     first = made.summary["sizes"][0]
-    assert f"{first['train_size']} labelled rows" in axes.get_xlabel()
+    assert f"{first['train_size']} labeled rows" in axes.get_xlabel()
     drawn = {round(float(c[0].get_xdata()[0]), 9) for c in axes.containers}
     wanted = {row[part]["mean"] for row in first["methods"] if "outcome" in row for part in ("gain", "over_shuffled")}
     assert {round(100 * mean, 9) for mean in wanted} <= drawn
@@ -106,7 +106,7 @@ def test_surrogate_of_several_classes_and_of_numbers(arrays, axes):
 @pytest.mark.parametrize("target", [None, 0, 1])
 def test_correction_is_drawn_over_the_margin(arrays, axes, target):
     X, y, Z = arrays
-    model = SVMPlus(C=1, correction="labelled").fit(X, y, privileged=Z)
+    model = SVMPlus(C=1, correction="labeled").fit(X, y, privileged=Z)
     display = plot.CorrectionDisplay.from_estimator(model, X, y, Z, target=target, ax=axes)
     # Whichever class is asked for: margin and slack of an example do not change.
     signs = 2 * y - 1

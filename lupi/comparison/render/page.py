@@ -15,7 +15,7 @@ from lupi.comparison.render.terminal import MARKS
 from lupi.comparison.verdict import heading, p_value, percent, signed, worth_sentence
 from lupi.engine.store import strict_json
 from lupi.plot import series
-from lupi.plot.colours import COLOURS
+from lupi.plot.colors import COLORS
 
 SIGNS = {"yes": "✓", "no": "✗", "unclear": "?"}
 # Heading, and what it means.
@@ -70,7 +70,7 @@ def render(summary):
         heading=heading,
         worth=[worth_sentence(part) for part in series.savings(summary["worth"], summary["verdict"]["sizes"])],
         figures=_figures(summary),
-        style="\n".join([_colours(), STYLE, parts["css"]]),
+        style="\n".join([_colors(), STYLE, parts["css"]]),
         script=parts["js"],
         # Nothing but this very script may run, and nothing may be fetched, whatever a table holds.
         script_hash=b64encode(sha256(parts["js"].encode()).digest()).decode(),
@@ -82,7 +82,7 @@ def _template(name):
     return files("lupi.comparison.render").joinpath(f"templates/{name}").read_text("utf-8")
 
 
-def _colours():
+def _colors():
     dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {variables('dark')} }} }}"
     return f":root {{ {variables('light')} }}\n{dark}\n@media print {{ :root {{ {variables('print')} }} }}"
 
@@ -159,14 +159,14 @@ def card(summary):
     str
     """
     verdict, size = summary["verdict"], summary["sizes"][-1]
-    colour = COLOURS["light"][_BADGES[verdict["answer"]]]
+    color = COLORS["light"][_BADGES[verdict["answer"]]]
     candidate = series.find_row(size, verdict["candidate"])
     wanted = [verdict["candidate"], candidate and candidate["plain"], size["best_plain"], verdict["method"]]
     rows = [row for row in (series.find_row(size, name) for name in dict.fromkeys(wanted)) if row]
     heads = "".join(f'<th style="{_CELL}">{name}</th>' for name in _COLUMNS)
     return (
-        f'<div style="border-left: 5px solid {colour}; padding: .3em 1em; max-width: 60em">'
-        f'<p style="margin: .2em 0 .5em"><span style="background: {colour}; color: #fff; border-radius: 1em; '
+        f'<div style="border-left: 5px solid {color}; padding: .3em 1em; max-width: 60em">'
+        f'<p style="margin: .2em 0 .5em"><span style="background: {color}; color: #fff; border-radius: 1em; '
         f'padding: .1em .7em; font-weight: bold">{verdict["answer"]}</span> {escape(verdict["text"])}</p>'
         f'<table><caption style="text-align: left">{escape(heading(summary, size))}</caption>'
         f'<thead><tr><th style="text-align: left">method</th>{heads}</tr></thead>'

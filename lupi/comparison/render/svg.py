@@ -1,6 +1,6 @@
 """The figures of the report as SVG: first their parts and axes, then the figures.
 
-No library, because the page gives its figures the colours of its own style (light, dark, print) and larger letters on a
+No library, because the page gives its figures the colors of its own style (light, dark, print) and larger letters on a
 phone, and because a report has to be written where matplotlib is not installed.
 """
 
@@ -10,7 +10,7 @@ from html import escape
 
 import numpy as np
 
-from lupi.plot.colours import COLOURS, SERIES
+from lupi.plot.colors import COLORS, SERIES
 from lupi.plot.series import all_lines
 
 WIDTH = 480
@@ -36,14 +36,14 @@ STYLE = """\
 
 
 def variables(scheme):
-    """The colours of a scheme, as variables of a style sheet.
+    """The colors of a scheme, as variables of a style sheet.
 
     Examples
     --------
     >>> variables("light")[:17]
     '--paper: #ffffff;'
     """
-    return " ".join(f"--{name}: {colour};" for name, colour in COLOURS[scheme].items())
+    return " ".join(f"--{name}: {color};" for name, color in COLORS[scheme].items())
 
 
 def svg(height, title, description, body, name):
@@ -55,7 +55,7 @@ def svg(height, title, description, body, name):
 
 
 def standalone(figure):
-    """A figure as a file of its own: with the name space, a white ground and the colours that a page would give it.
+    """A figure as a file of its own: with the name space, a white ground and the colors that a page would give it.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def signed_label(tick):
 
 
 def rows_axis(marks, scale, left):
-    """Horizontal lines at these values, labelled on the left; a stronger one at zero if there are differences."""
+    """Horizontal lines at these values, labeled on the left; a stronger one at zero if there are differences."""
     body = []
     for tick, label in marks:
         body.append(line(left, scale(tick), WIDTH - RIGHT, scale(tick), "zero" if label == "0" else "grid"))
@@ -193,8 +193,8 @@ def intervals(groups, *, below, title, name, left=150):
         for part in parts:
             middle = y + ROW / 2
             body.append(text(left - 10, middle + 4, shorten(part.label, 17), "end", "small"))
-            body.append(line(scale(part.low), middle, scale(part.high), middle, part.colour))
-            body.append(dot(scale(part.mean), middle, part.colour, 5, str(part)))
+            body.append(line(scale(part.low), middle, scale(part.high), middle, part.color))
+            body.append(dot(scale(part.mean), middle, part.color, 5, str(part)))
             body.append(text(WIDTH - 2, middle + 5, f"{part.mean:+.1f}", "end"))
             y += ROW
     body.append(caption(bottom + 37, below, left))
@@ -265,7 +265,7 @@ def difference_bars(differences, *, below, title, counts="", controls=None):
 
 
 def learning_curve(sizes, metric, lines=None, reading=None):
-    """Mean score over the number of labelled training rows, with a band of two standard errors on either side.
+    """Mean score over the number of labeled training rows, with a band of two standard errors on either side.
 
     Parameters
     ----------
@@ -290,28 +290,28 @@ def learning_curve(sizes, metric, lines=None, reading=None):
     scale = linear(low, high, bottom, top)
     body = rows_axis([(tick, f"{tick:g}") for tick in ticks(low, high, 5)], scale, left)
     body += [text(across(np.log(size)), bottom + 18, f"{size:g}", "middle", "small") for size in x]
-    body.append(caption(bottom + 38, f"labelled rows (log); {metric} x 100", left))
+    body.append(caption(bottom + 38, f"labeled rows (log); {metric} x 100", left))
     for part in lines:
         edge = [*zip(part.sizes, part.high), *reversed([*zip(part.sizes, part.low)])]
         places = points((across(np.log(size)), scale(value)) for size, value in edge)
-        body.append(f'<polygon points="{places}" class="{part.colour}"/>')
+        body.append(f'<polygon points="{places}" class="{part.color}"/>')
     if reading:
         body += _reading(reading, across, scale, bottom)
     columns = 2 if max(len(part.label) for part in lines) <= 20 else 1
     for k, part in enumerate(lines):
         dash = DASHES[(k // 3) % len(DASHES)]
         places = [(across(np.log(size)), scale(value)) for size, value in zip(part.sizes, part.means)]
-        body.append(_stroke(places, part.colour, dash))
+        body.append(_stroke(places, part.color, dash))
         for (a, b), size, mean in zip(places, part.sizes, part.means):
-            body.append(dot(a, b, part.colour, 3.5, f"{part.label}, {size} rows: {mean:.2f}"))
+            body.append(dot(a, b, part.color, 3.5, f"{part.label}, {size} rows: {mean:.2f}"))
         a, b = left + (k % columns) * 214, bottom + 62 + 20 * (k // columns)
         body += [
-            _stroke([(a, b - 4), (a + 26, b - 4)], part.colour, dash),
+            _stroke([(a, b - 4), (a + 26, b - 4)], part.color, dash),
             text(a + 32, b, shorten(part.label, 44), css="small"),
         ]
     height = bottom + 70 + 20 * ((len(lines) + columns - 1) // columns)
     words = "; ".join(f"{part.label}: {', '.join(f'{mean:.1f}' for mean in part.means)}" for part in lines)
-    return svg(height, f"Learning curves at {', '.join(map(str, x))} labelled training rows", words, body, "curve")
+    return svg(height, f"Learning curves at {', '.join(map(str, x))} labeled training rows", words, body, "curve")
 
 
 def _stroke(places, css, dash):

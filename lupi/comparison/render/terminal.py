@@ -122,9 +122,9 @@ def _cells(row, size):
     score = Text(f"{star}{percent(row['mean'])} ± {percent(row['error'])}", style="bold" if star else dim)
     if "outcome" not in row:
         return [score, *([Text("")] * 5)]
-    mark, colour = MARKS[row["outcome"]]
+    mark, color = MARKS[row["outcome"]]
     gain, best, shuffled = (
         Text(signed(row[part]["mean"]) if row[part] else "") for part in ("gain", "over_best_plain", "shuffled_gain")
     )
-    gain.stylize(colour)
-    return [score, gain, best, shuffled, Text(p_value(row["p"])), Text(mark, style=colour)]
+    gain.stylize(color)
+    return [score, gain, best, shuffled, Text(p_value(row["p"])), Text(mark, style=color)]

@@ -1,1 +1,0 @@
-"""Geometry of boxes and exact search for the best one."""

@@ -1,1 +1,0 @@
-"""scikit-learn estimators, one family a file."""

@@ -1,1 +1,0 @@
-"""From image files to visual words: reading, descriptors, vocabularies, Fisher vectors, masks."""

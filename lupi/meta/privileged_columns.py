@@ -1,0 +1,329 @@
+"""A wrapper for tables that hold decision features and privileged features side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import Parameter, signature
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted
+
+from lupi.inputs import column_names
+from lupi.inputs.decorators import available_if
+from lupi.inputs.types import MatrixLike, VectorLike
+from lupi.meta._meta import Delegation, delegated_tags, has_method
+from lupi.model_parts import model_part
+from lupi.privacy import WithoutPrivilegedRows
+
+
+@model_part
+class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
+    """Fit on one table that contains the privileged columns; predict with or without them.
+
+    At `fit` the privileged columns are split off and passed to the estimator as `privileged=`. At prediction they are
+    dropped if they are there, and may be absent. Because `X` is one table, everything in scikit-learn that splits rows
+    (cross-validation, grid search, bagging, ...) works unchanged.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One whose `fit` takes `privileged`, such as :class:`~lupi.SVM2Plus`, or a pipeline that ends in one (its earlier
+        steps then see the decision features only).
+    columns : str, int, slice, list of str or int, boolean mask, callable, or dict of these
+        The privileged columns: names (of a data frame), positions, a slice of either, or a function that takes the
+        table and returns one of these, such as :class:`sklearn.compose.make_column_selector`. An empty list fits the
+        estimator's plain counterpart, with `privileged=None`. A dict from names to columns makes several privileged spaces.
+    privileged_transformer : transformer, optional
+        Fitted to the privileged columns of the training rows and applied to them before the estimator sees them (of several
+        spaces a copy each), such as a
+        scaler, an imputer or an encoder of words. It sees the rows that have a value only; the others stay without.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted estimator.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, if the estimator is a classifier.
+    privileged_transformer_ : transformer, or dict of them by space
+        The fitted transformer, if one was given and there are privileged columns.
+    privileged_columns_ : ndarray of int
+        Positions of the privileged columns in the table.
+    n_features_in_ : int
+        Number of columns at `fit`, privileged ones included.
+    feature_names_in_ : ndarray of str
+        Names of the columns at `fit`, if they all are strings.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from lupi import PrivilegedColumns, SVM2Plus
+    >>> from lupi.datasets import load_breast_cancer_followup
+    >>> cancer = load_breast_cancer_followup(as_frame=True)
+    >>> table = cancer.frame.drop(columns="target")
+    >>> model = PrivilegedColumns(
+    ...     make_pipeline(StandardScaler(), SVM2Plus()),
+    ...     columns=cancer.privileged_names,
+    ...     privileged_transformer=StandardScaler(),
+    ... )
+    >>> cross_val_score(model, table, cancer.target).shape
+    (5,)
+    >>> model.fit(table, cancer.target).predict(table[cancer.feature_names]).shape
+    (569,)
+    """
+
+    _privileged_rows_in = ("privileged_transformer_",)
+    privileged_transformer = None  # files of earlier versions do not have it
+
+    def __init__(self, estimator: Any, columns: Any, privileged_transformer: Any = None) -> None:
+        self.estimator = estimator
+        self.columns = columns
+        self.privileged_transformer = privileged_transformer
+
+    def fit(self, X: MatrixLike, y: VectorLike | None = None, **fit_params: Any) -> Self:
+        """Split off the privileged columns and fit the estimator.
+
+        Parameters
+        ----------
+        X : data frame, array-like or sparse matrix of shape (n_samples, n_features)
+            Decision features and privileged features. A row whose privileged columns are all NaN means that they are
+            not available for this example.
+        y : array-like of shape (n_samples,)
+            Targets.
+        **fit_params : dict
+            Passed on to the estimator's `fit`, e.g. `sample_weight`.
+
+        Returns
+        -------
+        PrivilegedColumns
+            This object.
+        """
+        _check_takes_privileged(self.estimator)
+        if "privileged" in fit_params:
+            raise TypeError(
+                "PrivilegedColumns takes the privileged features from the columns of `X`; leave out privileged=."
+            )
+        X = _as_table(X)
+        names = column_names(X)
+        groups = _groups(self.columns, X, names)
+        privileged = np.unique(np.concatenate(list(groups.values())))
+        decision = np.setdiff1d(np.arange(X.shape[1]), privileged)
+        if len(decision) == 0:
+            raise ValueError(
+                f"`columns` makes all {X.shape[1]} columns of `X` privileged; at least one must be left for prediction."
+            )
+        if get_config()["enable_metadata_routing"]:
+            fit_params = process_routing(self, "fit", **fit_params).estimator.fit
+        blocks = {name: _safe_indexing(X, index.tolist(), axis=1) for name, index in groups.items() if len(index)}
+        if blocks and self.privileged_transformer is not None:
+            found = {name: _transformed(clone(self.privileged_transformer), block, y) for name, block in blocks.items()}
+            blocks = {name: block for name, (_, block) in found.items()}
+            fitted = {name: transformer for name, (transformer, _) in found.items()}
+            self.privileged_transformer_ = fitted if isinstance(self.columns, Mapping) else fitted[None]
+        block: Any = blocks if isinstance(self.columns, Mapping) else blocks.get(None)
+        self.estimator_ = clone(self.estimator)
+        self.estimator_.fit(
+            _safe_indexing(X, decision.tolist(), axis=1), y, **{_privileged_key(self.estimator): block}, **fit_params
+        )
+        self.privileged_columns_ = privileged
+        self.n_features_in_ = X.shape[1]
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def _features(self, X: MatrixLike) -> MatrixLike:
+        """Decision columns of a table with or without the privileged ones."""
+        check_is_fitted(self)
+        X = _as_table(X)
+        names = column_names(X)
+        if names is not None and hasattr(self, "feature_names_in_"):
+            dropped = np.flatnonzero(np.isin(names, self.feature_names_in_[self.privileged_columns_]))
+        elif X.shape[1] == self.n_features_in_:
+            dropped = self.privileged_columns_
+        elif X.shape[1] == self.n_features_in_ - len(self.privileged_columns_):
+            dropped = np.empty(0, dtype=np.intp)
+        else:
+            n_decision = self.n_features_in_ - len(self.privileged_columns_)
+            raise ValueError(
+                f"X has {X.shape[1]} features, but PrivilegedColumns is expecting {self.n_features_in_} features as "
+                f"input ({n_decision} without the privileged columns)."
+            )
+        if len(dropped) == 0:
+            return X
+        return _safe_indexing(X, np.setdiff1d(np.arange(X.shape[1]), dropped).tolist(), axis=1)
+
+    @available_if(has_method("score"))
+    def score(self, X: MatrixLike, y: VectorLike | None = None, **score_params: Any) -> float:
+        """Score of the fitted estimator.
+
+        Parameters
+        ----------
+        X : data frame, array-like or sparse matrix
+            Table as in `fit`, with or without the privileged columns.
+        y : array-like of shape (n_samples,)
+            True targets.
+        **score_params : dict
+            Passed on to the estimator's `score`, e.g. `sample_weight`.
+
+        Returns
+        -------
+        float
+        """
+        if get_config()["enable_metadata_routing"]:
+            score_params = process_routing(self, "score", **score_params).estimator.score
+        features = self._features(X)
+        return float(self.estimator_.score(features, y, **score_params))
+
+    def get_metadata_routing(self) -> Any:
+        """Routing of metadata: all of it goes to the estimator.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit").add(caller="score", callee="score")
+        return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = delegated_tags(self, super().__sklearn_tags__())
+        tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
+        return tags
+
+
+def _transformed(
+    transformer: BaseEstimator, block: MatrixLike, y: VectorLike | None
+) -> tuple[BaseEstimator, MatrixLike]:
+    """The fitted transformer and its features of the rows; NaN throughout where a row has no value at all."""
+    known = np.flatnonzero(~_empty_rows(block))
+    if not len(known):
+        raise ValueError(
+            "no row has a value in the privileged columns: `privileged_transformer` has nothing to be fitted to."
+        )
+    targets = None if y is None else _safe_indexing(y, known)
+    values = transformer.fit_transform(_safe_indexing(block, known), targets)
+    if len(known) == block.shape[0]:
+        return transformer, values
+    values = np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64)
+    features = np.full((block.shape[0], values.shape[1]), np.nan)
+    features[known] = values
+    return transformer, features
+
+
+def _empty_rows(block: MatrixLike) -> np.ndarray:
+    """Which rows have no value: NaN or None in every column."""
+    if sparse.issparse(block):
+        return np.asarray(np.isnan(block.toarray()).all(axis=1))
+    if hasattr(block, "isna"):
+        return np.asarray(block.isna().to_numpy().all(axis=1))
+    values = np.asarray(block)
+    if values.dtype.kind == "O":
+        return np.array([all(value is None or value != value for value in row) for row in values])
+    return np.isnan(values).all(axis=1) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+
+
+def _final_step(estimator: BaseEstimator) -> BaseEstimator:
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
+def _check_takes_privileged(estimator: BaseEstimator) -> None:
+    final = _final_step(estimator)
+    parameters = signature(final.fit).parameters if hasattr(final, "fit") and not isinstance(final, type) else {}
+    # Grid searches and other wrappers take **params and hand them on.
+    if "privileged" not in parameters and all(p.kind != Parameter.VAR_KEYWORD for p in parameters.values()):
+        name = final.__name__ if isinstance(final, type) else type(final).__name__
+        raise TypeError(
+            "PrivilegedColumns needs an estimator whose `fit` takes `privileged`, such as lupi.SVM2Plus(), but got "
+            f"{name}{' (a class; pass an object)' if isinstance(final, type) else ''}."
+        )
+
+
+def _privileged_key(estimator: BaseEstimator) -> str:
+    if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
+        return f"{estimator.steps[-1][0]}__privileged"
+    return "privileged"
+
+
+def _as_table(X: MatrixLike) -> MatrixLike:
+    if not sparse.issparse(X) and not (hasattr(X, "columns") and hasattr(X, "dtypes")):
+        X = np.asarray(X)
+    if len(X.shape) != 2:
+        raise ValueError(
+            f"Expected 2D array, got {len(X.shape)}D array instead: `X` must be a table that contains the privileged "
+            "columns. Reshape your data, e.g. with X.reshape(-1, 1) if it has one column."
+        )
+    if X.shape[1] == 0:
+        raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
+    return X.tocsr() if sparse.issparse(X) else X
+
+
+def _groups(columns: Any, X: MatrixLike, names: np.ndarray | None) -> dict[Any, np.ndarray]:
+    """Positions of the privileged columns of each space; of the only one by the name None."""
+    if not isinstance(columns, Mapping):
+        return {None: _positions(columns, X, names)}
+    groups = {name: _positions(group, X, names) for name, group in columns.items()}
+    empty = [name for name, group in groups.items() if len(group) == 0]
+    if empty or not groups:
+        raise ValueError(
+            f"`columns` {f'names no column for the space {empty[0]!r}' if empty else 'names no space'}; give every space "
+            "its columns."
+        )
+    return groups
+
+
+def _positions(columns: Any, X: MatrixLike, names: np.ndarray | None) -> np.ndarray:
+    """Turn any way to name columns into sorted positions."""
+    n_columns = X.shape[1]
+    selected = columns(X) if callable(columns) else columns
+    if isinstance(selected, slice):
+        positions: Sequence[int] = _slice_positions(selected, names, n_columns)
+    else:
+        keys: Any = [selected] if isinstance(selected, str | Integral) else list(selected)
+        if keys and all(isinstance(key, bool | np.bool_) for key in keys):
+            if len(keys) != n_columns:
+                raise ValueError(f"`columns` is a mask of length {len(keys)}, but `X` has {n_columns} columns.")
+            keys = np.flatnonzero(keys)
+        positions = [_position(key, names, n_columns) for key in keys]
+    if callable(columns) and len(positions) == 0:
+        raise ValueError(
+            "The function given as `columns` selected no column of `X`; "
+            "pass columns=[] to fit without privileged features on purpose."
+        )
+    return np.unique(np.asarray(positions, dtype=np.intp))
+
+
+def _slice_positions(selected: slice, names: np.ndarray | None, n_columns: int) -> range:
+    if not any(isinstance(end, str) for end in (selected.start, selected.stop)):
+        return range(n_columns)[selected]
+    # As in pandas, a slice of names includes its end.
+    start = 0 if selected.start is None else _position(selected.start, names, n_columns)
+    stop = n_columns - 1 if selected.stop is None else _position(selected.stop, names, n_columns)
+    return range(start, stop + 1)[:: selected.step]
+
+
+def _position(key: Any, names: np.ndarray | None, n_columns: int) -> int:
+    if isinstance(key, Integral):
+        if not -n_columns <= int(key) < n_columns:
+            raise ValueError(f"`columns` names position {key}, but `X` has {n_columns} columns.")
+        return int(key) % n_columns
+    if not isinstance(key, str):
+        raise TypeError(f"`columns` must hold names or positions of columns, but holds {key!r}.")
+    if names is None:
+        raise ValueError(
+            f"`columns` names the column {key!r}, but `X` has no column names; pass a data frame or use positions."
+        )
+    found = np.flatnonzero(names == key)
+    if len(found) != 1:
+        problem = "is not a column of" if len(found) == 0 else "occurs more than once in"
+        raise ValueError(f"`columns` names {key!r}, which {problem} `X`; its columns are {names.tolist()}.")
+    return int(found[0])

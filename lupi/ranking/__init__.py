@@ -1,0 +1,1 @@
+"""Ranking SVM and Rank Transfer."""

@@ -1,0 +1,384 @@
+"""Ranking with margins as a sum over pairs that never exist: objective, gradient, Hessian products and certificates."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lupi.ranking.dominance import (
+    BASE,
+    add_laplacian,
+    build_nodes,
+    node_keys,
+    partner_sums,
+    scatter_add,
+    sort_keys,
+    write_pairs,
+)
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PairSet:
+    r"""A set of ordered pairs (i, j) with target margins, stored in O(n log L) for n examples of L grades.
+
+    Each element is one example in one role. The margin wanted of a pair is the difference of the two offsets:
+
+    .. math:: m_{ij} = \mathrm{offset}_i - \mathrm{offset}_j ,
+
+    so that :math:`\xi_{ij} = [m_{ij} - (s_i - s_j)]_+ = [\mathrm{key}_i - \mathrm{key}_j]_+` with
+    :math:`\mathrm{key} = \mathrm{offset} - s`.
+
+    Attributes
+    ----------
+    element : int32 array of shape (m,)
+        Example of each element.
+    winner : bool array of shape (m,)
+        Role: is to be ranked above (True) or below.
+    offset : float64 array of shape (m,)
+        See above.
+    node_ptr : int64 array
+        Bounds of the nodes; see :mod:`lupi.ranking.dominance`.
+    n_examples : int
+        n.
+    """
+
+    element: NDArray[np.int32]
+    winner: NDArray[np.bool_]
+    offset: Array
+    node_ptr: NDArray[np.int64]
+    n_examples: int
+
+    @cached_property
+    def node_of(self) -> NDArray[np.int32]:
+        """Node of each element."""
+        return np.repeat(np.arange(len(self.node_ptr) - 1, dtype=np.int32), np.diff(self.node_ptr))
+
+    @cached_property
+    def losers_before(self) -> NDArray[np.int64]:
+        """Number of losers before each element in its node."""
+        before: NDArray[np.int64] = np.cumsum(~self.winner) - ~self.winner
+        return before - before[self.node_ptr[:-1]][self.node_of]
+
+    @cached_property
+    def n_pairs(self) -> int:
+        """Number of pairs of the set."""
+        return int(self.losers_before[self.winner].sum())
+
+    @cached_property
+    def complete(self) -> NDArray[np.bool_]:
+        """Nodes in which every loser comes before every winner."""
+        size = np.diff(self.node_ptr)
+        n_winners = np.bincount(self.node_of, self.winner, len(size))
+        n_pairs = np.bincount(self.node_of, self.losers_before * self.winner, len(size))
+        return np.asarray(n_pairs == n_winners * (size - n_winners))
+
+    @cached_property
+    def n_levels(self) -> int:
+        """Levels of merging in the largest node that is not complete."""
+        largest = int(np.diff(self.node_ptr)[~self.complete].max(initial=1))
+        return max(0, int(np.ceil(np.log2(largest / BASE))))
+
+    @cached_property
+    def written_elements(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Winning and losing element of every pair: for few pairs only."""
+        return write_pairs(self.element, self.winner, self.node_ptr, self.n_pairs)
+
+    @cached_property
+    def written_down(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
+        """Winner, loser and margin of every pair: for few pairs only."""
+        above, below = self.written_elements
+        return self.element[above], self.element[below], self.offset[above] - self.offset[below]
+
+    def keys(self, scores: Array) -> Array:
+        """``offset - scores`` of each element, centered in each node, on a grid that makes sums exact."""
+        return node_keys(self.offset, scores, self.element, self.node_ptr)
+
+    def active(self, key: Array) -> "ActivePairs":
+        """Select the pairs with key_i > key_j."""
+        order = np.argsort(key)
+        tree = sort_keys(order, key, self.winner, self.node_ptr, self.node_of, self.complete, self.n_levels)
+        return ActivePairs(self, key, tree)
+
+
+@dataclass(frozen=True)
+class ActivePairs:
+    """The pairs with a positive slack at one point, as a graph on the elements that is never written down."""
+
+    pairs: PairSet
+    key: Array
+    tree: tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]
+
+    def partner_sums(self, value: Array) -> Array:
+        """Sum of ``value`` over the active partners of each element."""
+        pairs = self.pairs
+        return partner_sums(*self.tree, self.key, value, pairs.winner, pairs.node_ptr, pairs.complete)
+
+    @cached_property
+    def degree(self) -> Array:
+        """Number of active partners of each element."""
+        return self.partner_sums(np.ones_like(self.key))
+
+    def laplacian(self, value: Array) -> Array:
+        """Product of the graph's Laplacian with ``value``."""
+        return self.degree * value - self.partner_sums(value)
+
+
+def _pair_nodes(
+    y: np.ndarray, t: np.ndarray, tau: float, wins: np.ndarray, loses: np.ndarray, group: np.ndarray, within: bool
+) -> Any:
+    order = np.lexsort((t, y, group))
+    new_group = np.concatenate(([True], np.diff(group[order]) != 0))
+    new_grade = new_group | np.concatenate(([True], np.diff(y[order]) != 0))
+    grade_start = np.flatnonzero(new_grade)
+    grade_ptr = np.append(grade_start, len(y))
+    group_ptr = np.append(np.searchsorted(grade_start, np.flatnonzero(new_group)), len(grade_start))
+    return build_nodes(order, t, tau, wins, loses, grade_ptr, group_ptr, within)
+
+
+def _grades(y: np.ndarray, group: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    grade = np.unique(y, return_inverse=True)[1].reshape(-1)
+    group = np.zeros(len(y), np.int64) if group is None else np.unique(group, return_inverse=True)[1].reshape(-1)
+    return grade, group
+
+
+def _plain_block(grade: np.ndarray, group: np.ndarray, wins: np.ndarray, loses: np.ndarray) -> tuple[np.ndarray, ...]:
+    # Equal t and tau < 0 admit every pair that the grades admit.
+    element, winner, node_ptr = _pair_nodes(grade, np.zeros(len(grade)), -1.0, wins, loses, group, False)
+    return element, winner, winner.astype(float), node_ptr
+
+
+def _concatenate(blocks: list[tuple[np.ndarray, ...]], n: int) -> PairSet:
+    element, winner, offset, node_ptr = zip(*blocks)
+    ends = np.cumsum([len(e) for e in element])
+    ptr = [node_ptr[0]] + [p[1:] + end for p, end in zip(node_ptr[1:], ends)]
+    return PairSet(np.concatenate(element), np.concatenate(winner), np.concatenate(offset), np.concatenate(ptr), n)
+
+
+def plain_pairs(y: NDArray[Any], group: NDArray[Any] | None = None) -> PairSet:
+    """Every pair with y_i > y_j of one group, margin 1: Sharmanska et al. (2013) eq. 7.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        Grades.
+    group : array of shape (n,), optional
+        Query of each example.
+
+    Returns
+    -------
+    PairSet
+        The pairs.
+    """
+    grade, group = _grades(y, group)
+    everyone = np.ones(len(y), bool)
+    return _concatenate([_plain_block(grade, group, everyone, everyone)], len(y))
+
+
+def transfer_pairs(
+    y: NDArray[Any],
+    teacher: Array,
+    *,
+    tau: float,
+    within: bool,
+    group: NDArray[Any] | None = None,
+    labeled: NDArray[np.bool_] | None = None,
+) -> PairSet:
+    """Pairs whose margin is the teacher's: Sharmanska et al. (2013) eq. 9.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        Grades.
+    teacher : float array of shape (n,)
+        Teacher's score; NaN where the example has no privileged data. A pair with such an example keeps the plain
+        ranking margin 1 and needs y_i > y_j.
+    tau : float
+        Pairs need ``teacher[i] - teacher[j] > tau``.
+    within : bool
+        Admit pairs with y_i = y_j too (the paper's y_i >= y_j).
+    group : array of shape (n,), optional
+        Query of each example.
+    labeled : bool array of shape (n,), optional
+        False for examples without a grade: these are paired with each other, in the teacher's order.
+
+    Returns
+    -------
+    PairSet
+        The pairs.
+    """
+    grade, group = _grades(y, group)
+    everyone = np.ones(len(y), bool)
+    labeled = everyone if labeled is None else labeled
+    scored = ~np.isnan(teacher)
+    t = np.where(scored, teacher, 0.0)
+
+    def scored_block(grade: np.ndarray, members: np.ndarray, within: bool) -> tuple[np.ndarray, ...]:
+        element, winner, node_ptr = _pair_nodes(grade, t, tau, members, members, group, within)
+        return element, winner, t[element], node_ptr
+
+    blocks = [scored_block(grade, scored & labeled, within)]
+    if not scored[labeled].all():
+        blocks.append(_plain_block(grade, group, ~scored & labeled, labeled))
+        blocks.append(_plain_block(grade, group, scored & labeled, ~scored & labeled))
+    if not labeled.all():
+        blocks.append(scored_block(np.zeros_like(grade), scored & ~labeled, True))
+    return _concatenate(blocks, len(y))
+
+
+@dataclass(frozen=True)
+class RankingProblem:
+    r"""Linear ranking with margins.
+
+    .. math:: \min_w \; P(w) = \tfrac12 \|w\|^2 + C \sum_{(i, j)} \ell(\xi_{ij}), \qquad
+              \xi_{ij} = [m_{ij} - w \cdot (x_i - x_j)]_+ ,
+
+    with :math:`\ell(\xi) = \xi^2` (squared hinge) or :math:`\ell(\xi) = \xi` (hinge). Its dual is
+
+    .. math:: \max_{\alpha \ge 0} \; D(\alpha) = \sum m_{ij} \alpha_{ij}
+              - \tfrac12 \Bigl\| \sum \alpha_{ij} (x_i - x_j) \Bigr\|^2 - C \sum \ell^*(\alpha_{ij} / C) ,
+
+    where :math:`\ell^*(a) = a^2/4` for the squared hinge, and 0 with :math:`\alpha_{ij} \le C` for the hinge.
+
+    Attributes
+    ----------
+    X : array or sparse matrix of shape (n, d)
+        Decision features.
+    pairs : PairSet
+        Which pairs, and which margins.
+    C : float
+        Weight of a pair's loss.
+    loss : {"squared_hinge", "hinge"}
+        The loss.
+    width : float
+        For the hinge: the kink is replaced by a parabola on [0, width], :math:`\xi^2 / (2 \mathrm{width})`, the
+        difference of two squared hinges; a power of two keeps the keys on their grid. The certificate stays that of
+        the hinge itself.
+    """
+
+    family: ClassVar[str] = "ranking"
+
+    X: Any
+    pairs: PairSet
+    C: float
+    loss: str
+    width: float = 0.0
+
+    @property
+    def terms(self) -> list[tuple[float, float]]:
+        """The loss as a sum of ``factor * [xi - shift]_+ ** 2``."""
+        if self.loss == "squared_hinge":
+            return [(self.C, 0.0)]
+        return [(self.C / (2 * self.width), 0.0), (-self.C / (2 * self.width), self.width)]
+
+    def at(self, w: Array) -> "RankingPoint":
+        """Evaluate everything that one sort of the keys makes cheap."""
+        key = self.pairs.keys(np.asarray(self.X @ w))
+        winner = self.pairs.winner
+        parts, slope, loss = [], np.zeros_like(key), 0.0
+        for factor, shift in self.terms:
+            active = self.pairs.active(key - shift * winner if shift else key)
+            flow = active.laplacian(active.key)
+            parts.append((factor, active, flow))
+            loss += factor * float(active.key @ flow)
+            slope += 2 * factor * flow
+        pulled = self.pull(slope)
+        return RankingPoint(self, w, parts, 0.5 * float(w @ w) + loss, slope, pulled, w - pulled)
+
+    def pull(self, slope: Array) -> Array:
+        """Gradient by the keys -> sum over pairs of alpha_ij (x_i - x_j), the dual's weight vector."""
+        return np.asarray(self.X.T @ scatter_add(self.pairs.element, slope, self.pairs.n_examples))
+
+    def hinge(self, w: Array) -> tuple[float, Array, float]:
+        r"""Objective of the hinge, and its cutting plane at w.
+
+        Returns
+        -------
+        objective : float
+            P(w).
+        plane : array of shape (d,)
+            :math:`a = \sum \alpha_{ij} (x_i - x_j)` with :math:`\alpha_{ij} = C [\xi_{ij} > 0]`.
+        height : float
+            :math:`b = \sum \alpha_{ij} m_{ij}`: the loss is at least :math:`b - a \cdot v` at every v.
+        """
+        key = self.pairs.keys(np.asarray(self.X @ w))
+        slope = self.C * np.where(self.pairs.winner, 1.0, -1.0) * self.pairs.active(key).degree
+        return 0.5 * float(w @ w) + float(slope @ key), self.pull(slope), float(slope @ self.pairs.offset)
+
+
+@dataclass(frozen=True)
+class RankingPoint:
+    """A :class:`RankingProblem` evaluated at w.
+
+    Attributes
+    ----------
+    value : float
+        Objective (of the smoothed hinge, if the loss is the hinge).
+    slope : array of shape (m,)
+        Derivative of the loss by the keys: for each element, the sum of its alpha_ij, signed.
+    pulled : array of shape (d,)
+        Weight vector of the dual point alpha_ij = C l'(xi_ij).
+    gradient : array of shape (d,)
+        ``w - pulled``.
+    """
+
+    problem: RankingProblem
+    w: Array
+    parts: list[tuple[float, ActivePairs, Array]]
+    value: float
+    slope: Array
+    pulled: Array
+    gradient: Array
+
+    def hessian_product(self, v: Array) -> Array:
+        """Product of the (generalized) Hessian with v."""
+        problem = self.problem
+        u = np.asarray(problem.X @ v)
+        u = (u - u.mean())[problem.pairs.element]
+        flow = np.zeros_like(u)
+        for factor, active, _ in self.parts:
+            flow += 2 * factor * active.laplacian(u)
+        return v + problem.pull(flow)
+
+    def hessian(self) -> Array:
+        """The Hessian itself, from written pairs: for few pairs and dense features only."""
+        pairs, X = self.problem.pairs, self.problem.X
+        laplacian = np.zeros((pairs.n_examples, pairs.n_examples))
+        for factor, active, _ in self.parts:
+            add_laplacian(laplacian, 2 * factor, active.key, *pairs.written_elements, pairs.element)
+        return np.asarray(np.eye(X.shape[1]) + X.T @ (laplacian @ X))
+
+    def graphs(self) -> tuple[Any, ...]:
+        """The Hessian's graphs as arrays, for compiled loops: of each its weight, tree, keys and degrees."""
+        return tuple((2 * factor, *active.tree, active.key, active.degree) for factor, active, _ in self.parts)
+
+    @cached_property
+    def noise(self) -> float:
+        """Rounding error to expect in ``value`` and in the dual's value."""
+        eps, n_keys = float(np.finfo(float).eps), len(self.slope)
+        cancelled = sum(abs(factor) * float(abs(active.key) @ abs(flow)) for factor, active, flow in self.parts)
+        grid = eps * n_keys * float(abs(self.parts[0][1].key).max(initial=0.0))
+        return 4 * eps * (abs(self.value) + cancelled) + grid * float(abs(self.slope).sum())
+
+    @cached_property
+    def objective(self) -> float:
+        """P(w) of the loss that was asked for."""
+        if self.problem.loss == "squared_hinge":
+            return self.value
+        active = self.parts[0][1]
+        signed = np.where(self.problem.pairs.winner, active.degree, -active.degree)
+        return 0.5 * float(self.w @ self.w) + self.problem.C * float(signed @ active.key)
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """D(alpha) <= min P at the dual point of w, less the rounding error that it may have.
+
+        For the squared hinge P - D is |gradient|^2 / 2 exactly, which is also the bound of 1-strong convexity.
+        """
+        if self.problem.loss == "squared_hinge":
+            return self.value - 0.5 * float(self.gradient @ self.gradient) - self.noise
+        bound = float(self.slope @ self.problem.pairs.offset) - 0.5 * float(self.pulled @ self.pulled)
+        return bound - self.noise

@@ -1,0 +1,170 @@
+"""Quality of a ranking, over all examples or averaged over queries; the figures are scikit-learn's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+from sklearn.metrics import ndcg_score
+
+from lupi.inputs.types import VectorLike
+
+# Of one ranking: which examples are relevant (or how much), and their scores.
+RankingMetric: TypeAlias = Callable[[np.ndarray, np.ndarray], float]
+
+
+def precision_of_ranking(relevant: np.ndarray, scores: np.ndarray) -> float:
+    """Average precision of one ranking: scikit-learn's figure without its checks, which cost more than a small fit.
+
+    Parameters
+    ----------
+    relevant : ndarray of bool, shape (n,)
+        Which examples should come first.
+    scores : ndarray of shape (n,)
+        Finite ranking scores; equal ones share a place.
+
+    Returns
+    -------
+    float
+        NaN if nothing is relevant.
+
+    Examples
+    --------
+    >>> precision_of_ranking(np.array([True, False, True]), np.array([3.0, 2.0, 1.0]))
+    0.8333333333333333
+    """
+    order = np.argsort(scores, kind="stable")[::-1]
+    found = np.cumsum(relevant[order])
+    if found[-1] == 0:
+        return float("nan")
+    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
+    recall = np.append(0.0, found[ends] / found[-1])
+    # From the last place to the first, as scikit-learn sums: the same to the last bit.
+    return -float(np.sum(np.diff(recall[::-1]) * (found[ends] / (ends + 1))[::-1]))
+
+
+def area_of_ranking(relevant: np.ndarray, scores: np.ndarray) -> float:
+    """Area under the ROC curve of one ranking: the share of pairs in the right order, ties counted half.
+
+    Parameters
+    ----------
+    relevant : ndarray of bool, shape (n,)
+        Which examples should come first.
+    scores : ndarray of shape (n,)
+        Finite ranking scores.
+
+    Returns
+    -------
+    float
+        NaN if all or none are relevant.
+
+    Examples
+    --------
+    >>> area_of_ranking(np.array([True, False, True]), np.array([3.0, 2.0, 2.0]))
+    0.75
+    """
+    others, wanted = np.sort(scores[~relevant]), scores[relevant]
+    if not (len(others) and len(wanted)):
+        return float("nan")
+    above = np.searchsorted(others, wanted, "left").sum() + np.searchsorted(others, wanted, "right").sum()
+    return float(above / (2 * len(others) * len(wanted)))
+
+
+def _queries(y: VectorLike, scores: VectorLike, group: VectorLike | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (grades, scores) of each query that has something to rank."""
+    if group is None:
+        yield y, scores
+        return
+    group = np.asarray(group)
+    order = np.argsort(group, kind="stable")
+    bounds = np.flatnonzero(group[order][1:] != group[order][:-1]) + 1
+    for rows in np.split(order, bounds):
+        if np.ptp(y[rows]) > 0:
+            yield y[rows], scores[rows]
+
+
+def _mean(metric: RankingMetric, y: VectorLike, scores: VectorLike, group: VectorLike | None) -> float:
+    y, scores = np.asarray(y, dtype=float), np.asarray(scores, dtype=float)
+    values = [metric(*query) for query in _queries(y, scores, group)]
+    return float(np.mean(values)) if values else float("nan")
+
+
+def average_precision(y: VectorLike, scores: VectorLike, group: VectorLike | None = None) -> float:
+    """Average precision; with queries, its mean over them (MAP). Relevant means above the lowest grade.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Grades.
+    scores : array-like of shape (n,)
+        Ranking scores.
+    group : array-like of shape (n,), optional
+        Query of each example. Queries with one grade only are left out.
+
+    Returns
+    -------
+    float
+        The mean.
+    """
+    lowest = np.min(y)
+    return _mean(lambda grades, s: precision_of_ranking(grades > lowest, s), y, scores, group)
+
+
+def roc_auc(y: VectorLike, scores: VectorLike, group: VectorLike | None = None) -> float:
+    """Area under the ROC curve, relevant (above the lowest grade) against the rest.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Grades.
+    scores : array-like of shape (n,)
+        Ranking scores.
+    group : array-like of shape (n,), optional
+        Query of each example.
+
+    Returns
+    -------
+    float
+        The mean over queries in which both kinds occur.
+    """
+    y = np.asarray(y) > np.min(y)
+    return _mean(lambda grades, s: area_of_ranking(grades > 0, s), y, scores, group)
+
+
+def ndcg(y: VectorLike, scores: VectorLike, group: VectorLike | None = None, k: int | None = None) -> float:
+    """Normalized discounted cumulative gain, with the grade above the lowest as the gain.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Grades.
+    scores : array-like of shape (n,)
+        Ranking scores.
+    group : array-like of shape (n,), optional
+        Query of each example. Queries with one grade only are left out.
+    k : int, optional
+        Count the first k places only.
+
+    Returns
+    -------
+    float
+        The mean.
+    """
+    lowest = np.min(y)
+    return _mean(lambda grades, s: ndcg_score([grades - lowest], [s], k=k), y, scores, group)
+
+
+def default_metric(n_grades: int) -> Callable[..., float]:
+    """Average precision for two grades, NDCG for more."""
+    return average_precision if n_grades == 2 else ndcg
+
+
+RANKING_METRICS: dict[str, Callable[..., float]] = {
+    "average_precision": average_precision,
+    "roc_auc": roc_auc,
+    "ndcg": ndcg,
+}
+for _k in (1, 3, 5, 10, 20):
+    RANKING_METRICS[f"ndcg@{_k}"] = partial(ndcg, k=_k)

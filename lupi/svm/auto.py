@@ -1,0 +1,334 @@
+"""Which solver when, and the active-set steps that finish what the others began."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from lupi.kernels.cholesky import WHOLE, cholesky
+from lupi.solution import Solution, out_of_time, steps_left
+from lupi.svm import KernelQP
+from lupi.svm.decomposition import solve_decomposition
+from lupi.svm.interior_point import follow_central_path
+from lupi.svm.smo import solve_smo, step_limit
+
+# A tolerance below this is met by SMO to this one, followed by active-set steps.
+LOOSE = 1e-3
+# With this many variables active-set steps take about a millisecond: exactness for free.
+SMALL = 200
+# Beyond this many variables a factorization would cost more memory and time than further SMO steps.
+MOST_FACTORIZED = 8000
+# Active-set rounds from the bounds that other solvers leave active, and from those of an interior point.
+ROUNDS, ROUNDS_FROM_INTERIOR = 15, 6
+# A relative gap above this says little about the solution.
+VAGUE = 1e-2
+# With this many free variables a few factorizations take less time than SMO from scratch.
+MOST_FACTORIZED_FREELY = 1000
+# With no more than so many they take milliseconds: an exact active-set finish then costs less than further SMO steps.
+CHEAPLY_FACTORIZED = 400
+# Rounding errors in a sum of kernel values, relative to its largest term.
+ROUNDING = 16 * float(np.finfo(float).eps)
+# Relative size of the proximal term that keeps singular systems solvable; repeated steps remove its effect.
+PROXIMAL = 1e-11
+# After so many rounds without fewer corrections of the guess than ever before, it goes in circles.
+PATIENCE = 3
+
+
+def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+    """Choose by regime.
+
+    ========================================================  ==================================================
+    both spaces have few explicit features (linear kernels)   interior point on the features
+    the kernel matrix does not fit into ``cache_size``        SMO on working sets, rows on demand
+    otherwise                                                 SMO with a budget; active-set steps when the budget
+                                                              is spent, ``tol`` is below 1e-3 or they are cheap;
+                                                              interior point where those fail
+    a dual that no SMO knows                                  interior point
+    ========================================================  ==================================================
+    """
+    if problem.layout and problem.on_demand:
+        return solve_decomposition(problem, tol=tol, max_iter=max_iter)
+    if all(space.few_features for space in problem.spaces) and problem.n_examples > 200:
+        return finish(problem, solve_interior_point(problem, tol=min(tol, 1e-6), max_iter=max_iter), tol, max_iter)
+    if not problem.layout:
+        return solve_interior_point(problem, tol=tol, max_iter=max_iter)
+    budget = smo_budget(problem.n_examples) * (TWO_SIDES if problem.layout == "two_sides" else 1)
+    budget = budget if max_iter < 0 else min(budget, max_iter)
+    return finish(problem, _smo_within(problem, max(tol, LOOSE), budget), tol, max_iter)
+
+
+def _smo_within(problem: KernelQP, tol: float, budget: int) -> Solution:
+    """SMO; where a quarter of its steps does not suffice and active-set steps take less time than the others, these first."""
+    n = problem.n_examples
+    first = budget // 4 if n >= FEW_VARIABLES else budget
+    begun = None
+    if first < budget and n <= MOST_MIXED and sum(space.few_features for space in problem.spaces) == 1:
+        solution = solve_smo(problem, tol=tol, max_iter=n)
+        if solution.violation > STUBBORN * _first_violation(problem) and solution.n_iter == n:
+            return _from_central_path(problem, solution)
+        begun = solution.point
+    solution = solve_smo(problem, tol=tol, max_iter=first, start=begun)
+    if solution.violation <= tol or first == budget or solution.n_iter < first or out_of_time():
+        return solution
+    free = int(np.sum((solution.point > problem.lower) & (solution.point < problem.upper)))
+    if ROUND_OPERATION * free**3 < STEP_OPERATION * n * (budget - first) and not problem.diverges(solution.point):
+        solution = polish(problem, solution)
+        if _exact(solution):
+            return solution
+    more = solve_smo(problem, tol=tol, max_iter=budget - first, start=solution.point)
+    return replace(more, n_iter=solution.n_iter + more.n_iter)
+
+
+def _first_violation(problem: KernelQP) -> float:
+    """Of the optimality conditions, where SMO begins."""
+    start = problem.start()
+    return problem.optimal_biases(start, problem.margins(start))[1]
+
+
+def _from_central_path(problem: KernelQP, start: Solution) -> Solution:
+    """Active-set steps from the bounds that an interior point finds active long before its end; else from its end."""
+    rough, active = follow_central_path(problem, tol=NEAR_THE_END, max_iter=-1, early=True)
+    found = polish(problem, rough, guess=active, max_iter=ROUNDS_FROM_INTERIOR)
+    if not _exact(found) and not out_of_time():
+        found = found.better(solve_interior_point(problem))
+    return found.better(start)
+
+
+def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+    """Interior point, finished by active-set steps from the bounds that it finds active.
+
+    Parameters
+    ----------
+    problem : KernelQP
+    tol : float
+        Relative duality gap at which to stop.
+    max_iter : int
+        Largest number of steps in all; -1 for the built-in limits.
+    """
+    rough, active = follow_central_path(problem, tol=tol, max_iter=max_iter)
+    finished = polish(problem, rough, guess=active, max_iter=steps_left(max_iter, rough.n_iter, ROUNDS_FROM_INTERIOR))
+    return replace(finished, converged=finished.gap <= max(tol, 1e-8))
+
+
+# Nanoseconds: of a cubed number of free variables in the rounds that active-set steps usually take, of an example in an SMO step.
+ROUND_OPERATION, STEP_OPERATION = 0.15, 5.0
+# So many rounds that is; and the gap that SMO aims at where its conditions are met with one that says little.
+ROUNDS_USUAL, CLEAR = 3, 1e-3
+# Up to here an interior point takes some 20 milliseconds whatever the prices are: where a neighbor's bounds do not help in a
+# two-space problem, SMO does not either.
+FEW_VARIABLES = 600
+# One space by features, the other by its matrix: where as many steps as examples leave more than this many times the violation
+# of the start, an interior point (up to so many examples) that stops at this gap finds the active bounds sooner.
+STUBBORN, MOST_MIXED, NEAR_THE_END = 1.2, 3000, 1e-2
+# A problem with two sides has twice the variables of others: a factorization of them takes eight times as long.
+TWO_SIDES = 5
+# Rounds from a neighbor's active set; where more are needed, the sets have little in common.
+ROUNDS_FROM_NEIGHBOR = 8
+
+
+def solve_kernel_near(problem: KernelQP, neighbor: KernelQP, solved: Solution, *, tol: float = 1e-3) -> Solution | None:
+    """Solve from the solution of a problem with the same examples and other prices, as in a grid search.
+
+    The neighbor's active bounds are the first guess of active-set steps. Nothing is taken on trust: the certificate is
+    computed from the new point alone.
+
+    Parameters
+    ----------
+    problem : KernelQP
+    neighbor : KernelQP
+        The problem that was solved.
+    solved : Solution
+        Its solution.
+    tol : float
+        Largest violation of the optimality conditions.
+
+    Returns
+    -------
+    Solution or None
+        None where the guess is of no use: solve from scratch then.
+    """
+    if problem.on_demand or len(solved.point) != problem.n_variables:
+        return None
+    free = int(np.sum((solved.point > neighbor.lower) & (solved.point < neighbor.upper)))
+    if free > MOST_FACTORIZED_FREELY or not solved.converged:
+        return None
+    # A bound that the neighbor has and the problem does not (another kappa) is no guess.
+    guess = (
+        (solved.point <= neighbor.lower) & np.isfinite(problem.lower),
+        (solved.point >= neighbor.upper) & np.isfinite(problem.upper),
+    )
+    start = Solution.certify(problem, problem.start(), 0, False, "neighbor")
+    start = replace(start, point=np.clip(solved.point, problem.lower, problem.upper))
+    found = polish(problem, start, guess=guess, max_iter=ROUNDS_FROM_NEIGHBOR)
+    usable = _exact(found) and _good(problem, found, tol)
+    if not usable and problem.layout in ("two_space", "two_sides") and problem.n_variables <= FEW_VARIABLES:
+        found = solve_interior_point(problem, tol=tol)
+        usable = _good(problem, found, tol)
+    return replace(found, converged=True) if usable and not problem.diverges(found.point) else None
+
+
+def smo_budget(n: int) -> int:
+    """Steps that cost about as much as active-set steps would.
+
+    A round of these costs n^3, an SMO step n: small problems should turn to them early. Beyond n = 640 the number of
+    steps that usually suffice counts.
+    """
+    return min(40 * n, max(1000, n * n // 16))
+
+
+def finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> Solution:
+    """Bring a point within the tolerance, by the cheapest means that works."""
+    if problem.diverges(solution.point):
+        return replace(solution, converged=False)
+    free = int(np.sum((solution.point > problem.lower) & (solution.point < problem.upper)))
+    # With large prices a small violation still costs much: the conditions are met, and the value is far off.
+    vague = solution.gap > VAGUE and free <= MOST_FACTORIZED_FREELY
+    met = solution.violation <= tol and np.isfinite(solution.gap)
+    if vague and met and free > CHEAPLY_FACTORIZED and problem.layout and not out_of_time():
+        solution = _less_vague(problem, solution, free, tol, max_iter)
+        vague = solution.gap > VAGUE
+    if not _good(problem, solution, tol) or problem.n_variables <= SMALL or vague:
+        if free <= MOST_FACTORIZED and not _exact(solution) and not out_of_time():
+            solution = polish(problem, solution, max_iter=steps_left(max_iter, solution.n_iter, ROUNDS))
+        if _good(problem, solution, tol):
+            return replace(solution, converged=True)
+    else:
+        return solution
+    if steps_left(max_iter, solution.n_iter) == 0 or out_of_time():
+        return replace(solution, converged=False)
+    if problem.n_variables <= MOST_FACTORIZED:
+        left = steps_left(max_iter, solution.n_iter)
+        solution = solution.better(solve_interior_point(problem, tol=tol, max_iter=left))
+        if problem.diverges(solution.point):
+            return replace(solution, converged=False)
+        if _good(problem, solution, tol):
+            return replace(solution, converged=True)
+    # Where even the interior point ran out of digits, SMO would not find more.
+    if problem.layout and solution.gap > 1e-4 and not out_of_time():
+        limit = steps_left(max_iter, solution.n_iter, step_limit(problem))
+        # The gap is about proportional to the violation that is left.
+        more = solve_smo(problem, tol=tol * min(1.0, VAGUE / solution.gap), max_iter=limit)
+        solution = more.better(solution)
+    return replace(solution, converged=_good(problem, solution, tol))
+
+
+def _less_vague(problem: KernelQP, solution: Solution, free: int, tol: float, max_iter: int) -> Solution:
+    """More SMO steps, as many as one round of active-set steps would pay for: the gap falls about as the violation does."""
+    most = int(ROUND_OPERATION * free**3 / (STEP_OPERATION * problem.n_examples)) // ROUNDS_USUAL
+    limit = steps_left(max_iter, solution.n_iter, most)
+    more = solve_smo(problem, tol=tol * CLEAR / solution.gap, max_iter=limit, start=solution.point)
+    return replace(more.better(solution), converged=solution.converged)
+
+
+def _exact(solution: Solution) -> bool:
+    return solution.solver.endswith("active_set")
+
+
+def _good(problem: KernelQP, solution: Solution, tol: float) -> bool:
+    """Optimality conditions met with a gap that says something, or a gap far below what they would give."""
+    if solution.gap <= 1e-3 * min(tol, 1e-3):
+        return True
+    if solution.vague:
+        return False
+    if solution.violation <= tol:
+        return True
+    if not _exact(solution):
+        return False
+    # The last digit of a variable changes the conditions by this much: an exact point cannot do better.
+    curvature = max(float(np.max(space.diagonal())) for space in problem.spaces)
+    return solution.violation <= ROUNDING * curvature * float(np.max(np.abs(solution.point)))
+
+
+def polish(
+    problem: KernelQP,
+    start: Solution,
+    *,
+    guess: tuple[np.ndarray, np.ndarray] | None = None,
+    max_iter: int = ROUNDS,
+) -> Solution:
+    """Guess which bounds are active, solve for the rest exactly, correct the guess; keep the better of both points.
+
+    Each round is a semismooth Newton step: the free variables solve a linear system with the equalities, those that leave
+    their box are put on its boundary, bounded ones whose multiplier has the wrong sign are released. Near the optimum 2 to 8
+    rounds suffice; the cost is one factorization of the free block a round.
+
+    Parameters
+    ----------
+    problem : KernelQP
+    start : Solution
+        Where to start.
+    guess : pair of bool ndarray, optional
+        Variables believed to be at their lower and upper bound; by default those that ``start`` has there.
+    max_iter : int
+        Largest number of rounds.
+    """
+    x = start.point.copy()
+    at_lower, at_upper = (x <= problem.lower, x >= problem.upper) if guess is None else guess
+    E, total = problem.coef[problem.biased], problem.total[problem.biased]
+    scale = float(np.max(np.abs(x), initial=0.0)) or 1.0
+    done = stuck = 0
+    fewest = len(x) + 1
+    for done in range(1, max_iter + 1):
+        free = np.flatnonzero(~(at_lower | at_upper))
+        x[at_lower], x[at_upper] = problem.lower[at_lower], problem.upper[at_upper]
+        try:
+            biases = _newton_on_free(problem, x, free, E, total)
+        except LinAlgError:
+            break
+        gradient = problem.margins(x) - problem.ridge * x - E.T @ biases
+        below = np.zeros(len(x), dtype=bool)
+        above = np.zeros(len(x), dtype=bool)
+        below[free] = x[free] < problem.lower[free]
+        above[free] = x[free] > problem.upper[free]
+        slope = 1e-10 * max(1.0, float(np.max(np.abs(gradient))))
+        release = (at_lower & (gradient > slope)) | (at_upper & (gradient < -slope))
+        tiny = 1e-10 * scale
+        small_exit = np.all(x >= problem.lower - tiny) and np.all(x <= problem.upper + tiny)
+        if not release.any() and small_exit:
+            # A variable within rounding of a bound is on it: it must not pin an intercept that is free in an interval.
+            grain = 1e-13 * max(scale, float(np.max(np.abs(x), initial=0.0)))
+            x = np.where(x <= problem.lower + grain, problem.lower, x)
+            x = np.where(x >= problem.upper - grain, problem.upper, x)
+            polished = Solution.certify(problem, x, done, True, f"{start.solver}+active_set")
+            return polished.better(start)
+        corrections = int(np.sum(release | below | above))
+        stuck = 0 if corrections < fewest else stuck + 1
+        fewest = min(fewest, corrections)
+        if stuck >= PATIENCE or out_of_time():
+            break
+        at_lower = (at_lower & ~release) | below
+        at_upper = (at_upper & ~release) | above
+    return replace(start, n_iter=start.n_iter + done)
+
+
+def _newton_on_free(problem: KernelQP, x: np.ndarray, free: np.ndarray, E: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """Move the free variables of x to the solution of their equality-constrained problem; returns the multipliers."""
+    if len(free) == 0:
+        biases, _ = problem.optimal_biases(x, problem.margins(x))
+        return np.asarray(biases[problem.biased])
+    examples = problem.example[free]
+    H = np.diag(problem.ridge[free])
+    for space, coef in zip(problem.spaces, problem.coef):
+        space.add_block(H, examples, coef[free])
+    H[np.diag_indices(len(free))] += PROXIMAL * max(float(np.mean(np.diag(H))), 1e-300)
+    # Rows are columns to LAPACK, which then works in place: the lower triangle is the upper one of the transpose.
+    if len(free) > WHOLE[H.dtype]:
+        factor = cholesky(H).T, False
+    else:
+        factor = cho_factor(H.T, lower=False, overwrite_a=True, check_finite=False)
+    E_free = E[:, free]
+    R = cho_solve(factor, E_free.T, check_finite=False)
+    schur = E_free @ R
+    biases = np.zeros(len(E))
+    # The proximal term makes one solve inexact where H is singular; a second one on the new residual finishes the job.
+    for _ in range(2):
+        gradient = (problem.margins(x) - problem.ridge * x)[free]
+        residual = total - E @ x
+        step = cho_solve(factor, gradient, check_finite=False)
+        if not (np.isfinite(schur).all() and np.isfinite(step).all()):
+            raise LinAlgError("numbers beyond the range of double precision")
+        biases = np.linalg.lstsq(schur, E_free @ step - residual, rcond=None)[0]
+        x[free] += step - R @ biases
+    return biases

@@ -1,0 +1,386 @@
+r"""The quadratic program behind every kernel machine of the library, with its own certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from lupi.kernels import Space
+
+# A constraint without slack is met with this much to spare: missing it by a rounding error would cost infinitely much.
+MARGIN = 1e-13
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Values that prove how good a dual point is.
+
+    Attributes
+    ----------
+    primal, dual : float
+        Value of a feasible primal point built from the dual point, and the dual value. The optimum lies between them.
+    lower_bound : float
+        The dual value, or -inf where the dual point misses an equality or a bound and proves nothing.
+    violation : float
+        Largest violation of the optimality conditions, see :meth:`KernelQP.violation`.
+    biases : ndarray of shape (n_spaces,)
+        Intercept of each space; 0 where a space has none.
+    scale : float
+        Factor by which (w, biases) had to be stretched to meet constraints that allow no slack; 1 at an optimum.
+    expansions, fields : tuple of ndarray
+        Coefficients of each space's function, and its values on the training examples without bias.
+    """
+
+    primal: float
+    dual: float
+    lower_bound: float
+    violation: float
+    biases: np.ndarray
+    scale: float
+    expansions: tuple[np.ndarray, ...]
+    fields: tuple[np.ndarray, ...]
+
+
+class Expansion(NamedTuple):
+    """Function(s) of one space: coefficients over the training examples, the intercept, and weights if they are known."""
+
+    coefficients: np.ndarray
+    intercept: float | np.ndarray
+    weights: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class KernelQP:
+    r"""Box-constrained quadratic program over one or several kernel spaces.
+
+    .. math::
+
+        \max_x\; p^\top x - \tfrac12 \sum_m \beta_m^\top K_m \beta_m - \tfrac12 \sum_j r_j x_j^2
+        \quad\text{s.t.}\quad l \le x \le u,\quad 1^\top \beta_m = t_m \text{ for every space with a bias},
+
+    where :math:`\beta_{m,i} = \sum_{j:\, i(j) = i} c_{mj} x_j`: variable j belongs to example i(j) and enters space m with
+    coefficient :math:`c_{mj}`. Its primal has one function :math:`f_m = w_m \cdot \phi_m + b_m` per space:
+
+    .. math::
+
+        \min_{w, b}\; \tfrac12 \sum_m |w_m|^2 + \sum_m t_m b_m + \sum_j h_j\Big(p_j - \sum_m c_{mj} f_m(i(j))\Big),
+        \qquad h_j(v) = \max_{l_j \le x \le u_j} x v - \tfrac12 r_j x^2 .
+
+    Parameters
+    ----------
+    spaces : tuple of Space
+    example : int ndarray of shape (n_variables,)
+    coef : ndarray of shape (n_spaces, n_variables)
+        Coefficients -1, 0 or 1.
+    p, lower, upper, ridge : ndarray of shape (n_variables,)
+    total : ndarray of shape (n_spaces,)
+        Right-hand sides :math:`t_m`; ignored for spaces without a bias.
+    """
+
+    spaces: tuple[Space, ...]
+    example: np.ndarray
+    coef: np.ndarray
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    ridge: np.ndarray
+    total: np.ndarray
+
+    family: ClassVar[str] = "kernel"
+    # Which SMO solves it: "one_space", "two_space", "two_views" (:mod:`lupi.svm.duals`), "two_sides"
+    # (:mod:`lupi.svm.svr_plus_dual`), or none.
+    layout: ClassVar[str | None] = None
+
+    @property
+    def n_variables(self) -> int:
+        """Number of dual variables."""
+        return len(self.p)
+
+    @property
+    def n_examples(self) -> int:
+        """Number of training examples."""
+        return self.spaces[0].n_examples
+
+    @cached_property
+    def biased(self) -> np.ndarray:
+        """Indices of the spaces that have an intercept."""
+        return np.array([m for m, space in enumerate(self.spaces) if space.bias], dtype=int)
+
+    @cached_property
+    def hard(self) -> tuple[np.ndarray, np.ndarray]:
+        """Variables without an upper and without a lower bound: their constraints allow no slack."""
+        return np.isinf(self.upper) & (self.ridge == 0), np.isinf(self.lower) & (self.ridge == 0)
+
+    @property
+    def on_demand(self) -> bool:
+        """Whether a kernel matrix is out of reach."""
+        return any(space.on_demand for space in self.spaces)
+
+    @cached_property
+    def kinds(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The different columns of bias coefficients, and the variables that have each of them."""
+        powers = 3 ** np.arange(len(self.biased))
+        codes = (powers @ (self.coef[self.biased] + 1.0)).astype(int)
+        present = np.flatnonzero(np.bincount(codes))
+        members = [np.flatnonzero(codes == code) for code in present]
+        return np.array([self.coef[self.biased][:, index[0]] for index in members]), members
+
+    def start(self) -> np.ndarray:
+        """A feasible dual point: 0, or with a non-zero sum the same a and d for every example."""
+        total = self.total[self.biased]
+        # Only one-class problems have a sum: a in space 0, matched by d so that the second space's sum stays 0.
+        return np.full(self.n_variables, total[0] / self.n_examples if np.any(total != 0) else 0.0)
+
+    def merged(self) -> KernelQP:
+        """An equal problem with fewer matrices, where there is one."""
+        return self
+
+    def decision(self, solution: Any) -> Expansion:
+        """The decision function, in units of its space's weight."""
+        certificate = solution.certificate
+        return Expansion(certificate.expansions[0], certificate.biases[0] / self.spaces[0].weight)
+
+    def privileged(self, solution: Any) -> Expansion:
+        """The function of the privileged space: w* = weight * sum of eta_i z_i, and b*."""
+        certificate = solution.certificate
+        return Expansion(self.spaces[1].weight * certificate.expansions[1], certificate.biases[1])
+
+    def collapsed(self, solution: Any) -> bool:
+        """Whether the privileged space pays for everything: w = 0, the same decision for every example."""
+        certificate = solution.certificate
+        beta, field = certificate.expansions[0], certificate.fields[0]
+        # With features in the thousands a small w is no collapse: the decision must be the same everywhere, too.
+        flat = float(np.ptp(field)) <= 1e-3
+        return len(self.spaces) > 1 and flat and float(beta @ field) <= 1e-10 * abs(certificate.primal)
+
+    def expansions(self, x: np.ndarray) -> list[np.ndarray]:
+        """Coefficients beta_m of every space's kernel expansion."""
+        return [np.bincount(self.example, weights=c * x, minlength=self.n_examples) for c in self.coef]
+
+    def fields(self, x: np.ndarray) -> list[np.ndarray]:
+        """K_m beta_m for every space: the functions' values on the training examples, without biases."""
+        return [space.product(beta) for space, beta in zip(self.spaces, self.expansions(x))]
+
+    def rough_fields(self, x: np.ndarray) -> list[np.ndarray]:
+        """The same to about five digits, where that takes less time."""
+        return [space.rough_product(beta) for space, beta in zip(self.spaces, self.expansions(x))]
+
+    def value(self, x: np.ndarray) -> float:
+        """Dual value of x."""
+        norm = sum(float(beta @ space.product(beta)) for space, beta in zip(self.spaces, self.expansions(x)))
+        return float(self.p @ x) - 0.5 * norm - 0.5 * float(self.ridge @ (x * x))
+
+    def margins(self, x: np.ndarray, fields: list[np.ndarray] | None = None) -> np.ndarray:
+        """P - sum_m c_m f_m without biases: the negative gradient apart from the ridge."""
+        fields = self.fields(x) if fields is None else fields
+        out = self.p.copy()
+        for c, field in zip(self.coef, fields):
+            out -= c * field[self.example]
+        return out
+
+    def infeasibility(self, x: np.ndarray) -> float:
+        """Largest violation of a constraint, relative to the size of x."""
+        sums = self.coef[self.biased] @ x - self.total[self.biased]
+        outside = np.maximum(self.lower - x, x - self.upper)
+        scale = max(float(np.max(np.abs(x), initial=0.0)), 1e-300)
+        return max(float(np.max(np.abs(sums), initial=0.0)), float(np.max(outside, initial=0.0))) / scale
+
+    def diverges(self, x: np.ndarray) -> bool:
+        """Whether x runs along a direction in which the dual grows without end, i.e. the primal has no feasible point.
+
+        Where a primal point exists, ``p'x`` stays below twice its value; beyond 1e8 in units of the kernel the margin
+        would have to be a hundred millionth of the data's extent.
+        """
+        if not self.hard[0].any() or self._surely_feasible:
+            return False
+        size = max(float(np.mean(space.diagonal())) for space in self.spaces)
+        return float(self.p @ x) * size > 1e8
+
+    @cached_property
+    def _surely_feasible(self) -> bool:
+        """Whether functions that are raised far enough meet every constraint that allows no slack."""
+        met = ~(self.hard[0] | self.hard[1])
+        for m, space in enumerate(self.spaces):
+            helped = self._helped(m)
+            examples = self.example[helped]
+            everywhere = np.zeros(self.n_examples)
+            everywhere[examples] = 1.0
+            if space.bias or np.all(space.product(everywhere)[examples] > 0):
+                met = met | helped
+        return bool(met.all())
+
+    def _helped(self, m: int) -> np.ndarray:
+        """Variables whose constraints allow no slack and are met where the function of space m is raised; none if others suffer."""
+        hard_upper, hard_lower = self.hard
+        c = self.coef[m]
+        helped = (hard_upper & (c == 1)) | (hard_lower & (c == -1))
+        suffers = (hard_upper & (c == -1)) | (hard_lower & (c == 1))
+        return np.zeros_like(helped) if suffers.any() else helped
+
+    def optimal_biases(self, x: np.ndarray, margins: np.ndarray) -> tuple[np.ndarray, float]:
+        """Biases that satisfy the optimality conditions best, and the violation that remains.
+
+        x_j < u_j asks for c_j.b >= v_j and x_j > l_j for c_j.b <= v_j, where v is the gradient without biases. Where the
+        conditions leave an interval, its midpoint is taken.
+        """
+        gradient = margins - self.ridge * x
+        kinds, members = self.kinds
+        grow = np.where(x < self.upper, gradient, -np.inf)
+        shrink = np.where(x > self.lower, gradient, np.inf)
+        low = np.array([grow[index].max() for index in members])
+        high = np.array([shrink[index].min() for index in members])
+        central, violation = central_biases(kinds, low, high)
+        biases = np.zeros(len(self.spaces))
+        biases[self.biased] = central
+        return biases, violation
+
+    def violation(self, x: np.ndarray, margins: np.ndarray, biases: np.ndarray) -> float:
+        """How much the optimality conditions are violated with these biases.
+
+        Twice the largest slope of the dual value along a variable (libsvm's ``m(a) - M(a)`` with the best bias), or the
+        distance that the variable has left to go, relative to the largest variable, where that is less: an interior point,
+        which never reaches a bound, meets the conditions when it is as good as there.
+        """
+        slope = margins - self.ridge * x - self.coef.T @ biases
+        return 2.0 * largest_move(x, slope, self.lower, self.upper)
+
+    def loss(self, slack: np.ndarray) -> np.ndarray:
+        """h_j of every variable: what the primal pays for the slack p_j - c_j.f(i(j))."""
+        bound = np.where(slack > 0, self.upper, self.lower)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x = np.where(self.ridge > 0, np.clip(slack / self.ridge, self.lower, self.upper), bound)
+            value = x * slack - np.where(self.ridge > 0, 0.5 * self.ridge * x * x, 0.0)
+        # An infinite bound times a slack of exactly zero costs nothing.
+        return np.where(slack == 0, 0.0, value)
+
+    def certificate(self, x: np.ndarray, biases: np.ndarray | None = None) -> Certificate:
+        """Duality gap and KKT violation of x, from scratch: nothing a solver believes is used."""
+        betas = self.expansions(x)
+        fields = [space.product(beta) for space, beta in zip(self.spaces, betas)]
+        margins = self.margins(x, fields)
+        best, _ = self.optimal_biases(x, margins)
+        violation = self.violation(x, margins, best)
+        if biases is None:
+            biases = best
+        else:
+            violation = min(violation, self.violation(x, margins, biases))
+        norm = 0.5 * sum(float(beta @ field) for beta, field in zip(betas, fields))
+        biases, scale = self._feasible(margins, biases)
+        values = scale * (self.p - margins + self.coef.T @ biases)
+        primal = scale**2 * norm + scale * float(self.total @ biases) + float(self.loss(self.p - values).sum())
+        dual = float(self.p @ x - norm - 0.5 * self.ridge @ (x * x))
+        # A point that misses an equality or a bound proves nothing.
+        bound = dual if self.infeasibility(x) <= 1e-7 else -np.inf
+        return Certificate(primal, dual, bound, violation, biases, scale, tuple(betas), tuple(fields))
+
+    def _feasible(self, margins: np.ndarray, biases: np.ndarray) -> tuple[np.ndarray, float]:
+        """Meet the constraints that allow no slack: raise a bias where that always helps, else stretch the functions."""
+        hard_upper, hard_lower = self.hard
+        slack = margins - self.coef.T @ biases
+        excess = max(np.max(slack[hard_upper], initial=0.0), np.max(-slack[hard_lower], initial=0.0))
+        if excess <= 0:
+            return biases, 1.0
+        shifted, left = biases.copy(), hard_upper | hard_lower
+        for m in self.biased:
+            helped = self._helped(m) & left
+            missed = float(np.max(np.where(hard_upper, slack, -slack)[helped], initial=0.0))
+            shifted[m] += missed + MARGIN * (1.0 + float(np.max(np.abs(slack)))) if missed > 0 else 0.0
+            left = left & ~helped
+        if not left.any():
+            return shifted, 1.0
+        reached = np.min((self.p - slack)[hard_upper] / self.p[hard_upper], initial=np.inf)
+        if hard_lower.any() or reached <= 0:
+            return biases, 1.0
+        return biases, (1.0 + MARGIN) / reached
+
+
+def largest_move(x: np.ndarray, slope: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
+    """Largest of all variables' slopes, each counted only as far as there is room before the bound it leads to.
+
+    Room is measured in units of the largest variable: what a move can still change of the objective, slope times room, is
+    then small beside the objective itself.
+
+    Parameters
+    ----------
+    x, slope : ndarray
+        Variables, and the derivatives by them of what is maximized.
+    lower, upper : ndarray
+        Bounds, possibly infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> largest_move(np.array([1.0, 1e-9]), np.array([0.1, -5.0]), np.zeros(2), np.array([2.0, 2.0]))
+    0.1
+    """
+    largest = max(float(np.max(np.abs(x), initial=0.0)), 1e-300)
+    room = np.where(slope > 0, upper - x, x - lower) / largest
+    return float(np.max(np.minimum(np.abs(slope), room), initial=0.0))
+
+
+def central_biases(kinds: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, float]:
+    """Point b with ``low <= kinds @ b <= high``, midway where several satisfy it.
+
+    Parameters
+    ----------
+    kinds : ndarray of shape (n_kinds, n_biases)
+        Coefficients of the few biases in each kind of condition.
+    low, high : ndarray of shape (n_kinds,)
+        Bounds, possibly infinite and, before a solver has converged, contradictory.
+
+    Returns
+    -------
+    biases : ndarray of shape (n_biases,)
+        The last bias is the midpoint of all values it can take; the one before it the midpoint given the last, and so on.
+    violation : float
+        How much the intervals contradict each other; 0 at an optimum. The intervals are widened by half of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> central_biases(np.array([[1.0]]), np.array([0.0]), np.array([1.0]))
+    (array([0.5]), 0.0)
+    """
+    n_biases = kinds.shape[1]
+    if n_biases == 0:
+        return np.zeros(0), float(max(0.0, np.max(low - high, initial=0.0)))
+    # Every condition as  normal . b <= bound  with a share of the common widening t:  ... <= bound + t.
+    normals = np.vstack([kinds, -kinds])
+    bounds = np.concatenate([high, -low])
+    finite = np.isfinite(bounds)
+    stages = [np.column_stack([normals, bounds, np.ones(len(bounds))])[finite]]
+    for _ in range(n_biases):
+        stages.append(_eliminate_first(stages[-1]))
+    # What is left after eliminating every bias reads 0 <= bound + share * t, so t >= -bound / share.
+    closed = stages.pop()
+    widening = max(0.0, float(np.max(-closed[:, 0] / closed[:, 1], initial=0.0)))
+    biases = np.zeros(n_biases)
+    for k in reversed(range(n_biases)):
+        rows = stages[k]
+        others = rows[:, 1:-2] @ biases[k + 1 :]
+        biases[k] = _midpoint(rows[:, 0], rows[:, -2] + widening * rows[:, -1] - others)
+    return biases, 2 * widening
+
+
+def _eliminate_first(rows: np.ndarray) -> np.ndarray:
+    """Fourier-Motzkin: conditions on the other unknowns under which the first one exists."""
+    positive, negative, free = rows[rows[:, 0] > 0], rows[rows[:, 0] < 0], rows[rows[:, 0] == 0]
+    positive = positive / positive[:, :1]
+    negative = negative / -negative[:, :1]
+    combined = (positive[:, None, 1:] + negative[None, :, 1:]).reshape(-1, rows.shape[1] - 1)
+    return np.vstack([combined, free[:, 1:]])
+
+
+def _midpoint(coefficients: np.ndarray, bounds: np.ndarray) -> float:
+    """Middle of {b : coefficients * b <= bounds}; the finite end where only one exists, 0 where none does."""
+    up, down = coefficients > 0, coefficients < 0
+    high = np.min(bounds[up] / coefficients[up], initial=np.inf)
+    low = np.max(bounds[down] / coefficients[down], initial=-np.inf)
+    if np.isfinite(low) and np.isfinite(high):
+        return float(0.5 * (low + high))
+    if np.isfinite(low):
+        return float(low)
+    return float(high) if np.isfinite(high) else 0.0

@@ -1,0 +1,130 @@
+"""Newton's method over the weights, for squared hinges: their derivative is continuous and piecewise linear.
+
+Newton's method with an exact line search ends after a few steps, because it meets the optimum exactly once it knows which
+examples pay. Every step is judged by its duality gap: dual variables and their sums are at hand anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from lupi.solution import Solution, out_of_time
+from lupi.svm import LinearPrimal
+from lupi.svm.linear_systems import System, linear_system
+from lupi.svm.row_losses import best_intercept, respond, slope_along
+
+MAX_STEPS = 200
+# The line search ends where the slope has fallen to this share.
+SEARCHED = 0.1
+
+
+def solve_newton(
+    problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1, start: np.ndarray | None = None
+) -> Solution:
+    """Minimize a problem whose losses are all squared hinges.
+
+    Parameters
+    ----------
+    problem : LinearPrimal
+        With ``smooth`` true.
+    tol : float
+        Relative duality gap at which to stop.
+    max_iter : int
+        Largest number of steps; -1 for the built-in limit.
+    start : ndarray, optional
+        Weights to start from.
+
+    Returns
+    -------
+    Solution
+        Of weights; its certificate are the dual variables.
+    """
+    if not problem.smooth:
+        raise ValueError(
+            "solver='newton' needs squared hinges, i.e. SVM2Plus with a finite kappa; use solver='interior_point' or 'auto'."
+        )
+    limit = MAX_STEPS if max_iter < 0 else min(max_iter, MAX_STEPS)
+    run = _Run(problem, np.zeros(problem.n_weights) if start is None else start.copy())
+    system = linear_system(problem)
+    best = run.solution(0)
+    steps, moving = 0, True
+    while steps < limit and best.gap > tol and moving and not out_of_time():
+        steps += 1
+        try:
+            moving = run.step(system)
+        except LinAlgError:
+            break
+        found = run.solution(steps)
+        best = found if found.gap < best.gap else best
+    violation = problem.violation(best.certificate, *problem.fields(best.point))
+    return replace(best, n_iter=steps, violation=violation, converged=best.gap <= tol)
+
+
+class _Run:
+    """Weights, values on the examples, and the dual variables that answer them."""
+
+    def __init__(self, problem: LinearPrimal, theta: np.ndarray):
+        self.problem, self.theta = problem, theta
+        self.rows = problem.y, problem.s, problem.tables[0]
+        self.f, self.g = problem.fields(theta)
+        self._answer()
+
+    def _answer(self) -> None:
+        """Best intercept, dual variables, and the gradient."""
+        p = self.problem
+        b = best_intercept(self.f, self.g, *self.rows)
+        self.f += b
+        self.theta[p.n_features] += b
+        a, slope = respond(self.f, self.g, *self.rows)
+        self.x, self.slopes = a[None], slope[None]
+        self.q = p.adjoint(*p.coefficients(self.x))
+        self.gradient = p.metric(self.theta) - self.q
+
+    def step(self, system: System) -> bool:
+        """One Newton step; False where no direction leads down any more."""
+        p = self.problem
+        system.factorize(self.slopes)
+        direction = system.solve(-self.gradient)
+        df, dg = p.fields(direction)
+        along = p.metric(direction)
+        t = _root(
+            lambda t: slope_along(t, self.f, self.g, df, dg, *self.rows),
+            float(along @ self.theta),
+            float(along @ direction),
+            float(self.gradient @ direction),
+        )
+        self.theta = self.theta + t * direction
+        self.f += t * df
+        self.g += t * dg
+        self._answer()
+        return t > 0.0
+
+    def solution(self, n_iter: int) -> Solution:
+        """What the present iterate proves."""
+        p = self.problem
+        value, bound = p.value(self.theta, self.f, self.g), p.lower_bound(self.x, self.q)
+        return Solution(self.theta.copy(), value, bound, n_iter, False, "newton", certificate=self.x)
+
+
+def _root(slope: Callable[[float], tuple[float, float]], linear: float, quadratic: float, start: float) -> float:
+    """Where the derivative along a line, increasing and negative at 0, has all but vanished."""
+    if not start < 0:
+        return 0.0
+    low, high, t = 0.0, np.inf, 1.0
+    for _ in range(50):
+        first, second = slope(t)
+        first += linear + t * quadratic
+        second += quadratic
+        if abs(first) <= -SEARCHED * start:
+            break
+        if first < 0:
+            low = t
+        else:
+            high = t
+        guess = t - first / second if second > 0 else np.inf
+        t = guess if low < guess < high else (2.0 * t if np.isinf(high) else 0.5 * (low + high))
+    return t

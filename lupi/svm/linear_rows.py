@@ -1,0 +1,193 @@
+"""Many examples: most of them are far from a kink, and enter as one vector. Exact, because all of them are checked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from lupi.solution import Solution, out_of_time, steps_left
+from lupi.svm import LinearPrimal
+from lupi.svm.linear_interior import solve_weights
+from lupi.svm.linear_newton import solve_newton
+from lupi.svm.linear_systems import wide
+
+# A sample is solved first where there are more examples than this, and more than this many for each weight.
+FEW_EXAMPLES = 4000
+FEW_FOR_EACH_WEIGHT = 30
+# The sample's share, and the gap to which it is solved: its weights are uncertain by more than that.
+SAMPLE_SHARE = 1 / 8
+SAMPLE_GAP = 1e-3
+# Examples closer to a kink than this many standard errors of the sample's values are worked on.
+ERRORS = 3.0
+MOST_ROUNDS = 30
+# Almost separable examples at a high price change sides at every Newton step; the interior point does not see that.
+MOST_NEWTON_STEPS = 25
+# Share of the examples at a kink above which no part of them says much about the others.
+MOST_UNDECIDED = 0.25
+
+
+def solve_rows(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+    """Newton's method or the interior point, with many examples after a sample of them.
+
+    Parameters
+    ----------
+    problem : LinearPrimal
+    tol : float
+        Relative duality gap.
+    max_iter : int
+        Largest number of steps; -1 for the solvers' own limits.
+
+    Returns
+    -------
+    Solution
+    """
+    few = _few(problem)
+    if problem.n_examples > few and not problem.smooth:
+        probe = _sample(problem, few)
+        if _undecided(probe, solve_weights(probe, tol=SAMPLE_GAP).certificate) > MOST_UNDECIDED:
+            return solve_weights(problem, tol=tol, max_iter=max_iter)
+    return _solve_after_sample(problem, tol, max_iter)
+
+
+def _few(problem: LinearPrimal) -> int:
+    """So many examples are solved at once."""
+    return max(FEW_EXAMPLES, FEW_FOR_EACH_WEIGHT * problem.n_weights)
+
+
+def _solve_after_sample(problem: LinearPrimal, tol: float, max_iter: int) -> Solution:
+    """The sample is solved the same way: after a sample of its own."""
+    if problem.n_examples <= _few(problem):
+        return _solve_whole(problem, tol, max_iter)
+    sample = _sample(problem, int(SAMPLE_SHARE * problem.n_examples))
+    first = _solve_after_sample(sample, max(tol, SAMPLE_GAP), max_iter)
+    if problem.smooth:
+        return _solve_whole(problem, tol, max_iter, start=first.point)
+    errors = ERRORS * np.sqrt(problem.n_weights / sample.n_examples)
+    return _solve_in_rounds(problem, first, errors, tol, max_iter)
+
+
+def _solve_whole(problem: LinearPrimal, tol: float, max_iter: int, start: np.ndarray | None = None) -> Solution:
+    """All examples at once."""
+    if not problem.smooth:
+        return solve_weights(problem, tol=tol, max_iter=max_iter)
+    if wide(problem) or max_iter >= 0:
+        return solve_newton(problem, tol=tol, max_iter=max_iter, start=start)
+    found = solve_newton(problem, tol=tol, max_iter=MOST_NEWTON_STEPS, start=start)
+    return found if found.converged else solve_weights(problem, tol=tol)
+
+
+def _sample(problem: LinearPrimal, size: int) -> LinearPrimal:
+    """Some examples in place of all: random, so that the order of the rows does not matter, and always the same."""
+    n = problem.n_examples
+    index = np.sort(np.random.default_rng(0).choice(n, size, replace=False))
+    return problem.rows(index, weight=n / size)
+
+
+def _solve_in_rounds(problem: LinearPrimal, first: Solution, errors: float, tol: float, max_iter: int) -> Solution:
+    """Solve for the examples near a kink with the others fixed, look at all, and add those that were fixed wrongly."""
+    n, steps = problem.n_examples, first.n_iter
+    f, g = problem.fields(first.point)
+    distance = _distance(problem, f, g)
+    inside = np.zeros(n, dtype=bool)
+    best: Solution | None = None
+    wanted = distance <= errors
+    for _ in range(MOST_ROUNDS):
+        inside |= wanted if np.count_nonzero(wanted) <= n // 4 else _nearest(distance, n // 4)
+        if np.count_nonzero(inside) > n // 2:
+            break
+        found, part_converged = _solve_part(problem, inside, f, g, tol, steps_left(max_iter, steps))
+        steps += found.n_iter
+        best = found if best is None or found.gap <= best.gap else best
+        f, g = problem.fields(found.point)
+        if best.gap <= tol or steps_left(max_iter, steps) == 0 or out_of_time():
+            violation = problem.violation(best.certificate, *problem.fields(best.point))
+            return replace(best, n_iter=steps, violation=violation, converged=best.gap <= tol)
+        distance = _distance(problem, f, g)
+        distance[inside] = np.inf
+        errors *= 0.3
+        wanted = _wrong(problem, found.certificate, f, g) | (distance <= errors)
+        # The fixed variables may leave the others no balanced choice: more of them must be free.
+        wanted |= False if part_converged else _nearest(distance, int(inside.sum()))
+    found = solve_weights(problem, tol=tol, max_iter=steps_left(max_iter, steps))
+    return replace(found, n_iter=steps + found.n_iter)
+
+
+def _solve_part(
+    problem: LinearPrimal, inside: np.ndarray, f: np.ndarray, g: np.ndarray, tol: float, max_iter: int
+) -> tuple[Solution, bool]:
+    """Solution of the whole problem from that of some rows, and whether these were solved."""
+    x = _fixed(problem, f, g)
+    x[:, inside] = 0.0
+    index = np.flatnonzero(inside)
+    part = problem.rows(index, outside=problem.adjoint(*problem.coefficients(x)), gained=float(x[0].sum()))
+    solved = solve_weights(part, tol=0.5 * tol, max_iter=max_iter)
+    x[:, index] = solved.certificate
+    theta, f, g = problem.feasible(solved.point, *problem.fields(solved.point))
+    # The dual value of the part, with what was fixed, is that of the whole.
+    whole = replace(solved, point=theta, objective=problem.value(theta, f, g), certificate=x, solver="rows")
+    return whole, solved.converged
+
+
+def _undecided(problem: LinearPrimal, x: np.ndarray) -> float:
+    """Share of the examples whose variables are inside their intervals: far more than weights where a function is flat."""
+    inside = x[0] > 0.1 * problem.price
+    inside &= x[0] < 0.9 * problem.tables[1]
+    shares = [np.mean(inside & (problem.tables[0] == 0))]
+    if len(x) == 2:
+        low, high = problem.tables[2:]
+        with np.errstate(invalid="ignore"):
+            shares.append(np.mean((x[1] < 0.9 * high) & ((x[1] > 0.1 * high) | np.isinf(low))))
+    return float(max(shares))
+
+
+def _slacks(problem: LinearPrimal, f: np.ndarray, g: np.ndarray) -> list[np.ndarray]:
+    """Slacks that a and, where there is one, d answer."""
+    own = problem.s * g
+    return [1.0 - problem.y * f - own, own][: problem.n_kinds]
+
+
+def _distance(problem: LinearPrimal, f: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """How far each example is from where one of its variables would change, in standard deviations of its kind.
+
+    Negative where a constraint is missed.
+    """
+    slacks = _slacks(problem, f, g)
+    hard = np.isinf(problem.tables[1]) & (problem.tables[0] == 0)
+    # A squared hinge is not constant while it is paid: its examples always count.
+    smooth = problem.tables[0] > 0
+    out: np.ndarray = np.where(hard | smooth, -slacks[0], np.abs(slacks[0])) / (np.std(slacks[0]) + 1e-300)
+    if len(slacks) == 2:
+        own = np.where(np.isinf(problem.tables[2]), slacks[1], np.abs(slacks[1])) / (np.std(slacks[1]) + 1e-300)
+        out = np.where(problem.tables[3] > problem.tables[2], np.minimum(out, own), out)
+    return out
+
+
+def _fixed(problem: LinearPrimal, f: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """Variables at the ends of their intervals that the slacks ask for; 0 or C where there is no such end."""
+    slacks = _slacks(problem, f, g)
+    x = np.zeros((problem.n_kinds, problem.n_examples))
+    upper = problem.tables[1]
+    x[0] = np.where((slacks[0] > 0) & np.isfinite(upper), upper, 0.0)
+    if len(slacks) == 2:
+        low, high = problem.tables[2:]
+        x[1] = np.where((slacks[1] > 0) | np.isinf(low), high, low)
+    return x
+
+
+def _wrong(problem: LinearPrimal, x: np.ndarray, f: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """Examples whose fixed variables would rather move."""
+    slacks = _slacks(problem, f, g)
+    upper = problem.tables[1]
+    out: np.ndarray = ((slacks[0] > 0) & (x[0] < upper)) | ((slacks[0] < 0) & (x[0] > 0))
+    if len(slacks) == 2:
+        low, high = problem.tables[2:]
+        out |= ((slacks[1] > 0) & (x[1] < high)) | ((slacks[1] < 0) & (x[1] > low))
+    return out
+
+
+def _nearest(distance: np.ndarray, size: int) -> np.ndarray:
+    """Mark the examples with the smallest distances."""
+    out = np.zeros(len(distance), dtype=bool)
+    out[np.argpartition(distance, min(size, len(distance) - 1))[:size]] = True
+    return out

@@ -1,0 +1,202 @@
+"""One-class SVM with privileged information."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import OutlierMixin
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import validate_data
+
+from lupi.inputs.decorators import fit_context
+from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
+from lupi.kernels.several_spaces import PER_SPACE
+from lupi.model_parts import model_part
+from lupi.solution import deadline, unfinished
+from lupi.svm import check_nu, one_class_dual, one_class_plus_dual
+from lupi.svm.kernel_machine import KernelMachine, TrainingData
+from lupi.svm.solve import SOLVERS, solve
+
+# Working sets would need kernel rows on demand, which one-class problems do not have.
+ONE_CLASS_SOLVERS = set(SOLVERS["kernel"]) - {"decomposition"}
+
+
+@model_part
+class OneClassSVMPlus(OutlierMixin, KernelMachine):
+    r"""Novelty detection whose slacks are a function of privileged features.
+
+    .. math::
+
+        \min_{w, \rho, w^*, b^*, \zeta \ge 0} \tfrac{\nu l}{2} |w|^2 + \tfrac{\lambda}{2} |w^*|^2 - \nu l \rho
+        + \sum_i (g(z_i) + \zeta_i) \quad\text{s.t.}\quad w \cdot \phi(x_i) \ge \rho - g(z_i),\;\; g(z_i) + \zeta_i \ge 0
+
+    with :math:`g(z) = w^* \cdot z + b^*`. Without privileged features it is the one-class SVM.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        In (0, 1]: about the share of training examples that may be left outside.
+    lam : float, or list or dict of float, default=1.0
+        Weight of the correcting function's norm. Of several spaces one
+        value for all, or one each: their kernels enter as the sum of :math:`K^*_m / \lambda_m`.
+    kernel, gamma, degree, coef0
+        Kernel of the decision space, as in :class:`SVMPlus`.
+    privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
+        The same for the privileged space; of several spaces one value for all, or a list or dict with one each.
+    solver : {"auto", "smo", "interior_point", "reference"}, default="auto"
+        As in :class:`SVMPlus`.
+    tol : float, default=1e-4
+        Largest violation of the optimality conditions.
+    max_iter : int, default=-1
+        Limit on the solver's iterations; -1 for none.
+    max_time : float or None, default=None
+        Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
+
+    Attributes
+    ----------
+    support_ : ndarray
+        Examples with a positive coefficient.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Their coefficients; they sum to nu * n_samples, as scikit-learn's do.
+    offset_ : float
+        ``decision_function = score_samples - offset_``.
+    privileged_dual_coef_ : ndarray of shape (1, n_available)
+        Coefficients of the correcting function; with ``privileged_intercept_`` only after a fit with privileged features.
+    objective_, dual_gap_, n_iter_
+        Value of the problem above, relative duality gap, iterations.
+
+    References
+    ----------
+    .. [1] E. Burnaev, D. Smolyakov. One-class SVM with privileged information and its application to malware detection, 2016.
+    .. [2] S. Sun, C. Zhang, Y. Tian. Joint kernel support estimation with privileged information, 2018, eq. 5 and 23.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lupi import OneClassSVMPlus
+    >>> rng = np.random.default_rng(0)
+    >>> X, Z = rng.normal(size=(60, 2)), rng.normal(size=(60, 1))
+    >>> model = OneClassSVMPlus(nu=0.1).fit(X, privileged=Z)
+    >>> model.predict(np.vstack([X[:1], [[6.0, 6.0]]]))
+    array([ 1, -1])
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **KernelMachine._parameter_constraints,
+        "nu": [Real],
+        "lam": PER_SPACE["lam"],
+        "solver": [StrOptions(ONE_CLASS_SOLVERS)],
+    }
+
+    def __init__(
+        self,
+        nu: float = 0.5,
+        lam: Any = 1.0,
+        *,
+        kernel: KernelName = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "rbf",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = -1,
+        max_time: float | None = None,
+    ) -> None:
+        self.nu = nu
+        self.lam = lam
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.privileged_kernel = privileged_kernel
+        self.privileged_gamma = privileged_gamma
+        self.privileged_degree = privileged_degree
+        self.privileged_coef0 = privileged_coef0
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: MatrixLike, y: VectorLike | None = None, privileged: PrivilegedLike | None = None) -> Self:
+        """Find the support of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Decision features; the kernel matrix with ``kernel="precomputed"``.
+        y : None
+            Ignored.
+        privileged : array-like of shape (n_samples, n_privileged), optional
+            Features that exist at training time only; a row of NaN is not available. A list or dict of tables is several spaces.
+            None gives the one-class SVM.
+
+        Returns
+        -------
+        self
+        """
+        with deadline(self.max_time):
+            check_nu(self.nu)
+            valid_X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C")
+            data = TrainingData.of(self, valid_X, privileged, np.ones(valid_X.shape[0]), index_of=X)
+            if data.Z is None:
+                problem: Any = one_class_dual(data.decision.dense, self.nu)
+            else:
+                spaces = data.decision.dense, data.privileged_space().dense
+                problem = one_class_plus_dual(*spaces, self.nu, data.lam(self.lam), data.available)
+            solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
+            if not solution.converged:
+                warnings.warn(unfinished(self, solution), stacklevel=3)
+            self._store_functions(data, [problem], [solution])
+            if data.Z is not None:
+                self.privileged_intercept_: Any = float(self.privileged_intercept_[0])
+            rho = -self.intercept_[0]
+            # A training example on the boundary is inside, whatever the rounding of its kernel values.
+            self.offset_ = float(rho - 1e-9 * abs(rho))
+            return self
+
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
+        """How typical each example is: the kernel expansion, without the offset.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._decision_values(X).ravel()
+
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
+        """Positive inside of the support, negative outside.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """+1 for inliers, -1 for outliers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.where(self.decision_function(X) >= 0, 1, -1)

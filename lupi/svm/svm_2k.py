@@ -1,0 +1,188 @@
+"""SVM-2K: two views that must agree."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Self
+
+from lupi.inputs.decorators import fit_context
+from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
+from lupi.kernels.several_spaces import POSITIVE
+from lupi.model_parts import model_part
+from lupi.solution import deadline
+from lupi.svm import svm_2k_dual, svm_dual
+from lupi.svm.kernel_machine import NON_NEGATIVE, KernelClassifier
+from lupi.svm.solve import solve
+
+if TYPE_CHECKING:
+    from lupi.svm.kernel_machine import TrainingData
+    from lupi.svm.paths import Problems
+
+
+@model_part
+class SVM2K(KernelClassifier):
+    r"""SVM-2K classifier: one SVM on each of the two views, tied together on the training examples.
+
+    .. math::
+
+        \min\; \tfrac12 |w_A|^2 + \tfrac12 |w_B|^2 + \sum_i C_i [1 - y_i f_A(x_i)]_+ + \sum_i C^*_i [1 - y_i f_B(z_i)]_+
+        + \sum_i D_i \big[\,|f_A(x_i) - f_B(z_i)| - \epsilon\,\big]_+
+
+    Predictions use :math:`f_A` alone, so the second view may be privileged (the baseline of Xu et al. [2]_). An example
+    without privileged features has no second view. Without any this is the C-SVM.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the decision view's loss.
+    C_privileged : float, default=1.0
+        Weight of the privileged view's loss.
+    D : float, default=1.0
+        Weight of disagreement; 0 gives two independent SVMs.
+    epsilon : float, default=0.0
+        Disagreement that costs nothing.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "intersection", "precomputed"} or callable, default="rbf"
+        Kernel of the decision space; a callable gets two feature matrices and returns their kernel matrix.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel coefficient; "scale" is 1 / (n_features * X.var()), with sample weights in the variance.
+    degree : float, default=3
+        Degree of "poly".
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
+        The same for the privileged space; of several spaces, whose kernels are added up, one value for all or one each.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, multiplied with the sample weights; both scale C, C_privileged and D.
+    solver : {"auto", "smo", "decomposition", "interior_point", "reference"}, default="auto"
+        "auto" is SMO, finished exactly where that is cheap; on working sets where a kernel matrix does not fit into memory.
+    tol : float, default=1e-3
+        Tolerance of the optimality conditions (of the duality gap with "interior_point").
+    max_iter : int, default=-1
+        Limit on the iterations of the solver; -1 for none.
+    max_time : float or None, default=None
+        Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
+    cache_size : float, default=200
+        Megabytes for each kernel matrix.
+    random_state : int, RandomState or None, default=None
+        Not used here; kept for a uniform interface.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, support_, support_vectors_, dual_coef_, intercept_, coef_
+        The decision view's classifier, as in :class:`SVMPlus`.
+    privileged_dual_coef_, privileged_intercept_
+        The privileged view's classifier.
+    objective_, dual_gap_, kkt_violation_, n_iter_
+        As in :class:`SVMPlus`.
+
+    References
+    ----------
+    .. [1] J. D. R. Farquhar, D. R. Hardoon, H. Meng, J. Shawe-Taylor, S. Szedmak. Two view learning: SVM-2K, theory and
+       practice. NIPS, 2005.
+    .. [2] X. Xu et al. Simple and efficient learning using privileged information, 2016.
+
+    Examples
+    --------
+    >>> from lupi import SVM2K
+    >>> from lupi.datasets import make_privileged
+    >>> data = make_privileged(n_samples=80, random_state=0)
+    >>> model = SVM2K(D=0.5).fit(data.data, data.target, privileged=data.privileged)
+    >>> model.dual_gap_ < 1e-3
+    True
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **KernelClassifier._parameter_constraints,
+        "C": POSITIVE,
+        "C_privileged": POSITIVE,
+        "D": NON_NEGATIVE,
+        "epsilon": NON_NEGATIVE,
+    }
+
+    _prices = ("C", "C_privileged", "D", "epsilon")
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        C_privileged: float = 1.0,
+        D: float = 1.0,
+        epsilon: float = 0.0,
+        *,
+        kernel: KernelName = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "rbf",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        class_weight: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        max_time: float | None = None,
+        cache_size: float = 200,
+        random_state: RandomState = None,
+    ) -> None:
+        self.C = C
+        self.C_privileged = C_privileged
+        self.D = D
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.privileged_kernel = privileged_kernel
+        self.privileged_gamma = privileged_gamma
+        self.privileged_degree = privileged_degree
+        self.privileged_coef0 = privileged_coef0
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.cache_size = cache_size
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        sample_weight: VectorLike | None = None,
+    ) -> Self:
+        """Fit to decision features, labels and privileged features.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            Decision features; the kernel matrix with ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Labels of any type, two classes or more (one against the rest).
+        privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
+            The second view, which exists at training time only. A row that is entirely NaN is not available for that example.
+            None fits the C-SVM.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights that multiply C, C_privileged and D.
+
+        Returns
+        -------
+        self : object
+        """
+        with deadline(self.max_time):
+            data = self._check(X, y, privileged, sample_weight)
+            problems = self._problems(data)
+            solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
+            for remark in self._remarks(problems, solutions):
+                warnings.warn(remark, stacklevel=3)
+            return self._store(data, problems, solutions)
+
+    def _problems(self, data: TrainingData) -> Problems:
+        """One problem a class, over the same spaces."""
+        if data.Z is None:
+            return [svm_dual(data.decision, y, self.C * data.weight) for y in data.signs]
+        privileged = data.privileged_space(self.cache_size)
+        prices = (price * data.weight for price in (self.C, self.C_privileged, self.D))
+        shared: tuple[Any, ...] = (*prices, self.epsilon, data.available)
+        return [svm_2k_dual(data.decision, privileged, y, *shared) for y in data.signs]

@@ -1,0 +1,270 @@
+"""SVR+: support vector regression whose slacks are functions of privileged features."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import RegressorMixin
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import validate_data
+
+from lupi.inputs import check_sample_weight, is_chunked
+from lupi.inputs.decorators import fit_context
+from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
+from lupi.kernels.several_spaces import PER_SPACE, POSITIVE
+from lupi.model_parts import model_part
+from lupi.solution import deadline, unfinished
+from lupi.svm import svr_plus_dual
+from lupi.svm.kernel_machine import COLUMNS, NON_NEGATIVE, KernelMachine, TrainingData
+from lupi.svm.paths import WarmStartedPath
+from lupi.svm.solve import solve
+
+if TYPE_CHECKING:
+    from lupi.solution import Solution
+    from lupi.svm.svr_plus_dual import TwoSidesDual
+
+
+@model_part
+class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
+    r"""Support vector regression whose slacks, on either side of the tube, are functions of privileged features.
+
+    .. math::
+
+        \min_{w, b, w^*_k, b^*_k, \zeta_k \ge 0}\; \tfrac12 |w|^2 + \tfrac{\lambda}{2} \sum_{k=1}^2 |w^*_k|^2
+        + \sum_i C_i \sum_{k=1}^2 \big(g_k(z_i) + \kappa \zeta_{ki}\big) \quad\text{s.t.}
+
+    .. math::
+
+        t_i - f(x_i) \le \varepsilon + g_1(z_i) + \zeta_{1i},\quad f(x_i) - t_i \le \varepsilon + g_2(z_i) + \zeta_{2i},\quad
+        g_k(z_i) \ge 0,
+
+    where :math:`f(x) = w \cdot x + b` is the prediction, and the correcting functions :math:`g_k(z) = w^*_k \cdot z + b^*_k`
+    say how far above (:math:`g_1`) and below (:math:`g_2`) of it a target is expected. This is SVM+ [1]_ for numbers [2]_, with
+    the residual slack of :class:`SVMPlus`. Examples without privileged features keep slacks of their own at price C; without
+    any it is the epsilon-SVR. The dual is solved; ``dual_gap_`` certifies the result.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss.
+    lam : float, or list or dict of float, default=1.0
+        Weight of the correcting functions' norms. Small: slacks follow the privileged features closely. Of several spaces one
+        value for all, or one each: their kernels enter as the sum of :math:`K^*_m / \lambda_m`.
+    epsilon : float, default=0.1
+        Half the width of the tube in which errors cost nothing, in units of the target.
+    kappa : float, default=3.0
+        Price of slack that the privileged features do not explain, relative to C; ``inf`` forbids it.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "intersection", "precomputed"} or callable, default="rbf"
+        Kernel of the decision space; a callable gets two feature matrices and returns their kernel matrix.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel coefficient; "scale" is 1 / (n_features * X.var()), with sample weights in the variance.
+    degree : float, default=3
+        Degree of "poly".
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
+        The same for the privileged space; of several spaces one value for all, or a list or dict with one each.
+    solver : {"auto", "interior_point", "smo", "decomposition", "reference"}, default="auto"
+        "auto": with linear kernels of few features in both spaces an interior point on the features;
+        otherwise SMO over both sides of the tube, on working sets where a kernel matrix does not fit into ``cache_size``,
+        finished by active-set steps, with an interior point as the last resort. "reference" is PIQP, slow, for checking.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, in units of the target.
+    max_iter : int, default=-1
+        Limit on the iterations of the solver; -1 for none.
+    max_time : float or None, default=None
+        Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
+    cache_size : float, default=200
+        Megabytes that a kernel matrix may take; of a larger one, blocks are computed when they are needed.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    support_ : ndarray
+        Indices of the training examples with a non-zero coefficient.
+    support_vectors_ : ndarray or sparse matrix
+        Their features.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Coefficients :math:`a_{1i} - a_{2i}`.
+    intercept_ : ndarray of shape (1,)
+        From the optimality conditions; the midpoint where they leave an interval.
+    coef_ : ndarray of shape (1, n_features)
+        Weights, for the linear kernel.
+    privileged_dual_coef_ : ndarray of shape (2, n_available)
+        Coefficients of both correcting functions over the examples with privileged features.
+    privileged_intercept_ : ndarray of shape (2,)
+    objective_ : float
+        Value of the problem above.
+    dual_gap_ : float
+        Relative duality gap.
+    kkt_violation_ : float
+        Largest violation of the optimality conditions.
+    n_iter_ : int
+
+    References
+    ----------
+    .. [1] V. Vapnik, A. Vashist. A new learning paradigm: learning using privileged information. Neural Networks, 2009.
+    .. [2] V. Vapnik. Estimation of dependences based on empirical data, afterword of 2006, section 2.4: SVM+ regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lupi import SVRPlus
+    >>> rng = np.random.default_rng(0)
+    >>> X, noise = rng.normal(size=(100, 3)), rng.normal(size=100)
+    >>> model = SVRPlus(kernel="linear").fit(X, X[:, 0] + noise, privileged=noise[:, None])
+    >>> model.dual_gap_ < 1e-3
+    True
+    >>> model.predict(X[:2]).shape
+    (2,)
+    >>> model.correcting_function([[2.0], [-2.0]]).shape  # above and below of the tube
+    (2, 2)
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **KernelMachine._parameter_constraints,
+        "C": POSITIVE,
+        "lam": PER_SPACE["lam"],
+        "epsilon": NON_NEGATIVE,
+        "kappa": [Interval(Real, 0, np.inf, closed="right")],
+        "cache_size": POSITIVE,
+    }
+
+    _prices = ("C", "lam", "kappa", "epsilon")
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        lam: Any = 1.0,
+        epsilon: float = 0.1,
+        *,
+        kappa: float = 3.0,
+        kernel: KernelName = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "rbf",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        max_time: float | None = None,
+        cache_size: float = 200,
+    ) -> None:
+        self.C = C
+        self.lam = lam
+        self.epsilon = epsilon
+        self.kappa = kappa
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.privileged_kernel = privileged_kernel
+        self.privileged_gamma = privileged_gamma
+        self.privileged_degree = privileged_degree
+        self.privileged_coef0 = privileged_coef0
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.cache_size = cache_size
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        sample_weight: VectorLike | None = None,
+    ) -> Self:
+        """Fit to decision features, targets and privileged features.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            Decision features; the kernel matrix with ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Numbers.
+        privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
+            Features that exist at training time only. A row that is entirely NaN is not available for that example. A list or
+            dict of tables is several spaces; one that an example lacks contributes nothing to its correction.
+            None fits the epsilon-SVR.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights that multiply C.
+
+        Returns
+        -------
+        self : object
+        """
+        with deadline(self.max_time):
+            data = self._check(X, y, privileged, sample_weight)
+            problems = self._problems(data)
+            solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
+            for remark in self._remarks(problems, solutions):
+                warnings.warn(remark, stacklevel=3)
+            return self._store(data, problems, solutions)
+
+    def _check(
+        self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike = None, sample_weight: VectorLike | None = None
+    ) -> TrainingData:
+        """Checked input; sets the attributes of scikit-learn's checks."""
+        name = type(self).__name__
+        if is_chunked(X):
+            raise ValueError(
+                f"{name}: `X` is a Dask collection, which this estimator does not train on; pass X.compute(), or use "
+                "SurrogateRegressor, which works in chunks."
+            )
+        if self.kernel == "precomputed" and sparse.issparse(X):
+            raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
+        valid_X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=np.float64, order="C", y_numeric=True, multi_output=False
+        )
+        weight = check_sample_weight(sample_weight, valid_X.shape[0], estimator_name=name)
+        data = TrainingData.of(self, valid_X, privileged, weight, self.cache_size, index_of=X)
+        data.labels = np.asarray(y, dtype=np.float64)[data.kept]
+        data.columns = {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
+        return data
+
+    def _problems(self, data: TrainingData) -> list[TwoSidesDual]:
+        """One problem."""
+        privileged = None
+        if data.Z is not None:
+            privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / data.lam(self.lam))
+        prices = self.C * data.weight, self.epsilon, self.kappa
+        return [svr_plus_dual(data.decision, privileged, np.asarray(data.labels), *prices, data.available)]
+
+    def _remarks(self, problems: list[TwoSidesDual], solutions: list[Solution]) -> Iterator[Warning]:
+        """What a user should know about a solution that is no ordinary one, as warnings."""
+        for solution in solutions:
+            if not solution.converged:
+                yield unfinished(self, solution, "increase max_iter, scale the features and the target, or lower C")
+
+    def _store(self, data: TrainingData, problems: list[TwoSidesDual], solutions: list[Solution]) -> Self:
+        """Fitted attributes from the solution."""
+        self._store_functions(data, problems, solutions)
+        self.kkt_violation_ = float(solutions[0].violation)
+        for name, value in data.columns.items():
+            setattr(self, name, value)
+        return self
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """Predict targets; privileged features are never needed.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Decision features; with ``kernel="precomputed"`` their kernel values with the training examples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.asarray((self._decision_values(X) + self.intercept_).ravel())

@@ -1,0 +1,263 @@
+"""Problems over weights against the reference QP, formulas written out here, and one another."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from lupi.svm import (
+    Space,
+    deformation_matrix,
+    linear_problems,
+    linear_svm2_plus,
+    linear_svm_plus,
+    svm2_plus_dual,
+    svm_plus_dual,
+)
+from lupi.svm.auto import solve_auto
+from lupi.svm.linear_auto import solve_linear
+from lupi.svm.linear_interior import solve_weights
+from lupi.svm.linear_newton import solve_newton
+from lupi.svm.linear_rows import solve_rows
+from lupi.svm.linear_systems import wide
+from lupi.svm.reference import solve_reference
+
+
+def data(seed, n, d=6, s=3, missing=0.3):
+    rng = np.random.default_rng(seed)
+    X, Z = rng.normal(size=(n, d)), rng.normal(size=(n, s))
+    margin = X[:, 0] - X[:, 1] + 0.7 * rng.normal(size=n)
+    y = np.where(margin > 0.3, 1.0, -1.0)
+    Z[:, 0] = np.abs(margin) + 0.2 * rng.normal(size=n)
+    available = rng.random(n) >= missing
+    Z[~available] = 0.0
+    return X, Z, y, rng.uniform(0.5, 2.0, size=n), available
+
+
+def losses(problem_args, theta, squared):
+    """Primal value from the estimators' formulas alone."""
+    X, Z, y, C, lam, kappa, labeled, available = problem_args
+    d = X.shape[1]
+    w, b, v, c = theta[:d], theta[d], theta[d + 1 : -1], theta[-1]
+    f, g = X @ w + b, np.where(available, Z @ v + c, 0.0)
+    s = np.where(available, y if labeled else 1.0, 0.0)
+    residual = np.maximum(1 - y * f - s * g, 0)
+    price = np.where(available, kappa, 1.0)
+    if np.isinf(kappa):
+        assert residual[available].max() <= 1e-9
+        residual, price = np.where(available, 0.0, residual), np.ones(len(y))
+    if squared:
+        return 0.5 * w @ w + 0.5 * lam * (v @ v + c * c) + 0.5 * C @ (g**2 + price * residual**2)
+    if not labeled:
+        assert g[available].min() >= -1e-9
+    return 0.5 * w @ w + 0.5 * lam * v @ v + C @ (np.maximum(s * g, 0) + price * residual)
+
+
+def dual_value(problem_args, x, squared):
+    """Dual value with kernel matrices, or -inf where a constraint is missed."""
+    X, Z, y, C, lam, kappa, labeled, available = problem_args
+    a = x[0]
+    s = np.where(available, y if labeled else 1.0, 0.0)
+    size = 1e-8 * (1 + np.abs(x).sum())
+    assert a.min() >= 0
+    assert abs(y @ a) <= size
+    beta = y * a
+    value = a.sum() - 0.5 * beta @ (X @ X.T) @ beta
+    if squared:
+        Q = deformation_matrix(Z @ Z.T, C, lam, available)
+        ridge = np.where(available, 1 / kappa, 1.0) / C
+        return value - 0.5 * (s * a) @ Q @ (s * a) - 0.5 * ridge @ a**2
+    d = x[1]
+    eta = s * (a - d)
+    assert np.all(a <= np.where(available, kappa, 1.0) * C)
+    assert np.all(d <= C)
+    assert not labeled or d.min() >= 0
+    assert abs(eta.sum()) <= size
+    return value - 0.5 / lam * eta @ (Z @ Z.T) @ eta
+
+
+def reference(problem_args, squared):
+    X, Z, y, C, lam, kappa, labeled, available = problem_args
+    if squared:
+        Q = Space(matrix=deformation_matrix(Z @ Z.T, C, lam, available))
+        dual = svm2_plus_dual(Space(matrix=X @ X.T), Q, y, C, lam, kappa, labeled, available)
+    else:
+        dual = svm_plus_dual(Space(factor=X), Space(factor=Z, weight=1 / lam), y, C, kappa, labeled, available)
+    return solve_reference(dual)
+
+
+def cases():
+    rng = np.random.default_rng(3)
+    out = []
+    for seed in range(48):
+        squared, labeled = bool(seed % 2), bool(seed // 2 % 2)
+        kappa = [1.5, 3.0, 20.0, np.inf][seed // 4 % 4]
+        if labeled and np.isinf(kappa):
+            kappa = 100.0
+        C, lam = 10.0 ** rng.uniform(-2, 2), 10.0 ** rng.uniform(-2, 2)
+        out.append((seed, squared, labeled, kappa, C, lam, bool(rng.random() < 0.5)))
+    return out
+
+
+def make(seed, squared, labeled, kappa, C, lam, missing, n=70):
+    X, Z, y, scale, available = data(seed, n, missing=0.3 if missing else 0.0)
+    args = (X, Z, y, C * scale, lam, kappa, labeled, available)
+    return args, (linear_svm2_plus if squared else linear_svm_plus)(*args)
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda c: f"{c[0]}-{'svm2+' if c[1] else 'svm+'}-kappa{c[3]}")
+def test_every_random_problem_is_solved_to_the_optimum_of_the_reference(case):
+    args, problem = make(*case)
+    squared = case[1]
+    solved = (solve_newton if problem.smooth else solve_weights)(problem, tol=1e-8)
+    expected = reference(args, squared)
+    assert solved.converged
+    primal, dual = losses(args, solved.point, squared), dual_value(args, solved.certificate, squared)
+    assert solved.objective == pytest.approx(primal, rel=1e-9)
+    assert solved.lower_bound == pytest.approx(dual, rel=1e-7)
+    assert primal == pytest.approx(expected.objective, rel=1e-6)
+    assert solved.gap <= 1e-8
+
+
+# ---------------------------------------------------------------- many examples
+
+
+def many(n=6000, d=8, s=4, missing=0.0, seed=5):
+    X, Z, y, scale, available = data(seed, n, d, s, missing)
+    return X, Z, y, scale, available
+
+
+FORMS = [(True, False, 3.0), (True, True, 3.0), (True, False, np.inf), (False, False, 3.0), (False, True, 3.0),
+         (False, False, np.inf)]  # fmt: skip
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4], ids=["complete", "missing"])
+@pytest.mark.parametrize(("squared", "labeled", "kappa"), FORMS)
+def test_rows_near_a_kink_give_the_optimum_of_all_rows(squared, labeled, kappa, missing):
+    X, Z, y, scale, available = many(missing=missing)
+    args = (X, Z, y, 0.3 * scale, 0.5, kappa, labeled, available)
+    problem = (linear_svm2_plus if squared else linear_svm_plus)(*args)
+    found, whole = solve_rows(problem, tol=1e-7), solve_weights(problem, tol=1e-8)
+    assert found.converged
+    assert whole.converged
+    assert found.objective == pytest.approx(whole.objective, rel=1e-6)
+    assert found.objective == pytest.approx(losses(args, found.point, squared), rel=1e-9)
+    assert dual_bound(args, found.certificate, squared) == pytest.approx(found.lower_bound, rel=1e-6)
+
+
+def dual_bound(problem_args, x, squared):
+    """Dual value by features, for more examples than a kernel matrix would take."""
+    X, Z, y, C, lam, kappa, labeled, available = problem_args
+    s = np.where(available, y if labeled else 1.0, 0.0)
+    w = X.T @ (y * x[0])
+    value = x[0].sum() - 0.5 * w @ w
+    if squared:
+        features = np.column_stack([Z, np.ones(len(y))])
+        t = features.T @ (s * x[0])
+        A = lam * np.eye(features.shape[1]) + (features * (C * available)[:, None]).T @ features
+        return value - 0.5 * t @ np.linalg.solve(A, t) - 0.5 * (np.where(available, 1 / kappa, 1.0) / C) @ x[0] ** 2
+    v = Z.T @ (s * (x[0] - x[1]))
+    return value - 0.5 / lam * v @ v
+
+
+def test_a_flat_correcting_function_is_no_trap_for_the_rounds():
+    """With the labeled correction and useless privileged features every example sits at a kink."""
+    X, _, y, scale, available = many()
+    Z = np.random.default_rng(0).normal(size=(len(y), 2))
+    problem = linear_svm_plus(X, Z, y, scale, 1.0, 3.0, True, available)
+    assert solve_rows(problem, tol=1e-5).converged
+
+
+def test_almost_separable_examples_at_a_high_price():
+    """Newton's method alone changes sides for hundreds of steps here."""
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(500, 200)), rng.normal(size=(500, 5))
+    y = np.where(X[:, 0] + rng.normal(size=500) > 0, 1.0, -1.0)
+    problem = linear_svm2_plus(X, Z, y, np.full(500, 1000.0), 1.0, 3.0, True, np.ones(500, dtype=bool))
+    assert solve_linear(problem, tol=1e-6).converged
+
+
+# ---------------------------------------------------------------- forms of the data
+
+
+@pytest.mark.parametrize("squared", [True, False])
+def test_sparse_rows_give_the_weights_of_dense_ones(squared):
+    X, Z, y, scale, available = many(n=800, missing=0.2)
+    X, Z = np.where(np.abs(X) > 1, X, 0.0), np.where(np.abs(Z) > 1, Z, 0.0)
+    make = linear_svm2_plus if squared else linear_svm_plus
+    prices = (y, scale, 1.0, 3.0, False, available)
+    dense = solve_rows(make(X, Z, *prices), tol=1e-9)
+    for X_, Z_ in [(sparse.csr_array(X), sparse.csr_array(Z)), (sparse.csr_array(X), Z), (X, sparse.csr_array(Z))]:
+        found = solve_rows(make(X_, Z_, *prices), tol=1e-9)
+        np.testing.assert_allclose(found.point, dense.point, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [800, 3000])
+def test_single_precision_rows_are_summed_in_double_precision(n):
+    X, Z, y, scale, available = many(n=n)
+    X, Z = X.astype(np.float32), Z.astype(np.float32)
+    prices = (y, scale, 1.0, 3.0, False, available)
+    single = solve_rows(linear_svm2_plus(X, Z, *prices), tol=1e-12)
+    double = solve_rows(linear_svm2_plus(X.astype(float), Z.astype(float), *prices), tol=1e-12)
+    np.testing.assert_allclose(single.point, double.point, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("privileged", [True, False])
+def test_conjugate_gradients_and_factorization_give_the_same_weights(monkeypatch, privileged):
+    X, Z, y, scale, available = many(n=700, missing=0.2)
+    X = sparse.csr_array(np.where(np.abs(X) > 1, X, 0.0))
+    problem = linear_svm2_plus(X, Z if privileged else None, y, scale, 1.0, 3.0, False, available & privileged)
+    assert not wide(problem)
+    factorized = solve_newton(problem, tol=1e-10)
+    monkeypatch.setattr("lupi.svm.linear_systems.PRODUCTS", 0)
+    assert wide(problem)
+    found = solve_newton(problem, tol=1e-10)
+    assert found.converged
+    np.testing.assert_allclose(found.point, factorized.point, atol=1e-5)
+
+
+def test_newton_says_which_problems_it_solves():
+    _, problem = make(0, False, False, 3.0, 1.0, 1.0, False)
+    with pytest.raises(ValueError, match="SVM2Plus with a finite kappa"):
+        solve_newton(problem)
+
+
+# ---------------------------------------------------------------- kernel matrices tried first
+
+
+def separable(squared, labeled, kappa, missing):
+    rng = np.random.default_rng(1)
+    X, Z = rng.normal(size=(240, 150)), rng.normal(size=(240, 60))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    available = rng.random(240) >= missing
+    Z[~available] = 0.0
+    prices = (np.full(240, 0.05), 1.0, kappa, labeled, available)
+    (problem,) = linear_problems(X, Z, [y], *prices, squared=squared)
+    return (X, Z, y, *prices), problem
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize(("squared", "labeled", "kappa"), FORMS)
+def test_a_point_over_kernel_matrices_becomes_weights_with_the_same_certificate(squared, labeled, kappa, missing):
+    args, problem = separable(squared, labeled, kappa, missing)
+    dual = solve_auto(problem.matrices.dual(problem.y), tol=1e-8)
+    theta, x = problem.from_dual(dual.point, dual.certificate)
+    assert losses(args, theta, squared) == pytest.approx(dual.objective, rel=1e-7)
+    assert dual_bound(args, x, squared) == pytest.approx(dual.lower_bound, rel=1e-9)
+
+
+@pytest.mark.parametrize(("labeled", "kappa"), [(False, 3.0), (True, 3.0), (False, np.inf)])
+def test_smo_on_shared_matrices_is_taken_where_it_is_quick(labeled, kappa):
+    args, problem = separable(True, labeled, kappa, 0.3)
+    found = solve_linear(problem, tol=1e-4)
+    assert found.solver == "smo"
+    assert found.gap <= 1e-4
+    assert found.objective == pytest.approx(losses(args, found.point, True), rel=1e-9)
+    assert found.lower_bound == pytest.approx(dual_bound(args, found.certificate, True), rel=1e-7)
+
+
+def test_smo_gives_up_where_weights_are_the_quicker_way():
+    X, Z, y, scale, available = many(n=1500, d=30, s=10)
+    problems = linear_problems(X, Z, [y, -y, y, -y], 10 * scale, 1.0, 3.0, False, available, squared=False)
+    solved = [solve_linear(problem) for problem in problems]
+    assert problems[0].matrices.failures <= 2
+    assert all(s.solver == "interior_point" and s.converged for s in solved)

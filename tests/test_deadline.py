@@ -1,0 +1,133 @@
+"""Solvers that end in time, and compiled loops that come back to Python."""
+
+import numpy as np
+import pytest
+
+from lupi.kernels import Kernel, make_space
+from lupi.ranking.pairwise import RankingProblem, plain_pairs
+from lupi.solution import deadline, out_of_time, run_in_slices, steps_left
+from lupi.structured import Multiclass
+from lupi.structured.margin_rescaling import StructuralProblem
+from lupi.svm import smo, svm_dual, svm_plus_dual
+from lupi.svm.solve import SOLVERS, solve
+
+N = 60
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(N, 4)), rng.normal(size=(N, 2))
+    y = np.where(X[:, 0] + Z[:, 0] + rng.normal(size=N) > 0, 1.0, -1.0)
+    return X, y, Z
+
+
+def problem_of(data, layout):
+    X, y, Z = data
+    space = make_space(Kernel("rbf", gamma=0.3), X, 100)
+    if layout == "one_space":
+        return svm_dual(space, y, np.full(N, 10.0))
+    privileged = make_space(Kernel("rbf", gamma=0.3), Z, 100)
+    return svm_plus_dual(space, privileged, y, np.full(N, 10.0), np.inf, False, np.ones(N, dtype=bool))
+
+
+@pytest.mark.parametrize("layout", ["one_space", "two_space"])
+def test_slices_take_the_steps_of_one_run(data, layout, monkeypatch):
+    problem = problem_of(data, layout)
+    whole = smo.solve_smo(problem, tol=1e-6)
+    asked = []
+
+    def recorded(kernel):
+        def run(*arguments):
+            asked.append(arguments[-1])
+            return kernel(*arguments)
+
+        return run
+
+    for name in ("smo_one_space", "smo_two_space"):
+        monkeypatch.setattr(smo, name, recorded(getattr(smo, name)))
+    monkeypatch.setattr("lupi.solution.SLICE", 5 * 4 * N)
+    sliced = smo.solve_smo(problem, tol=1e-6)
+    assert len(asked) > 5
+    assert max(asked) <= 10
+    assert sliced.n_iter == whole.n_iter
+    np.testing.assert_array_equal(sliced.point, whole.point)
+
+
+def test_a_run_ends_where_its_loop_ends():
+    assert run_in_slices(lambda part: (min(part, 3), 0.5), limit=100, work=1) == (3, 0.5)
+    assert run_in_slices(lambda part: (part, 0.5), limit=0, work=1) == (0, 0.5)
+    assert run_in_slices(lambda part: (part, 0.5), limit=7, work=10**9) == (7, 0.5)
+
+
+def test_the_earlier_deadline_counts():
+    with deadline(1000.0):
+        with deadline(None):
+            assert not out_of_time()
+        with deadline(0.0):
+            assert out_of_time()
+            with deadline(1000.0):
+                assert out_of_time()
+        assert not out_of_time()
+
+
+def test_a_deadline_ends_with_an_error():
+    with pytest.raises(KeyError), deadline(0.0):
+        raise KeyError
+    assert not out_of_time()
+
+
+def test_stages_share_the_iterations():
+    assert steps_left(10, 12) == 0
+    assert steps_left(10, 2, 20) == 8
+
+
+@pytest.mark.parametrize("solver", sorted(set(SOLVERS["kernel"]) - {"reference"}))
+@pytest.mark.parametrize("layout", ["one_space", "two_space"])
+def test_kernel_solvers_give_a_certified_point_when_time_is_over(data, layout, solver, monkeypatch):
+    monkeypatch.setattr("lupi.solution.SLICE", 5 * 4 * N)
+    problem = problem_of(data, layout)
+    with deadline(0.0):
+        solution = solve(problem, solver, tol=1e-9, max_iter=-1)
+    assert not solution.converged
+    assert not solution.in_time
+    proof = problem.certificate(solution.point)
+    best = solve(problem, "auto", tol=1e-9, max_iter=-1)
+    assert best.converged
+    assert best.in_time
+    assert solution.lower_bound <= best.objective * (1 + 1e-9)
+    assert proof.primal >= best.lower_bound * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("solver", ["newton", "coordinate", "bundle"])
+def test_rankers_give_a_certified_point_when_time_is_over(data, solver):
+    X, y, _ = data
+    problem = RankingProblem(X, plain_pairs(y, None), 1.0, "hinge")
+    with deadline(0.0):
+        solution = solve(problem, solver, tol=1e-9, max_iter=500)
+    assert not solution.converged
+    assert not solution.in_time
+    assert solution.objective == pytest.approx(problem.hinge(solution.point)[0])
+
+
+@pytest.mark.parametrize("solver", ["bcfw", "cutting_plane", "n_slack"])
+def test_structural_solvers_give_a_certified_point_when_time_is_over(data, solver):
+    X, y, _ = data
+    problem = StructuralProblem(Multiclass(2, 4).compile(X, (y > 0).astype(int)), 10.0)
+    with deadline(0.0):
+        solution = solve(problem, solver, tol=1e-9, max_iter=500)
+    assert not solution.converged
+    assert not solution.in_time
+    assert solution.n_iter == 1
+    assert solution.objective == pytest.approx(problem.primal(solution.point, *problem.oracle.planes(solution.point)))
+
+
+@pytest.mark.parametrize("stopped", [KeyboardInterrupt, SystemExit])
+def test_ctrl_c_while_compiled_code_returns_is_ctrl_c(stopped):
+    """Numba makes a SystemError of it, an Exception, which `GridSearchCV` would take for a fit that failed."""
+    inner = SystemError("returned a result with an exception set")
+    inner.__cause__ = stopped()
+    with pytest.raises(stopped), deadline(None):
+        raise SystemError("returned a result with an exception set") from inner
+    with pytest.raises(SystemError, match="another"), deadline(None):
+        raise SystemError("another")
