@@ -60,7 +60,7 @@ SEARCH_PARTS = (
 # Modules, or single classes of them, that had another name when a file was written.
 MOVED = {
     "lupi.experiments.tabular.TableEncoder": "lupi.tabular.encoder",
-    "lupi.experiments.tabular.TabularModel": "lupi.comparison.model",
+    "lupi.experiments.tabular.TabularModel": "lupi.tabular.model",
     "lupi.kernels": "lupi.kernels.space",
     "lupi.vision.bag_of_words": "lupi.vision.bag_of_words",
     "lupi.vision.fisher": "lupi.vision.fisher",

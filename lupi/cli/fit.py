@@ -72,15 +72,35 @@ def fit(
 
 
 def _fit_chunked(tables, target, privileged, output, method, drop, metric, kernel, seed, scheduler):
-    """Parquet files part by part, here or on the workers of a cluster."""
-    from lupi.comparison.chunked import fit_chunked
+    """Parquet files part by part: parameters from a sample of the rows, weights from all of them."""
+    from lupi.comparison.methods import choose_methods
+    from lupi.comparison.protocol import Protocol
+    from lupi.comparison.units import MAX_FIT, Setup, fit_final
     from lupi.engine.workers import cluster
     from lupi.persistence import save
+    from lupi.tabular.chunked import read_parquet, refit_on_chunks
+    from lupi.tabular.read import check_data, split_frame
 
-    if kernel not in (None, "linear"):
-        raise ValueError(f"--kernel {kernel} needs the rows in memory; several files are fitted with --kernel linear.")
+    for option, wrong, allowed in (
+        ("method", method not in CHUNKED_NAMES.split(", "), f"--method {CHUNKED_NAMES}"),
+        ("metric", metric == "r2", "a metric of classes"),
+        ("kernel", kernel not in (None, "linear"), "--kernel linear"),
+    ):
+        if wrong:
+            given = {"method": method, "metric": metric, "kernel": kernel}[option]
+            raise ValueError(f"--{option} {given} needs the rows in memory; several files are fitted with {allowed}.")
     with cluster(scheduler):
-        model, used, n = fit_chunked(tables, target, privileged, drop=drop, method=method, metric=metric, seed=seed)
+        frame = read_parquet(tables, target)
+        n = len(frame)
+        sample = frame if n <= MAX_FIT else frame.sample(frac=MAX_FIT / n, random_state=seed)
+        split = split_frame(sample.compute().reset_index(drop=True), target, privileged, drop)
+        data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
+        chosen = choose_methods([method], [], metric, len(classes))
+        protocol = Protocol(metric=metric, kernel="linear", seed=seed, train_sizes=(len(data.labeled),))
+        used = list(chosen.values())[-1]
+        model = fit_final(used, Setup(protocol, data, chosen), classes)
+        refit_on_chunks(model, frame, target, data.privileged if used.privileged else None)
+    model.info_ = {"method": used.name, "target": target, "privileged": [str(c) for c in split.privileged.columns]}
     save(model, output)
     _report(model, used, f"{n} rows in chunks", output)
 

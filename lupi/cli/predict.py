@@ -25,9 +25,9 @@ def predict(
     """
     import numpy as np
 
-    from lupi.comparison.model import TabularModel
     from lupi.engine.store import write_atomically
     from lupi.persistence import load
+    from lupi.tabular.model import TabularModel
     from lupi.tabular.read import expand, read_table
 
     fitted = load(model)

@@ -12,6 +12,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 
 from lupi.engine.store import fingerprint
 from lupi.ranking.ranking_metrics import area_of_ranking, precision_of_ranking
+from lupi.tabular.model import scores_of
 
 
 @dataclass(frozen=True)
@@ -49,19 +50,6 @@ METRICS = {
     "balanced_accuracy": Metric("balanced accuracy", balanced_accuracy_score),
     "r2": Metric("R²", r2_score, classification=False),
 }
-
-
-def scores_of(model, X):
-    """Scores by which a fitted model orders rows: decision values, or else probabilities.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,) for two classes and rankers, else (n_samples, n_classes)
-    """
-    if hasattr(model, "decision_function"):
-        return np.asarray(model.decision_function(X))
-    shares = np.asarray(model.predict_proba(X))
-    return shares[:, 1] if shares.shape[1] == 2 else shares
 
 
 def measure(metric, model, X, y, classes):

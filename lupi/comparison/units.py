@@ -13,7 +13,6 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import has_fit_parameter
 
 from lupi.comparison.methods import Method, candidates
-from lupi.comparison.model import TabularModel, encoded, fit_candidates, with_estimator
 from lupi.comparison.protocol import (
     METRICS,
     Protocol,
@@ -26,6 +25,7 @@ from lupi.comparison.protocol import (
     unlabeled_rows,
 )
 from lupi.tabular.encoder import encode_privileged, joined
+from lupi.tabular.model import TabularModel, encoded, fit_candidates, with_estimator
 from lupi.tabular.read import Data
 
 # Parameters of the final model are chosen on at most so many rows, and it is fitted on at most so many.

@@ -14,10 +14,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 import lupi
-from lupi.comparison.model import TabularModel
 from lupi.inputs import is_chunked
 from lupi.structured import Multiclass
 from lupi.svm.paths import fit_path
+from lupi.tabular.model import TabularModel
 
 try:
     import dask

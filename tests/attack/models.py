@@ -16,8 +16,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import InconsistentVersionWarning
 
 import lupi
-from lupi.comparison.model import TabularModel
 from lupi.datasets import make_privileged
+from lupi.tabular.model import TabularModel
 
 X, Y, Z = make_privileged(24, 3, 2, random_state=0, return_X_y_privileged=True)
 SCORES = "decision_function"

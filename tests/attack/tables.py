@@ -13,7 +13,7 @@ from attack.mutations import damaged_bytes, pick
 from sklearn.linear_model import LogisticRegression
 
 from lupi.comparison.leakage import examine
-from lupi.comparison.model import TabularModel
+from lupi.tabular.model import TabularModel
 from lupi.tabular.read import check_data, read_table, split_frame
 
 WORDS = (

@@ -487,9 +487,9 @@ def test_fit_on_a_folder_of_parquet_files(tmp_path):
     assert invoke("predict", tmp_path / "m.lupi", tmp_path / "known.parquet", "-o", tmp_path / "p.csv").exit_code == 0
     assert (pd.read_csv(tmp_path / "p.csv")["prediction"].to_numpy() == known["ill"].to_numpy()).mean() > 0.7
     for wrong, words in (
-        (("--method", "surrogate"), "--method surrogate needs its rows in memory"),
+        (("--method", "surrogate"), "--method surrogate needs the rows in memory"),
         (("--kernel", "rbf"), "--kernel rbf needs the rows in memory"),
-        (("--metric", "r2"), "--metric r2 needs its rows in memory"),
+        (("--metric", "r2"), "--metric r2 needs the rows in memory"),
     ):
         result = invoke("fit", folder, *arguments, *wrong)
         assert result.exit_code == 1

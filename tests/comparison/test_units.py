@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import lupi
 from lupi import SVMPlus
-from lupi.comparison import METHODS, Protocol, model, units
+from lupi.comparison import METHODS, Protocol, units
 from lupi.comparison.forest import TunedForest
 from lupi.comparison.methods import BASELINES, candidates, choose_methods
 from lupi.comparison.protocol import (
@@ -34,6 +34,7 @@ from lupi.comparison.units import Setup, Unit, plan, run_unit
 from lupi.datasets import make_privileged
 from lupi.engine.units import measured
 from lupi.ranking.ranking_metrics import area_of_ranking, precision_of_ranking
+from lupi.tabular import model
 from lupi.tabular.read import Data
 
 

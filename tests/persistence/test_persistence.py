@@ -15,9 +15,9 @@ from sklearn.svm import SVC
 
 import lupi
 from lupi import persistence
-from lupi.comparison.model import TabularModel
 from lupi.datasets import make_privileged
 from lupi.structured import Multiclass
+from lupi.tabular.model import TabularModel
 from lupi.vision import FisherVectors
 
 X, Y, Z = make_privileged(60, 4, 3, random_state=0, return_X_y_privileged=True)

@@ -24,10 +24,10 @@ from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import lupi
-from lupi.comparison.model import TabularModel
 from lupi.model_parts import MODEL_PARTS
 from lupi.privacy import WithoutPrivilegedRows, restores_rows
 from lupi.structured import Multiclass
+from lupi.tabular.model import TabularModel
 
 N = 36
 RNG = np.random.default_rng(5)

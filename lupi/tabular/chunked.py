@@ -8,68 +8,54 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import clone
 
-from lupi.comparison.methods import choose_methods
-from lupi.comparison.protocol import Protocol
-from lupi.comparison.units import MAX_FIT, Setup, fit_final
 from lupi.tabular.encoder import TableEncoder, encode_rows, plain_labels
-from lupi.tabular.read import check_data, split_frame
-
-# Methods whose training needs sums over the rows only.
-IN_CHUNKS = ("svm2+", "svm+", "ranktransfer", "l2svm", "svm", "ranksvm")
 
 
-def fit_chunked(paths, target, privileged, *, drop="", method="svm2+", metric=None, seed=0):
-    """Fit one method with linear kernels on Parquet files, part by part.
-
-    Encoders and parameters come from a random sample of the rows, the weights from all of them.
+def read_parquet(paths, target):
+    """Labeled rows of Parquet files, or of a folder of them, as a Dask data frame.
 
     Parameters
     ----------
     paths : sequence of path-like
         Parquet files, or one folder of them.
     target : str
-        The column to predict; rows without a value there are left out.
-    privileged, drop : str or sequence of str
-        Columns that will not exist at prediction time, and columns to ignore; wildcards allowed.
-    method : str, default="svm2+"
-        One of ``IN_CHUNKS``.
-    metric : str, optional
-        By which parameters are chosen.
-    seed : int, default=0
-        Of the sample and of the folds.
+        Rows without a value in this column are left out.
 
     Returns
     -------
-    TabularModel, Method, int
-        The model, its method, and the number of rows it was fitted on.
+    dask.dataframe.DataFrame
     """
-    if method not in IN_CHUNKS:
-        raise ValueError(
-            f"--method {method} needs its rows in memory; for several files use one of {', '.join(IN_CHUNKS)}."
-        )
-    if metric == "r2":
-        raise ValueError("--metric r2 needs its rows in memory; several files are for classes.")
-    frame = _read(paths)
-    frame = frame.rename(columns=str)
+    frame = _read(paths).rename(columns=str)
     frame = frame[frame[target].notnull()] if target in frame.columns else frame
-    n = len(frame)
-    if n == 0:
+    if len(frame) == 0:
         raise ValueError(f"the table has no row with a value of the target {target!r}.")
-    sample = frame if n <= MAX_FIT else frame.sample(frac=MAX_FIT / n, random_state=seed)
-    split = split_frame(sample.compute().reset_index(drop=True), target, privileged, drop)
-    data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
-    chosen = choose_methods([method], [], metric, len(classes))
-    protocol = Protocol(metric=metric, kernel="linear", seed=seed, train_sizes=(len(data.labeled),))
-    used = list(chosen.values())[-1]
-    model = fit_final(used, Setup(protocol, data, chosen), classes)
-    tables = {"X": _features(frame, model.encoder_.transform, model.encoder_), "y": _codes(frame[target], classes)}
-    if used.privileged:
-        there = np.flatnonzero(~data.privileged.empty_rows())
-        encoder = TableEncoder(model.standardize).fit(data.privileged.take(there))
+    return frame
+
+
+def refit_on_chunks(model, frame, target, privileged=None):
+    """Fit the estimator of a model on all rows of a Dask data frame, encoded as the model's sample was.
+
+    Parameters
+    ----------
+    model : TabularModel
+        Fitted on a sample of the rows; its encoder and parameters stay.
+    frame : dask.dataframe.DataFrame
+    target : str
+        The column to predict.
+    privileged : RawTable, optional
+        Privileged columns of the sample.
+
+    Returns
+    -------
+    TabularModel
+    """
+    encoder = model.encoder_
+    tables = {"X": _features(frame, encoder.transform, encoder), "y": _codes(frame[target], model.classes_)}
+    if privileged is not None:
+        encoder = TableEncoder(model.standardize).fit(privileged.take(np.flatnonzero(~privileged.empty_rows())))
         tables["privileged"] = _features(frame, partial(encode_rows, encoder), encoder)
     model.estimator_ = clone(model.estimator).fit(**tables)
-    model.info_ = {"method": used.name, "target": target, "privileged": [str(c) for c in split.privileged.columns]}
-    return model, used, n
+    return model
 
 
 def _read(paths):
@@ -115,7 +101,7 @@ def _positions(column, classes):
     )
     if (classes[places] != labels).any():
         raise ValueError(
-            f"the target holds {labels[classes[places] != labels][0]!r}, a class so rare that a sample of {MAX_FIT} rows has none "
-            "of it; leave these rows out."
+            f"the target holds {labels[classes[places] != labels][0]!r}, a class so rare that the sample has none of "
+            "it; leave these rows out."
         )
     return places

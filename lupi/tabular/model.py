@@ -14,7 +14,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from lupi.comparison.protocol import scores_of
 from lupi.inputs import is_frame
 from lupi.model_parts import model_part
 from lupi.svm.paths import fit_path
@@ -193,6 +192,19 @@ class TabularModel(BaseEstimator):
         if self.regression:
             return float(r2_score(y, self.predict(X)))
         return float(accuracy_score(np.asarray(y), self.predict(X)))
+
+
+def scores_of(model, X):
+    """Scores by which a fitted model orders rows: decision values, or else probabilities.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,) for two classes and rankers, else (n_samples, n_classes)
+    """
+    if hasattr(model, "decision_function"):
+        return np.asarray(model.decision_function(X))
+    shares = np.asarray(model.predict_proba(X))
+    return shares[:, 1] if shares.shape[1] == 2 else shares
 
 
 def fit_candidates(model, candidates, X, y, privileged=None, groups=None, rotate=False):
