@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 from numba import njit
 
+from lupi.svm.reference import solve_qp
+
 
 @njit(cache=True)
 def brute_force_box(grid, row_edges, col_edges, gt, c):
@@ -58,14 +60,15 @@ def all_sequences(n_states, length):
 
 def reference_objective(psi, loss, block, C):
     """Optimal value of a structural SVM with every plane listed, by a generic interior-point QP on the dual."""
-    import piqp
-
     m, n = len(loss), block.max() + 1
-    sums = np.zeros((n, m))
+    sums = np.zeros((n, m + n))
     sums[block, np.arange(m)] = 1.0
-    solver = piqp.DenseSolver()
-    settings = solver.settings
-    settings.eps_abs = settings.eps_rel = settings.eps_duality_gap_abs = settings.eps_duality_gap_rel = 1e-10
-    solver.setup(psi @ psi.T + 1e-12 * np.eye(m), -loss, G=sums, h_u=np.full(n, C / n), x_l=np.zeros(m))
-    assert solver.solve().name == "PIQP_SOLVED"
-    return -solver.result.info.primal_obj
+    # One slack per example turns the inequalities into equalities.
+    sums[np.arange(n), m + np.arange(n)] = 1.0
+    P = np.zeros((m + n, m + n))
+    P[:m, :m] = psi @ psi.T + 1e-12 * np.eye(m)
+    bounds = {"lb": np.zeros(m + n), "ub": np.full(m + n, np.inf)}
+    found = solve_qp({"P": P, "q": np.append(-loss, np.zeros(n)), "A": sums, "b": np.full(n, C / n), **bounds})
+    assert found.accepted
+    x = found.x[:m]
+    return float(loss @ x - 0.5 * x @ P[:m, :m] @ x)

@@ -30,7 +30,11 @@ def clarabel_optimum(P, q, rows, bounds, blocks=(), lam=0.0):
             rows, bounds = np.vstack([rows, cone]), np.append(bounds, np.zeros(len(cone)))
             cones.append(clarabel.SecondOrderConeT(len(cone)))
     P, rows = (sparse.csc_matrix(part) for part in (np.triu(P), rows))
-    return clarabel.DefaultSolver(P, q, rows, bounds, cones, settings).solve()
+    found = clarabel.DefaultSolver(P, q, rows, bounds, cones, settings).solve()
+    # Judged by its own residuals and gap: a status near the rounding error depends on the processor.
+    size = max(1.0, abs(found.obj_val))
+    assert max(found.r_prim, found.r_dual, abs(found.obj_val - found.obj_val_dual) / size) <= 1e-8
+    return found
 
 
 def features(K):
@@ -68,7 +72,6 @@ def svr_plus_optimum(K, stars, lams, t, C, epsilon, kappa, available):
         rows += [-sign * f - g - slack * usable[:, None], -g[available], -slack]
         bounds += [epsilon - sign * t, np.zeros(available.sum()), np.zeros(n)]
     found = clarabel_optimum(np.diag(P), q, np.vstack(rows), np.concatenate(bounds))
-    assert str(found.status) in ("Solved", "AlmostSolved")
     return found.obj_val
 
 
