@@ -11,7 +11,6 @@ _PUBLIC = {
     "SVM2Plus": "lupi.svm.svm2_plus",
     "SVM2K": "lupi.svm.svm_2k",
     "SVRPlus": "lupi.svm.svr_plus",
-    "learn_space_weights": "lupi.svm.learned_spaces",
     "RankSVM": "lupi.ranking.rank_svm",
     "RankTransfer": "lupi.ranking.rank_transfer",
     "RankTransferCV": "lupi.ranking.rank_transfer_cv",
@@ -52,7 +51,6 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lupi.structured.structural_svm_plus import StructuralSVMPlus as StructuralSVMPlus
     from lupi.surrogate.surrogate import SurrogateClassifier as SurrogateClassifier
     from lupi.surrogate.surrogate import SurrogateRegressor as SurrogateRegressor
-    from lupi.svm.learned_spaces import learn_space_weights as learn_space_weights
     from lupi.svm.one_class_svm_plus import OneClassSVMPlus as OneClassSVMPlus
     from lupi.svm.svm2_plus import SVM2Plus as SVM2Plus
     from lupi.svm.svm_2k import SVM2K as SVM2K

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from lupi.kernels import Kernel, make_space
+from lupi.ranking import solve as ranking
 from lupi.ranking.pairwise import RankingProblem, plain_pairs
 from lupi.solution import deadline, out_of_time, run_in_slices, steps_left
 from lupi.structured import Multiclass
+from lupi.structured import solve as structured
 from lupi.structured.margin_rescaling import StructuralProblem
 from lupi.svm import smo, svm_dual, svm_plus_dual
 from lupi.svm.solve import SOLVERS, solve
@@ -104,7 +106,7 @@ def test_rankers_give_a_certified_point_when_time_is_over(data, solver):
     X, y, _ = data
     problem = RankingProblem(X, plain_pairs(y, None), 1.0, "hinge")
     with deadline(0.0):
-        solution = solve(problem, solver, tol=1e-9, max_iter=500)
+        solution = ranking.solve(problem, solver, tol=1e-9, max_iter=500)
     assert not solution.converged
     assert not solution.in_time
     assert solution.objective == pytest.approx(problem.hinge(solution.point)[0])
@@ -115,7 +117,7 @@ def test_structural_solvers_give_a_certified_point_when_time_is_over(data, solve
     X, y, _ = data
     problem = StructuralProblem(Multiclass(2, 4).compile(X, (y > 0).astype(int)), 10.0)
     with deadline(0.0):
-        solution = solve(problem, solver, tol=1e-9, max_iter=500)
+        solution = structured.solve(problem, solver, tol=1e-9, max_iter=500)
     assert not solution.converged
     assert not solution.in_time
     assert solution.n_iter == 1

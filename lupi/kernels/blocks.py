@@ -74,11 +74,6 @@ class KernelBlocks:
         self._left = np.hstack([2 * gamma * centered, -gamma * squares[:, None], -gamma * one])
         self._right = np.hstack([centered, one, squares[:, None]])
 
-    @property
-    def in_single_precision(self) -> bool:
-        """Whether values are computed in single precision, and not rounded to it."""
-        return self._left is not None
-
     def _values(self, rows: np.ndarray, columns: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Kernel values of known examples, for columns as :meth:`_columns` gives them; in ``out`` if that is possible."""
         if self._left is None:

@@ -314,8 +314,6 @@ class Space:
         Whether the space's function has an intercept, i.e. whether its coefficients sum to a constant.
     inexact : bool
         Whether ``matrix`` is only near the kernel of ``product``: solvers then look at the latter again.
-    single : ndarray of shape (n, n), optional
-        The matrix in single precision, held beside a ``source`` that computes in double precision what is asked of it.
     """
 
     matrix: np.ndarray | None = None
@@ -324,7 +322,6 @@ class Space:
     weight: float = 1.0
     bias: bool = True
     inexact: bool = False
-    single: np.ndarray | None = None
 
     @property
     def n_examples(self) -> int:
@@ -342,7 +339,7 @@ class Space:
     @property
     def on_demand(self) -> bool:
         """Whether the full matrix is out of reach."""
-        return self.source is not None and self.single is None
+        return self.source is not None
 
     @cached_property
     def dense(self) -> np.ndarray:
@@ -358,7 +355,7 @@ class Space:
     @cached_property
     def rounded(self) -> np.ndarray:
         """The kernel matrix in single precision, for steps that are checked in double precision."""
-        return rounded(self.dense) if self.single is None else self.single
+        return rounded(self.dense)
 
     def weighted(self, single: bool = False) -> np.ndarray:
         """The kernel matrix with ``weight`` in it."""
@@ -381,12 +378,6 @@ class Space:
         if self.source is not None:
             return self.weight * self.source.product(coefficients)
         return self.weight * sparse_product(self.dense, coefficients)
-
-    def rough_product(self, coefficients: np.ndarray) -> np.ndarray:
-        """The same to about five digits, where that takes less time."""
-        if self.single is None:
-            return self.product(coefficients)
-        return self.weight * (self.single @ coefficients.astype(np.float32)).astype(np.float64)
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         """Full rows, before ``weight``."""
@@ -432,14 +423,11 @@ class Space:
         return np.asarray(np.sqrt(self.weight) * self.factor)
 
 
-def make_space(
-    kernel: Kernel, data: Matrix, cache_size: float, *, available: np.ndarray | None = None, rough: bool = False
-) -> Space:
+def make_space(kernel: Kernel, data: Matrix, cache_size: float, *, available: np.ndarray | None = None) -> Space:
     """Space of the training data.
 
     Features where the kernel is linear and they are fewer than the examples, the full matrix where it fits into
-    ``cache_size`` megabytes, otherwise rows on demand. With ``rough`` a large matrix is held in single precision where the
-    kernel can be computed in it.
+    ``cache_size`` megabytes, otherwise rows on demand.
     """
     n = data.shape[0]
     if kernel.name == "linear" and not sparse.issparse(data) and data.shape[1] < 0.7 * n:
@@ -450,12 +438,6 @@ def make_space(
             index = np.random.default_rng(0).choice(index, min(len(index), PROBE), replace=False)
             check_definite(kernel, kernel(data[index]))
         return Space(source=KernelRows(kernel, data, available))
-    if rough and n >= LARGE_MATRIX:
-        source = KernelRows(kernel, data, available)
-        blocks = source.blocks(single=True)
-        if blocks.in_single_precision:
-            require_matrix(n, f"the kernel matrix of `{kernel.argument}`")
-            return Space(source=source, single=blocks.among(np.arange(n)))
     # A kernel function never sees the placeholder rows of examples that are not available.
     part = available is not None and not available.all() and kernel.name != "precomputed"
     if kernel.name != "precomputed":

@@ -6,8 +6,6 @@ from lupi.svm.kernel_qp import Certificate, Expansion, KernelQP
 from lupi.svm.linear import LinearPrimal
 from lupi.svm.linear_machines import linear_problems, linear_svm2_plus, linear_svm_plus, over_weights
 from lupi.svm.one_class_dual import check_nu, one_class_dual, one_class_plus_dual
-from lupi.svm.svm2_plus_dual import deformation_features, deformation_matrix, deformation_space, svm2_plus_dual
-from lupi.svm.svr_plus_dual import svr_plus_dual
 
 __all__ = [
     "Certificate",
@@ -16,18 +14,13 @@ __all__ = [
     "LinearPrimal",
     "Space",
     "check_nu",
-    "deformation_features",
-    "deformation_matrix",
-    "deformation_space",
     "linear_problems",
     "linear_svm2_plus",
     "linear_svm_plus",
     "one_class_dual",
     "one_class_plus_dual",
     "over_weights",
-    "svm2_plus_dual",
     "svm_2k_dual",
     "svm_dual",
     "svm_plus_dual",
-    "svr_plus_dual",
 ]

@@ -99,11 +99,6 @@ class RefinedDeformation(Space):
                 break
         return self.weight * (rhs - np.where(self.available, metric * u, 0.0))
 
-    def rough_product(self, coefficients: np.ndarray) -> np.ndarray:
-        """The same to about five digits."""
-        rhs = np.where(self.available, coefficients / self.C, 0.0)
-        return np.asarray(self.weight * (rhs - self.lam / self.C * self._solve_roughly(rhs)))
-
     def _solve_roughly(self, rhs: np.ndarray) -> np.ndarray:
         """Solution of (K* + 1 + lam P) u = rhs over the available examples, in single precision."""
         metric, single = self.lam / self.C, self.privileged.rounded

@@ -37,9 +37,6 @@ NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
 
 # What linear functions can be trained in; kernel matrices are always in the first.
 PRECISIONS = [np.float64, np.float32]
-# Tolerances for which kernel matrices in single precision do, and the most problems that share them.
-ROUGH = 1e-4
-FEW_PROBLEMS = 3
 # What holds several privileged spaces, or one value of a parameter for each.
 SEVERAL = (list, tuple, dict)
 # What scikit-learn's check of X leaves behind.
@@ -96,8 +93,6 @@ class TrainingData(LandmarkFeatures):
         Of a classifier: the positions of the examples' classes, and the classes.
     columns : dict
         What scikit-learn's check of X has set on the estimator.
-    rough : bool
-        Whether large kernel matrices may be held in single precision: products in double precision are then computed again.
     """
 
     X: Any
@@ -117,7 +112,6 @@ class TrainingData(LandmarkFeatures):
     labels: np.ndarray | None = None
     classes: Any = None
     columns: dict[str, Any] = field(default_factory=dict)
-    rough: bool = False
     stack: SpaceStack | None = None
 
     @classmethod
@@ -169,7 +163,7 @@ class TrainingData(LandmarkFeatures):
     @cached_property
     def decision(self) -> Space:
         """Space of the decision features."""
-        return make_space(self.kernel, self.X.astype(np.float64, copy=False), self.cache_size, rough=self.rough)
+        return make_space(self.kernel, self.X.astype(np.float64, copy=False), self.cache_size)
 
     def over_weights(self, solver: str, smooth: bool) -> bool:
         """Whether to solve over the weights of linear functions, which needs no kernel matrix."""
@@ -192,9 +186,7 @@ class TrainingData(LandmarkFeatures):
         """Space of the privileged features, formed once for all prices that are tried on the data."""
         if self.privileged is None:
             Z = self.Z.astype(np.float64, copy=False)
-            self.privileged = make_space(
-                self.privileged_kernel, Z, cache_size, available=self.available, rough=self.rough
-            )
+            self.privileged = make_space(self.privileged_kernel, Z, cache_size, available=self.available)
         return self.privileged
 
     @property
@@ -365,7 +357,6 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         **KernelMachine._parameter_constraints,
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "cache_size": POSITIVE,
-        "random_state": ["random_state"],
     }
 
     def _check(
@@ -393,8 +384,6 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         data.classes, data.labels = checked.classes, checked.y[data.kept]
         class_weight = effective_class_weight(self.class_weight, checked.classes, checked.y, checked.sample_weight)
         data.weight = data.weight * class_weight[data.labels]
-        # Of many classes each would pay for its own products.
-        data.rough = self.tol >= ROUGH and len(data.signs) <= FEW_PROBLEMS
         data.columns = {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
         if getattr(self, "n_components", None) is not None:
             data.approximate(self.n_components, self.solver, self.random_state)

@@ -164,10 +164,6 @@ class KernelQP:
         """K_m beta_m for every space: the functions' values on the training examples, without biases."""
         return [space.product(beta) for space, beta in zip(self.spaces, self.expansions(x))]
 
-    def rough_fields(self, x: np.ndarray) -> list[np.ndarray]:
-        """The same to about five digits, where that takes less time."""
-        return [space.rough_product(beta) for space, beta in zip(self.spaces, self.expansions(x))]
-
     def value(self, x: np.ndarray) -> float:
         """Dual value of x."""
         norm = sum(float(beta @ space.product(beta)) for space, beta in zip(self.spaces, self.expansions(x)))

@@ -45,8 +45,8 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, start
     """
     limit = step_limit(problem, max_iter)
     # Rows of large matrices come from memory: half the bytes take half the time, of the many steps that two spaces need.
-    # Where a matrix is held in single precision, or near another one, there is nothing to choose.
-    near = any(space.inexact or space.single is not None for space in problem.spaces)
+    # Where a matrix is near another one, there is nothing to choose.
+    near = any(space.inexact for space in problem.spaces)
     single = (
         tol >= SINGLE_PRECISION
         and problem.n_examples >= LARGE
@@ -59,25 +59,17 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, start
         return Solution.certify(problem, state.variables(problem), n_iter, violation < tol, "smo")
     n_iter, _ = state.run(*matrices, ALMOST * tol, limit)
     before = np.inf
-    # Where a product takes no less time to five digits, the certificate's own is the one to look at.
-    rough = any(space.single is not None for space in problem.spaces)
     # With the gradient of the kernel itself, steps on a matrix near it lead to the optimum as well.
     for _ in range(MOST_CORRECTIONS):
         x = state.variables(problem)
-        fields, violation = [], 0.0
-        if rough:
-            fields = problem.rough_fields(x)
-            _, violation = problem.optimal_biases(x, problem.margins(x, fields))
-        if violation < tol or n_iter >= limit or out_of_time():
-            found = Solution.certify(problem, x, n_iter, False, "smo")
-            if found.violation < tol or n_iter >= limit or out_of_time():
-                return replace(found, converged=found.violation < tol)
-            fields, violation = list(found.certificate.fields), found.violation
-        if violation > SLOWEST * before and single:
+        found = Solution.certify(problem, x, n_iter, False, "smo")
+        if found.violation < tol or n_iter >= limit or out_of_time():
+            return replace(found, converged=found.violation < tol)
+        if found.violation > SLOWEST * before and single:
             # Not near enough for this problem.
             single, matrices = False, state.matrices(problem, False)
-        before = violation
-        state = state_of(problem, x, fields, solver="smo")
+        before = found.violation
+        state = state_of(problem, x, list(found.certificate.fields), solver="smo")
         done, _ = state.run(*matrices, ALMOST * tol, limit - n_iter)
         n_iter += done
     found = Solution.certify(problem, state.variables(problem), n_iter, False, "smo")

@@ -16,14 +16,18 @@ from lupi.kernels import FeatureSpace, Space
 from lupi.kernels.several_spaces import PER_SPACE, POSITIVE
 from lupi.model_parts import model_part
 from lupi.solution import deadline
-from lupi.svm import deformation_space, linear_problems, svm2_plus_dual
-from lupi.svm.kernel_machine import ROUGH, KernelClassifier
+from lupi.svm import linear_problems
+from lupi.svm.kernel_machine import KernelClassifier
 from lupi.svm.solve import SOLVERS, solve
+from lupi.svm.svm2_plus_dual import deformation_space, svm2_plus_dual
 
 if TYPE_CHECKING:
     from lupi.svm.kernel_machine import TrainingData
     from lupi.svm.paths import Problems
 
+# Tolerances for which Q in single precision suffices, and the most problems that share its low-rank approximation.
+ROUGH = 1e-4
+FEW_PROBLEMS = 3
 # Q is worth this many megabytes before it is replaced by an approximation.
 LARGEST_MATRIX = 1100
 NYSTROEM_RANK = 1500
@@ -122,6 +126,7 @@ class SVM2Plus(KernelClassifier):
         "kappa": [Interval(Real, 0, np.inf, closed="right")],
         "correction": [StrOptions({"slack", "labeled"})],
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
         "solver": [StrOptions(set(SOLVERS["kernel"]) | set(SOLVERS["linear"]))],
     }
 
@@ -220,7 +225,7 @@ class SVM2Plus(KernelClassifier):
         if data.Z is not None:
             space = self._privileged_space(data)
             # Of many classes each would pay for the corrections that steps on a low-rank matrix need.
-            few = data.rough and not data.decision.on_demand
+            few = self.tol >= ROUGH and len(data.signs) <= FEW_PROBLEMS and not data.decision.on_demand
             curvature = float(data.decision.diagonal().mean()) if few else None
             deformation = deformation_space(
                 space, C, data.lam(self.lam), data.available, single=self.tol >= ROUGH, curvature=curvature

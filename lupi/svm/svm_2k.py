@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
+from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels.several_spaces import POSITIVE
 from lupi.model_parts import model_part
 from lupi.solution import deadline
@@ -63,8 +63,6 @@ class SVM2K(KernelClassifier):
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     cache_size : float, default=200
         Megabytes for each kernel matrix.
-    random_state : int, RandomState or None, default=None
-        Not used here; kept for a uniform interface.
 
     Attributes
     ----------
@@ -122,7 +120,6 @@ class SVM2K(KernelClassifier):
         max_iter: int = -1,
         max_time: float | None = None,
         cache_size: float = 200,
-        random_state: RandomState = None,
     ) -> None:
         self.C = C
         self.C_privileged = C_privileged
@@ -142,7 +139,6 @@ class SVM2K(KernelClassifier):
         self.max_iter = max_iter
         self.max_time = max_time
         self.cache_size = cache_size
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(

@@ -150,6 +150,7 @@ class SVMPlus(KernelClassifier):
         "kappa": [Interval(Real, 0, np.inf, closed="right")],
         "correction": [StrOptions({"slack", "labeled"})],
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
     }
 
     _prices = ("C", "lam", "kappa")

@@ -20,10 +20,10 @@ from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels.several_spaces import PER_SPACE, POSITIVE
 from lupi.model_parts import model_part
 from lupi.solution import deadline, unfinished
-from lupi.svm import svr_plus_dual
 from lupi.svm.kernel_machine import COLUMNS, NON_NEGATIVE, KernelMachine, TrainingData
 from lupi.svm.paths import WarmStartedPath
 from lupi.svm.solve import solve
+from lupi.svm.svr_plus_dual import svr_plus_dual
 
 if TYPE_CHECKING:
     from lupi.solution import Solution

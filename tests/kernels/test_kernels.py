@@ -10,7 +10,6 @@ from lupi.kernels import (
     Space,
     check_definite,
     fits,
-    make_space,
     pivoted_cholesky,
     resolve_gamma,
 )
@@ -241,27 +240,6 @@ def test_single_precision_is_refused_where_it_would_cancel():
     far = 1e4 * X
     blocks = KernelRows(Kernel("rbf", gamma=1.0), far).blocks(single=True)
     np.testing.assert_allclose(blocks.among(np.arange(40)), Kernel("rbf", gamma=1.0)(far), atol=1e-5)
-
-
-@pytest.mark.parametrize("available", [None, np.arange(40) % 3 > 0])
-def test_a_matrix_in_single_precision_keeps_a_source_in_double_precision(available, monkeypatch):
-    monkeypatch.setattr("lupi.kernels.space.LARGE_MATRIX", 40)
-    kernel = make("rbf")
-    full = kernel(X) if available is None else kernel(X) * np.outer(available, available)
-    space = make_space(kernel, X, 200, available=available, rough=True)
-    assert space.matrix is None
-    assert not space.on_demand
-    assert space.rounded.dtype == np.float32
-    np.testing.assert_allclose(space.rounded, full, atol=1e-5)
-    vector = rng.normal(size=40) * (1.0 if available is None else available)
-    np.testing.assert_allclose(space.product(vector), full @ vector, atol=1e-13)
-    np.testing.assert_allclose(space.rough_product(vector), full @ vector, atol=1e-4)
-    np.testing.assert_allclose(space.dense, full, atol=1e-14)
-    some, others = np.array([4, 1]), np.array([0, 30, 7])
-    np.testing.assert_allclose(space.block(some, others), full[np.ix_(some, others)], atol=1e-14)
-    # Features that single precision cannot tell apart have their matrix in double precision.
-    assert make_space(Kernel("rbf", gamma=1.0), 1e4 * X, 200, rough=True).matrix is not None
-    assert make_space(make("laplacian"), X, 200, rough=True).matrix is not None
 
 
 @pytest.mark.parametrize("n", [30, 200])

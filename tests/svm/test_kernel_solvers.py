@@ -4,17 +4,7 @@ import numpy as np
 import pytest
 
 from lupi.kernels import Kernel, KernelRows, make_space
-from lupi.svm import (
-    KernelQP,
-    Space,
-    deformation_features,
-    deformation_matrix,
-    deformation_space,
-    svm2_plus_dual,
-    svm_2k_dual,
-    svm_dual,
-    svm_plus_dual,
-)
+from lupi.svm import KernelQP, Space, svm_2k_dual, svm_dual, svm_plus_dual
 from lupi.svm.auto import polish, solve_auto, solve_interior_point
 from lupi.svm.decomposition import solve_decomposition
 from lupi.svm.lanes import LANES, highest, lowest, position
@@ -25,6 +15,7 @@ from lupi.svm.smo_one_space import BLOCKED
 from lupi.svm.smo_to_gap import solve_smo_to_gap
 from lupi.svm.smo_two_space import _best_triple, smo_two_space
 from lupi.svm.solve import SOLVERS
+from lupi.svm.svm2_plus_dual import deformation_features, deformation_matrix, deformation_space, svm2_plus_dual
 
 KERNELS = ["linear", "rbf", "poly", "chi2", "laplacian"]
 
@@ -327,25 +318,19 @@ def test_smo_on_a_matrix_near_the_kernel_finds_the_optimum_of_the_kernel():
     assert not few.converged
 
 
-@pytest.mark.parametrize("name", ["svm+", "svm2+"])
 @pytest.mark.parametrize("kappa", [3.0, np.inf])
-def test_matrices_in_single_precision_lead_to_the_optimum(name, kappa, monkeypatch):
-    for where in ("kernels.space", "svm.svm2_plus_dual"):
-        monkeypatch.setattr(f"lupi.{where}.LARGE_MATRIX", 1)
+def test_a_low_rank_matrix_near_q_leads_to_the_optimum(kappa, monkeypatch):
+    monkeypatch.setattr("lupi.svm.svm2_plus_dual.LARGE_MATRIX", 1)
     monkeypatch.setattr("lupi.svm.smo.LARGE", 1)
     _, X, Z, y = data(5, 300)
     C, every, kernel = np.ones(300), np.ones(300, bool), Kernel("rbf", gamma=0.1)
+    decision, privileged = (make_space(kernel, A, 200) for A in (X, Z))
     values = []
-    for rough in (True, False):
-        decision, privileged = (make_space(kernel, A, 200, rough=rough) for A in (X, Z))
-        assert (decision.single is not None) == rough
-        if name == "svm2+":
-            Q = deformation_space(privileged, C, 1.0, every, single=rough, curvature=1.0)
-            assert not rough or Q.low_rank is not None
-            problem = svm2_plus_dual(decision, Q, y, C, 1.0, kappa, False, every)
-        else:
-            problem = svm_plus_dual(decision, privileged, y, C, kappa, False, every)
-        found = solve_smo(problem, tol=1e-3) if rough else solve_auto(problem, tol=1e-8)
+    for single in (True, False):
+        Q = deformation_space(privileged, C, 1.0, every, single=single, curvature=1.0)
+        assert not single or Q.low_rank is not None
+        problem = svm2_plus_dual(decision, Q, y, C, 1.0, kappa, False, every)
+        found = solve_smo(problem, tol=1e-3) if single else solve_auto(problem, tol=1e-8)
         assert found.converged
         values.append((found.lower_bound, found.objective))
     (low, high), (exact, _) = values

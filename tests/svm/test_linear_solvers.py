@@ -4,15 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lupi.svm import (
-    Space,
-    deformation_matrix,
-    linear_problems,
-    linear_svm2_plus,
-    linear_svm_plus,
-    svm2_plus_dual,
-    svm_plus_dual,
-)
+from lupi.svm import Space, linear_problems, linear_svm2_plus, linear_svm_plus, svm_plus_dual
 from lupi.svm.auto import solve_auto
 from lupi.svm.linear_auto import solve_linear
 from lupi.svm.linear_interior import solve_weights
@@ -20,6 +12,7 @@ from lupi.svm.linear_newton import solve_newton
 from lupi.svm.linear_rows import solve_rows
 from lupi.svm.linear_systems import wide
 from lupi.svm.reference import solve_reference
+from lupi.svm.svm2_plus_dual import deformation_matrix, svm2_plus_dual
 
 
 def data(seed, n, d=6, s=3, missing=0.3):

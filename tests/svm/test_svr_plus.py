@@ -11,10 +11,11 @@ from sklearn.utils.estimator_checks import check_estimator
 import lupi
 from lupi import SVRPlus
 from lupi.kernels import Kernel
-from lupi.svm import Space, svr_plus_dual
+from lupi.svm import Space
 from lupi.svm.newton_systems import DenseSystem, newton_system
 from lupi.svm.smo import solve_smo
 from lupi.svm.solve import solve
+from lupi.svm.svr_plus_dual import svr_plus_dual
 from lupi.svm.two_sides_system import TwoSidesSystem
 
 KERNELS = ("linear", "rbf", "poly", "laplacian")
