@@ -1,6 +1,42 @@
-"""The one door for what users pass to `fit`: decision features, targets, weights, groups and privileged features.
+"""Input validation for every `fit` and `predict`; rows in memory or in Dask chunks.
 
-Everything below this layer may rely on: float64, C order or canonical CSR, labels 0..k-1, no NaN.
+:func:`check_training_set` reads parameters of the estimator (``unlabeled``, ``class_weight``, ``kernel``,
+``privileged_kernel``, one value per privileged space) and returns a :class:`TrainingSet`: float64 in C order or canonical CSR,
+no NaN, class codes 0..k-1 (-1 unlabeled), positive weights, one :class:`PrivilegedBlock` per privileged table.
+
+Kernel classifier (``data.X.values`` is an array or CSR matrix; ``data.loss_weight`` includes class weights)::
+
+    data = check_training_set(self, X, y, privileged, sample_weight, single=linear, in_memory="" if linear else "kernel='linear'")
+    gamma_weight, cost, codes = data.weight, self.C * data.loss_weight, data.target
+    for block in data.privileged:
+        block.name, block.rows.values[block.available], block.available
+    self.support_ = data.kept[support]
+    self._privileged_columns = data.privileged_columns
+    data.set_columns(model)                                     # a clone that shares the data (fit_path)
+
+Regressor, one-class machine, ranker::
+
+    check_training_set(self, X, y, privileged, sample_weight)   # target="numbers" unless the estimator is a classifier
+    check_training_set(self, X, privileged=privileged, target="none")
+    check_training_set(self, X, y, privileged, groups=group, target="grades", groups_argument="group")
+
+Surrogate (unlabeled rows have target -1 or NaN; rows with neither label nor privileged features are dropped)::
+
+    data = check_training_set(self, X, y, privileged, sample_weight, groups, dense_privileged=True, min_rows=2)
+    data.labeled, data.available, data.table()                  # table(): rows in the user's container, for a user's student
+
+Structured task (pandas objects are read by position; None or a row of NaN is a missing privileged input)::
+
+    data = check_training_set(self, X, Y, privileged, target="outputs", task=self.task, privileged_task=self.privileged_task)
+    data.X.values[i], data.target[i], data.privileged[0].rows.values[i]
+
+Prediction::
+
+    X = check_rows(self, X)                                     # values; check_rows(self, X, task=self.task) if structured
+    blocks = check_privileged_rows(self, privileged, self._privileged_columns)
+
+Rows: ``times``, ``transposed_times``, ``gram``, ``take``, ``load``, ``map`` work on :class:`ArrayRows` and :class:`DaskRows`;
+``resident`` is true where ``values`` exist. :func:`chunkwise` lets a function of arrays accept both, in one pass.
 """
 
 from lupi.inputs.checks import (
@@ -15,29 +51,52 @@ from lupi.inputs.checks import (
     check_sample_weight,
     effective_class_weight,
     is_chunked,
-    is_per_space,
     warn_of_minus_one,
 )
-from lupi.inputs.containers import column_names, is_frame
-from lupi.inputs.spaces import check_privileged_sequence, check_privileged_spaces, names_of_spaces
+from lupi.inputs.old_spaces import check_privileged_sequence, check_privileged_spaces, names_of_spaces
+from lupi.inputs.rows import ArrayRows, DaskRows, ObjectRows, Rows, chunkwise, side_by_side, take_together
+from lupi.inputs.spaces import is_per_space, per_space, split_spaces, values_per_space
+from lupi.inputs.tables import column_names, is_frame
+from lupi.inputs.training_set import (
+    PrivilegedBlock,
+    TrainingSet,
+    check_privileged_rows,
+    check_rows,
+    check_training_set,
+)
 
 __all__ = [
+    "ArrayRows",
     "ClassificationInput",
+    "DaskRows",
+    "ObjectRows",
+    "PrivilegedBlock",
     "PrivilegedInput",
+    "Rows",
     "TargetInput",
+    "TrainingSet",
     "check_classes",
     "check_group",
     "check_magnitude",
     "check_partial_targets",
     "check_privileged",
+    "check_privileged_rows",
     "check_privileged_sequence",
     "check_privileged_spaces",
+    "check_rows",
     "check_sample_weight",
+    "check_training_set",
+    "chunkwise",
     "column_names",
     "effective_class_weight",
     "is_chunked",
     "is_frame",
     "is_per_space",
     "names_of_spaces",
+    "per_space",
+    "side_by_side",
+    "split_spaces",
+    "take_together",
+    "values_per_space",
     "warn_of_minus_one",
 ]

@@ -10,9 +10,19 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from lupi.inputs.checks import check_privileged, is_chunked
-from lupi.inputs.containers import values_of_table
+from lupi.inputs.tables import check_row_order, read_table, split_missing
 from lupi.inputs.types import Matrix, MatrixLike, VectorLike
+
+
+def is_dask(data: Any) -> bool:
+    """Whether this is a Dask collection.
+
+    Examples
+    --------
+    >>> is_dask([[1.0, 2.0]])
+    False
+    """
+    return hasattr(data, "__dask_graph__") and hasattr(data, "npartitions")
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ def row_blocks(collections: dict[str, Any], *, estimator_name: str = "fit") -> l
 
 
 def _one_chunk_of_columns(name: str, data: Any, estimator_name: str) -> Any:
-    if not is_chunked(data):
+    if not is_dask(data):
         raise ValueError(
             f"{estimator_name}: `X` is a Dask collection, but `{name}` is a {type(data).__name__}; pass a Dask collection with "
             f"the same chunks of rows, such as dask.array.from_array({name}, chunks=...)."
@@ -134,8 +144,8 @@ class BlockFacts:
     n_rows : int
     vectors : dict of str to ndarray
         Numbers (or labels) of every row: y, sample_weight and the like.
-    available : ndarray of bool, shape (n_rows,), or None
-        Which rows have privileged features.
+    available : dict of str to ndarray of bool, shape (n_rows,)
+        Which rows have the privileged features of a table.
     widths : dict of str to int
         Columns of the tables.
     single : dict of str to bool
@@ -146,27 +156,15 @@ class BlockFacts:
 
     n_rows: int
     vectors: dict[str, np.ndarray]
-    available: np.ndarray | None
+    available: dict[str, np.ndarray]
     widths: dict[str, int]
     single: dict[str, bool]
     entries: dict[str, int]
 
 
-def examine_block(block: RowBlock, names: list[str], estimator_name: str) -> BlockFacts:
-    """Make a block once and check its rows: as many in every collection, finite, privileged rows whole or missing.
-
-    Parameters
-    ----------
-    block : RowBlock
-    names : list of str
-        Its collections; "X" and "privileged" are tables, the others have one value for each row.
-    estimator_name : str
-        Who asks; begins the error messages.
-
-    Returns
-    -------
-    BlockFacts
-    """
+def examine_block(block: RowBlock, tables: list[str], vectors: list[str], estimator_name: str) -> BlockFacts:
+    """Compute a block once and check its rows: as many in every collection, X finite, privileged rows whole or missing."""
+    names = [*tables, *vectors]
     values = dict(zip(names, block.make(names)))
     owner = f"{estimator_name}, chunk {block.number}"
     n_rows = int(np.shape(values["X"])[0])
@@ -176,32 +174,24 @@ def examine_block(block: RowBlock, names: list[str], estimator_name: str) -> Blo
                 f"{owner}: `X` has {n_rows} rows, but `{name}` has {np.shape(value)[0]}; rows belong together by chunk and "
                 "position."
             )
-    tables: dict[str, Any] = {"X": values["X"]}
+    checked = {name: values[name] for name in tables}
+    available = {name: np.ones(n_rows, dtype=bool) for name in tables[1:]}
     if n_rows:
-        tables["X"] = check_array(
+        checked["X"] = check_array(
             values["X"], accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X", estimator=owner
         )
-    available = None
-    if "privileged" in names:
-        available = np.zeros(0, dtype=bool)
-        tables["privileged"] = values["privileged"]
-        if n_rows:
-            checked = check_privileged(
-                values["privileged"],
-                n_rows,
-                estimator_name=owner,
-                index_of=values["X"],
-                dtypes=(np.float64, np.float32),
-            )
-            if checked is not None:
-                tables["privileged"], available = checked.data, checked.available
+        for name in tables[1:]:
+            prefix = f"{owner}: `{name}`"
+            table = read_table(values[name], prefix, (np.float64, np.float32))
+            check_row_order(values[name], values["X"], prefix)
+            checked[name], available[name] = split_missing(table, prefix)
     return BlockFacts(
         n_rows,
-        {name: _vector(values[name], name, owner) for name in names if name not in ("X", "privileged")},
+        {name: _vector(values[name], name, owner) for name in vectors},
         available,
-        {name: int(table.shape[1]) for name, table in tables.items()},
-        {name: bool(n_rows) and table.dtype == np.float32 for name, table in tables.items()},
-        {name: int(table.nnz if sparse.issparse(table) else np.prod(table.shape)) for name, table in tables.items()},
+        {name: int(table.shape[1]) for name, table in checked.items()},
+        {name: bool(n_rows) and table.dtype == np.float32 for name, table in checked.items()},
+        {name: int(table.nnz if sparse.issparse(table) else np.prod(table.shape)) for name, table in checked.items()},
     )
 
 
@@ -225,7 +215,7 @@ def block_values(value: MatrixLike, dtype: Any, gaps: bool = False) -> Matrix:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         values: MatrixLike = np.ascontiguousarray(value, dtype=dtype)
     else:
-        values = values_of_table(value, "the table")[0].astype(dtype, copy=False)
+        values = read_table(value, "the table").astype(dtype, copy=False)
     parts = values.data if sparse.issparse(values) else values
     missing = np.isnan(parts)
     if missing.any() and not gaps:

@@ -1,4 +1,4 @@
-"""Privileged input that is more than one table: several spaces, or structured inputs."""
+"""Several privileged spaces: their tables, and parameters with one value per space."""
 
 from __future__ import annotations
 
@@ -6,129 +6,82 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.utils._param_validation import make_constraint
 
-from lupi.inputs.checks import PrivilegedInput, check_privileged, wrong_length
 from lupi.inputs.types import PrivilegedLike
 
 
-def check_privileged_spaces(
-    privileged: PrivilegedLike, n_samples: int, *, estimator_name: str = "fit", **options: Any
-) -> dict[Any, PrivilegedInput]:
-    """Check one or several privileged spaces.
+def is_per_space(value: Any) -> bool:
+    """Whether a parameter has one value per privileged space: a list, tuple or dict."""
+    return isinstance(value, list | tuple | dict)
 
-    Parameters
-    ----------
-    privileged : array-like, list of two-dimensional tables, dict of name -> table, or None
-        A list of tables (arrays, sparse matrices, frames) or a dict means several spaces; each has its own missing rows.
-        Anything else is one space.
-    n_samples : int
-        Number of examples in `X`.
-    estimator_name : str, default="fit"
-        Who asks; begins the error messages.
-    **options
-        Further arguments of :func:`check_privileged`.
 
-    Returns
-    -------
-    dict of PrivilegedInput
-        By the name of the space, or by its number in the list; a single table has the key None. Empty for None.
+def per_space(constraint: list[Any]) -> list[Any]:
+    """The parameter constraint that also allows a list, tuple or dict of values."""
+    return [*constraint, list, tuple, dict]
 
-    Examples
-    --------
-    >>> from lupi.inputs import check_privileged_spaces
-    >>> spaces = check_privileged_spaces({"tests": [[1.0], [2.0]], "wages": [[3.0, 4.0], [5.0, 6.0]]}, 2)
-    >>> {name: space.data.shape for name, space in spaces.items()}
-    {'tests': (2, 1), 'wages': (2, 2)}
+
+def split_spaces(privileged: PrivilegedLike, estimator_name: str, *, several: bool | None = None) -> dict[Any, Any]:
+    """Tables or sequences of inputs by name or number of their space; a single one has the key None.
+
+    A dict is always several spaces. A list or tuple is several spaces if `several`, or, with several=None, if an element of it is a
+    2-D table.
     """
     if privileged is None:
         return {}
-    spaces = _spaces_of(privileged)
-    if spaces is None:
-        checked = check_privileged(privileged, n_samples, estimator_name=estimator_name, **options)
-        return {} if checked is None else {None: checked}
-    empty = [name for name, block in spaces.items() if block is None]
-    if empty or not spaces:
-        raise ValueError(
-            f"{estimator_name}: `privileged` "
-            f"{f'has None for the space {empty[0]!r}' if empty else 'names no space'}; "
-            "give a table for each space, or privileged=None."
-        )
-    found = {
-        name: check_privileged(
-            block, n_samples, estimator_name=estimator_name, argument=f"privileged[{name!r}]", **options
-        )
-        for name, block in spaces.items()
-    }
-    return {name: checked for name, checked in found.items() if checked is not None}
-
-
-def names_of_spaces(privileged: PrivilegedLike) -> list[Any]:
-    """Names of the privileged spaces that a user gave.
-
-    Parameters
-    ----------
-    privileged : object
-        As in :func:`check_privileged_spaces`.
-
-    Returns
-    -------
-    list
-        Keys of a dict, numbers of a list; [None] for a single table, [] for None.
-
-    Examples
-    --------
-    >>> from lupi.inputs import names_of_spaces
-    >>> names_of_spaces({"tests": [[1.0]], "wages": [[2.0]]}), names_of_spaces([[1.0], [2.0]]), names_of_spaces(None)
-    (['tests', 'wages'], [None], [])
-    """
-    if privileged is None:
-        return []
-    spaces = _spaces_of(privileged)
-    return [None] if spaces is None else list(spaces)
-
-
-def _spaces_of(privileged: PrivilegedLike) -> dict[Any, Any] | None:
-    """Spaces by name or number; None where there is one table."""
     if isinstance(privileged, Mapping):
-        return dict(privileged)
-    if isinstance(privileged, list | tuple) and any(_is_table(block) for block in privileged):
-        return dict(enumerate(privileged))
-    return None
+        spaces = dict(privileged)
+    elif isinstance(privileged, list | tuple) and (any(map(_is_table, privileged)) if several is None else several):
+        spaces = dict(enumerate(privileged))
+    elif several:
+        raise ValueError(
+            f"{estimator_name}: parameters have one value per space, so `privileged` must be a list or dict with the inputs of "
+            f"each space; got {privileged!r:.60}."
+        )
+    else:
+        return {None: privileged}
+    empty = [name for name, table in spaces.items() if table is None]
+    if empty or not spaces:
+        problem = f"has None for the space {empty[0]!r}" if empty else "names no space"
+        raise ValueError(f"{estimator_name}: `privileged` {problem}; give a table for each space, or privileged=None.")
+    return spaces
 
 
-def check_privileged_sequence(
-    privileged: PrivilegedLike, n_samples: int, *, estimator_name: str = "fit", argument: str = "privileged"
-) -> PrivilegedInput | None:
-    """Check privileged inputs that are no rows of a table: images, sequences, whatever a structured task reads.
+def values_per_space(estimator: Any, argument: str, names: list[Any]) -> list[Any]:
+    """Values of a parameter in the order of the spaces; a single value is repeated.
 
-    Parameters
-    ----------
-    privileged : sequence or None
-        One input for each example; an entry None says that it is not available for this example.
-    n_samples : int
-        Number of examples in `X`.
-    estimator_name, argument : str
-        As in :func:`check_privileged`.
-
-    Returns
-    -------
-    PrivilegedInput or None
-
-    Examples
-    --------
-    >>> from lupi.inputs import check_privileged_sequence
-    >>> check_privileged_sequence(["picture", None], 2).available
-    array([ True, False])
+    Raises ValueError if the values do not match the names of the spaces ([None] for a single table) or are not valid.
     """
-    if privileged is None:
-        return None
-    prefix = f"{estimator_name}: `{argument}`"
-    if isinstance(privileged, str | Mapping) or not hasattr(privileged, "__len__"):
-        raise ValueError(f"{prefix} must be a sequence with one input for each example; got {privileged!r:.60}.")
-    if len(privileged) != n_samples:
-        raise wrong_length(prefix, len(privileged), "inputs", n_samples, "None")
-    return PrivilegedInput(privileged, np.array([entry is not None for entry in privileged], dtype=bool))
+    value, owner = getattr(estimator, argument), type(estimator).__name__
+    if not is_per_space(value):
+        return [value] * len(names)
+    given = f"{owner}: `{argument}` has one value per space, {value!r}"
+    if names == [None]:
+        raise ValueError(f"{given}, but `privileged` is one table; give a single value, or a list or dict of tables.")
+    if isinstance(value, dict) and set(value) != set(names):
+        raise ValueError(f"{given}, but the spaces of `privileged` are {names}; give a value for each of them.")
+    if len(value) != len(names):
+        raise ValueError(
+            f"{given}, but `privileged` has {len(names)} spaces; give {len(names)} values, or one for all."
+        )
+    found = [value[name] for name in names] if isinstance(value, dict) else list(value)
+    allowed = [one for one in estimator._parameter_constraints[argument] if one not in (list, tuple, dict)]
+    constraints = [make_constraint(constraint) for constraint in allowed]
+    for name, one in zip(names, found):
+        if not any(constraint.is_satisfied_by(one) for constraint in constraints):
+            raise ValueError(
+                f"The '{argument}' parameter of {owner} must be {' or '.join(map(str, constraints))} for each space; got "
+                f"{one!r} for the space {name!r}."
+            )
+    return found
 
 
-def _is_table(block: Any) -> bool:
-    return len(block.shape if hasattr(block, "shape") else np.shape(block)) == 2
+def check_per_space(estimator: Any, names: list[Any]) -> None:
+    """Check every parameter of the privileged spaces that has one value per space."""
+    for argument, value in vars(estimator).items():
+        if is_per_space(value) and (argument == "lam" or argument.startswith("privileged_")):
+            values_per_space(estimator, argument, names)
+
+
+def _is_table(value: Any) -> bool:
+    return len(value.shape if hasattr(value, "shape") else np.shape(value)) == 2

@@ -7,7 +7,8 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from lupi import Distillation, RankSVM, RankTransfer, SurrogateClassifier, SurrogateRegressor, SVM2Plus, SVMPlus
-from lupi.inputs import chunked_input, chunked_rows
+from lupi.inputs import dask_input as chunked_input
+from lupi.inputs import rows as chunked_rows
 
 dask = pytest.importorskip("dask", reason='Dask is not installed: pip install "lupi[dask]"')
 da = pytest.importorskip("dask.array")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lupi import SVM2Plus
-from lupi.inputs import chunked_rows
+from lupi.inputs import rows as chunked_rows
 
 distributed = pytest.importorskip("distributed", reason='Dask is not installed: pip install "lupi[dask]"')
 da = pytest.importorskip("dask.array")

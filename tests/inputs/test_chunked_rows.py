@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lupi.inputs import chunked_rows
+from lupi.inputs import rows as chunked_rows
 from lupi.inputs.chunked_rows import Affine, ChunkedRows, Collection, rows_here, tables_beside, take_rows
 from lupi.inputs.chunks import row_blocks
 from lupi.svm.feature_products import hessian_sums, second_moment, times, transposed_times

@@ -53,8 +53,8 @@ def test_the_error_says_how_much_why_and_what_to_do():
 def little(monkeypatch):
     """A machine on which a matrix of 100 x 100 is too much."""
     monkeypatch.setattr("lupi.kernels.space.ALWAYS_FREE", 0)
-    for module in ("memory", "space"):
-        monkeypatch.setattr(f"lupi.kernels.{module}.available_memory", lambda: 8.0 * 100 * 100)
+    for module in ("inputs.memory", "kernels.space"):
+        monkeypatch.setattr(f"lupi.{module}.available_memory", lambda: 8.0 * 100 * 100)
 
 
 def test_machines_that_need_the_matrix_explain(little):
