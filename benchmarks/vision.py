@@ -1,11 +1,20 @@
-"""From image files to words: the price of everything around SURF, and what the cache saves."""
+"""Image files to visual words: overhead around SURF, and gain of the cache."""
 
-from benchmarks._registry import Row, case
+from __future__ import annotations
+
+import os
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
+
+import numpy as np
+from joblib.externals.loky import get_reusable_executor
+
+from benchmarks.measure import Row, case, cpu_time
+from lupi.vision import BagOfVisualWords, read_image
 
 
 def photographs(folder, n, shape=(375, 500)):
-    """Noise on several scales, as JPEG files: about as many interest points as photographs have."""
-    import numpy as np
+    """JPEG files of noise on several scales, with about as many interest points as photographs."""
     from PIL import Image
 
     paths = []
@@ -20,91 +29,47 @@ def photographs(folder, n, shape=(375, 500)):
     return paths
 
 
-def _surf_of_file(path):
-    from mahotas.features import surf
+def time_with_workers(function):
+    """Seconds by the clock, and CPU seconds of this process and of the joblib workers that the function starts."""
+    get_reusable_executor().shutdown(wait=True)
+    cpu, clock = _cpu_seconds(), perf_counter()
+    function()
+    clock = perf_counter() - clock
+    # The CPU time of a worker is added to that of this process when the worker ends.
+    get_reusable_executor().shutdown(wait=True)
+    return clock, _cpu_seconds() - cpu
 
-    from lupi.vision import read_image
 
-    return len(surf.surf(read_image(path)))
+def _cpu_seconds():
+    times = os.times()
+    return process_time() + times.children_user + times.children_system
 
 
-@case("vision-extraction", "SURF words of image files on two cores against mahotas' SURF alone, and from the cache")
+@case("vision-extraction", "SURF words of image files in two processes beside mahotas' SURF alone, and from the cache")
 def extraction(quick):
-    """Reading, describing, storing, quantizing; targets: 10% over SURF alone, 95% of two cores; cache at least 20 times faster.
-
-    Every run starts its own workers, and its time includes that. By the clock, figures mean something on a quiet machine only;
-    the share of the cores with waiting added tells on any machine whether the program ever lets a core idle.
-    """
-    from tempfile import TemporaryDirectory
-
     from mahotas.features import surf
-
-    from benchmarks._cores import core_use
-    from lupi.engine.workers import run_anywhere
-    from lupi.vision import BagOfVisualWords, read_image
 
     n, words = (6, 100) if quick else (1000, 1000)
     with TemporaryDirectory() as folder:
         paths = photographs(folder, n)
-        surf.surf(read_image(paths[0]))
-        gray = [read_image(path) for path in paths]
-        alone = core_use(lambda: sum(len(surf.surf(image)) for image in gray))
-        pair = core_use(lambda: list(run_anywhere(_surf_of_file, [(path,) for path in paths], n_jobs=2)))
+        images = [read_image(path) for path in paths]
+        surf.surf(images[0])
+        alone = time_with_workers(lambda: [surf.surf(image) for image in images])
         bag = BagOfVisualWords(words, random_state=0).fit(paths[: 2 if quick else 20])
         bag.set_params(cache=f"{folder}/cache", n_jobs=2)
-        first = core_use(lambda: bag.transform(paths))
-        second = core_use(lambda: bag.transform(paths))
-    what = f"{n} images 375 x 500, {alone.value / n:.0f} points each, {words} words"
-    clock = f"{what}; two processes, by the clock"
+        first = time_with_workers(lambda: bag.transform(paths))
+        second = time_with_workers(lambda: bag.transform(paths))
+    what = f"{n} images 375 x 500, {words} words"
+    busy = f"{100 * first[1] / (2 * first[0]):.0f}% of two cores busy"
     return [
-        Row(
-            f"{what}; CPU time",
-            first.cpu_seconds,
-            peer="mahotas SURF alone",
-            peer_seconds=alone.cpu_seconds,
-            target="ratio to SURF alone >= 0.91",
-        ),
-        Row(
-            clock,
-            first.wall_seconds,
-            peer="half of mahotas SURF alone in one process",
-            peer_seconds=alone.wall_seconds / 2,
-            target="95% of two cores busy",
-            note=f"lupi took {_busy(first)}",
-        ),
-        Row(
-            clock,
-            first.wall_seconds,
-            peer="reading and mahotas SURF in two processes",
-            peer_seconds=pair.wall_seconds,
-            note=f"took {_busy(pair)}",
-        ),
-        Row(
-            "the same from the cache; CPU time",
-            second.cpu_seconds,
-            peer="first run",
-            peer_seconds=first.cpu_seconds,
-            target="from the cache >= 20x",
-            note=f"by the clock: {first.wall_seconds / second.wall_seconds:.0f}x",
-        ),
+        Row(f"{what}; CPU time", first[1], "mahotas SURF alone", alone[1], target="ratio >= 0.91"),
+        Row(f"{what}; by the clock", first[0], "half of mahotas SURF alone", alone[0] / 2, note=busy),
+        Row("the same from the cache; CPU time", second[1], "first run", first[1], target=">= 20x"),
     ]
 
 
-def _busy(use):
-    text = f"{use.cpu_seconds:.1f} CPU s in {use.wall_seconds:.1f} s: {100 * use.busy(2):.1f}% of two cores busy"
-    if use.waiting_seconds is None:
-        return text
-    return f"{text}; with {use.waiting_seconds:.1f} s of waiting for cores that others had: {100 * use.wanted(2):.1f}%"
-
-
-@case("vision-vocabulary", "Mini-batch k-means with random initialization: 3000 words from 200k descriptors")
+@case("vision-vocabulary", "Vocabulary of 3000 words from 200,000 generated descriptors")
 def vocabulary(quick):
-    """Time of the vocabulary alone, on generated descriptors."""
-    import numpy as np
-
-    from benchmarks._registry import cpu_time
-    from lupi.vision import BagOfVisualWords
-
     n, words = (4000, 50) if quick else (200_000, 3000)
     rng = np.random.RandomState(0)
     descriptors = rng.normal(size=(n, 64)).astype(np.float32)

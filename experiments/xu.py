@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from benchmarks import PEERS, cpu_time
-from benchmarks.classifiers import svm_plus_dual_of, wide_classes
+from benchmarks.kernel_machines import svm_plus_dual_of, wide_classes
+from benchmarks.measure import cpu_time
+from benchmarks.peers import PEERS
 from experiments._entry import Entry, paper_table, write_result
 from lupi.svm.reference import dense_qp
 from lupi.svm.svm2_plus import SVM2Plus

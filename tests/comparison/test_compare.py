@@ -7,11 +7,11 @@ import typing
 
 import numpy as np
 import pytest
+from interrupted_runs import interrupted_run
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
-from benchmarks.interruptions import interrupted_run
 from lupi import SVMPlus
 from lupi.comparison import compare, schema
 from lupi.datasets import make_privileged
@@ -81,7 +81,7 @@ def test_a_comparison_out_of_time_goes_on_later(arrays, tmp_path):
 
 
 def test_kill_9_loses_units_in_flight_only(tmp_path):
-    """The real command with two workers; `python -m benchmarks compare-kill` does the same with ten kills."""
+    """The real command with two workers."""
     pytest.importorskip("pandas")
     pytest.importorskip("jinja2")
     found = interrupted_run(tmp_path, 2, splits=4)

@@ -21,6 +21,6 @@ def test_examples_of_the_page_run(capsys):
 
 
 def test_the_page_names_cases_that_exist():
-    from benchmarks._registry import load_cases
+    from benchmarks.measure import load_cases
 
     assert set(re.findall(r"`python -m benchmarks ([a-z-]+)`", PAGE.read_text())) <= set(load_cases())

@@ -173,7 +173,7 @@ def test_slow_ways_are_scaled_up_to_all_classes(monkeypatch):
 
 
 def xu_timing(run):
-    from benchmarks._registry import Timing
+    from benchmarks.measure import Timing
 
     return Timing(3.0, run())
 

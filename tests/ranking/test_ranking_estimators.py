@@ -17,7 +17,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.fixes import parse_version
 
-from benchmarks._ranking_pairs import explicit_pairs, pair_objective
+from benchmarks.ranking_pairs import explicit_pairs, pair_objective
 from lupi import RankSVM, RankTransfer, RankTransferCV
 from lupi.datasets import make_privileged
 from lupi.ranking.ranking_metrics import RANKING_METRICS, average_precision, ndcg, roc_auc

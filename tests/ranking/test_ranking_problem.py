@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks._ranking_pairs import explicit_pairs, pair_objective
+from benchmarks.ranking_pairs import explicit_pairs, pair_objective
 from lupi.ranking.pairwise import RankingProblem, plain_pairs, transfer_pairs
 
 CASES = {

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from benchmarks._ranking_pairs import explicit_pairs, pair_objective, solve_liblinear, solve_qp
+from benchmarks.ranking_pairs import explicit_pairs, pair_objective, solve_liblinear, solve_qp
 from lupi.ranking.bundle import solve_ranking_bundle
 from lupi.ranking.coordinate import PairDual, solve_ranking_coordinate
 from lupi.ranking.newton import solve_ranking_auto, solve_ranking_newton

@@ -1,4 +1,4 @@
-"""Ranking with every pair written down: what the dominance sums replace, and what they are checked against."""
+"""Ranking problems with every pair written out: the reference of the tests and the peer of the benchmarks."""
 
 import numpy as np
 from scipy import sparse
@@ -6,22 +6,7 @@ from sklearn.svm import LinearSVC
 
 
 def explicit_pairs(y, teacher=None, *, tau=0.1, within=False, group=None):
-    """Enumerate the pairs (i, j) and their margins by comparing everything with everything.
-
-    Parameters
-    ----------
-    y : array of shape (n,)
-        Grades.
-    teacher : array of shape (n,), optional
-        Teacher's scores, NaN = none. Without: the plain ranking SVM.
-    tau, within, group
-        As in :func:`lupi.ranking.pairwise.transfer_pairs`.
-
-    Returns
-    -------
-    i, j, margin : arrays
-        One entry per pair.
-    """
+    """Pairs (i, j) and their margins; arguments as in :func:`lupi.ranking.pairwise.transfer_pairs`, no teacher: ranking SVM."""
     y = np.asarray(y)
     above, level = y[:, None] > y[None, :], y[:, None] == y[None, :]
     teacher = np.full(len(y), np.nan) if teacher is None else np.asarray(teacher)
@@ -43,24 +28,7 @@ def pair_objective(w, X, i, j, margin, C, loss):
 
 
 def solve_qp(X, i, j, margin, C, loss):
-    """Solve the pairwise problem as a quadratic program with an interior-point method (PIQP).
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Features.
-    i, j, margin : arrays
-        The pairs.
-    C : float
-        Weight of a pair.
-    loss : {"squared_hinge", "hinge"}
-        The loss.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        The weights.
-    """
+    """Weights of the pairwise problem, solved as a quadratic program by PIQP."""
     import piqp
 
     n_pairs, d = len(i), X.shape[1]
@@ -78,31 +46,9 @@ def solve_qp(X, i, j, margin, C, loss):
 
 
 def solve_liblinear(X, i, j, margin, C, loss, *, tol=1e-4, dual=True, max_iter=100_000):
-    """Solve the reparameterised form, eq. (10)-(11): examples (x_i - x_j) / rho_ij with weights C rho_ij, by LIBLINEAR.
+    """Weights by LIBLINEAR on the explicit-pair form, eq. (10)-(11): examples (x_i - x_j) / rho_ij, weights C rho_ij.
 
-    For the squared hinge the weights are C rho_ij^2. LIBLINEAR wants two classes: every other example is mirrored.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Features.
-    i, j, margin : arrays
-        The pairs.
-    C : float
-        Weight of a pair.
-    loss : {"squared_hinge", "hinge"}
-        The loss.
-    tol : float
-        LIBLINEAR's tolerance.
-    dual : bool
-        Coordinate descent in the dual, or (squared hinge only) Newton in the primal.
-    max_iter : int
-        Iterations.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        The weights.
+    For the squared hinge the weights are C rho_ij^2. LIBLINEAR needs two classes: every other example is mirrored.
     """
     sign = np.where(np.arange(len(i)) % 2, 1.0, -1.0)
     examples = (X[i] - X[j]) * (sign / margin)[:, None]

@@ -1,6 +1,17 @@
 """`kill -9` at random moments of `lupi compare`: is anything lost, done twice, or different in the end?"""
 
-from benchmarks._registry import Row, case
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from time import perf_counter, sleep
+
+import numpy as np
+
+from lupi.datasets import make_privileged
 
 COMPARED = "svm2+,transfer"
 CHANGING = ("seconds", "median_seconds", "date")
@@ -27,14 +38,6 @@ def interrupted_run(folder, n_kills, *, splits=12, seed=0):
         again), `damaged` (kills after which the store was damaged), `units`, `equal` (whether both `results.json` are the
         same but for times), `seconds` (of the undisturbed and of the other run, by the clock).
     """
-    import os
-    import signal
-    import subprocess
-    from time import perf_counter, sleep
-
-    import numpy as np
-
-    from lupi.datasets import make_privileged
 
     table = make_privileged(120, 4, 2, random_state=0, as_frame=True).frame
     for name in ("whole", "killed"):
@@ -80,7 +83,6 @@ def interrupted_run(folder, n_kills, *, splits=12, seed=0):
 
 
 def _command(splits):
-    import sys
 
     return [
         *(sys.executable, "-m", "lupi.cli", "compare", "table.csv", "--target", "target", "--privileged", "z*"),
@@ -91,8 +93,6 @@ def _command(splits):
 
 
 def _rows(folder, query):
-    import sqlite3
-    from contextlib import closing
 
     stores = list((folder / "report" / "units").glob("*.sqlite"))
     if not stores:
@@ -114,7 +114,6 @@ def _sound(folder):
 
 
 def _results(folder):
-    import json
 
     def without_times(value):
         if isinstance(value, dict):
@@ -122,24 +121,3 @@ def _results(folder):
         return [without_times(part) for part in value] if isinstance(value, list) else value
 
     return without_times(json.loads((folder / "report" / "results.json").read_text()))
-
-
-@case("compare-kill", "kill -9 at ten random moments of lupi compare, then the same command again")
-def compare_kill(quick):
-    """Nothing lost, nothing twice, the same results; an error if not."""
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory() as folder:
-        found = interrupted_run(Path(folder), 2 if quick else 10)
-    if found["lost"] or found["twice"] or found["damaged"] or not found["equal"]:
-        raise RuntimeError(f"an interrupted run is not the same as an undisturbed one: {found}")
-    whole, killed = found["seconds"]
-    return [
-        Row(
-            f"{found['units']} units of work, killed after {', '.join(map(str, found['killed_at']))}",
-            None,
-            target="nothing lost, nothing twice, results equal",
-            note=f"so it was; by the clock {killed:.0f} s, undisturbed {whole:.0f} s",
-        )
-    ]
