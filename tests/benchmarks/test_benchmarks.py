@@ -69,9 +69,8 @@ def test_fastest_repeat_counts_and_missing_peers_are_not_run():
     assert len(calls) == 3
 
 
-QUICK = ("svm-plus-labeled", "svm2-plus-ovr", "linear-growth", "linear-sparse", "components-million", "ranking-exact",
-         "ranking-liblinear", "structured-exact", "structured-passes", "structured-jkse", "surrogate-fit",
-         "vision-vocabulary")  # fmt: skip
+QUICK = ("svm-plus-labeled", "linear-growth", "linear-sparse", "components-million", "ranking-liblinear",
+         "structured-exact", "surrogate-fit", "vision-vocabulary")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", QUICK)
