@@ -61,7 +61,7 @@ SEARCH_PARTS = (
 MOVED = {
     "lupi.experiments.tabular.TableEncoder": "lupi.tabular.encoder",
     "lupi.experiments.tabular.TabularModel": "lupi.tabular.model",
-    "lupi.kernels": "lupi.kernels.space",
+    "lupi.kernels": "lupi.kernels.kernel",
     "lupi.vision.bag_of_words": "lupi.vision.bag_of_words",
     "lupi.vision.fisher": "lupi.vision.fisher",
 }

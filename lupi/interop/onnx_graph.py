@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import onnx
 
     from lupi.interop.formula import Formula, Scaling
-    from lupi.kernels.space import Kernel
+    from lupi.kernels import Kernel
 
 # Of the standard and of its part for trees: old enough for the runtimes in use.
 OPSET, TREE_OPSET, IR_VERSION = 17, 3, 8

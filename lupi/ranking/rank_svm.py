@@ -150,7 +150,7 @@ class BaseRanker(BaseEstimator):
 
     def _solve(self, space: FeatureSpace, pairs: PairSet, start: Solution | None = None) -> Solution:
         """Solve for this C, from a neighbor's solution if there is one."""
-        problem = RankingProblem(space.features(), pairs, float(self.C), self.loss)
+        problem = RankingProblem(space.values, pairs, float(self.C), self.loss)
         return solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, start=start)
 
     def _store(self, data: RankingInput, space: FeatureSpace, pairs: PairSet, solution: Solution) -> Self:

@@ -35,7 +35,7 @@ from lupi.svm.solve import solve
 
 if TYPE_CHECKING:
     from lupi.inputs.checks import PrivilegedInput
-    from lupi.kernels.space import Kernel
+    from lupi.kernels import Kernel
     from lupi.solution import Solution
     from lupi.structured.protocol import Task
     from lupi.svm.kernel_qp import KernelQP

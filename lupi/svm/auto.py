@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from lupi.kernels.cholesky import WHOLE, cholesky
+from lupi.kernels.linalg import WHOLE, cholesky
 from lupi.solution import Solution, out_of_time, steps_left
 from lupi.svm import KernelQP
 from lupi.svm.decomposition import solve_decomposition

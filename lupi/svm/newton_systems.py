@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack, solve_triangular
 
 from lupi.kernels import require_matrix
-from lupi.kernels.cholesky import WHOLE, cholesky
+from lupi.kernels.linalg import WHOLE, cholesky
 from lupi.svm import KernelQP
 from lupi.svm.two_sides_system import TwoSidesSystem
 

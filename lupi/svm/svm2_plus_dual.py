@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, get_lapack_funcs, solve_triangular, svd
 
 from lupi.kernels import LARGE_MATRIX, Space, require_matrix, scale_and_mirror
-from lupi.kernels.cholesky import WHOLE, cholesky, inverse_from_cholesky
+from lupi.kernels.linalg import WHOLE, cholesky, inverse_from_cholesky
 from lupi.svm.deformation import RefinedDeformation, low_rank_deformation
 from lupi.svm.duals import OneSpaceDual
 from lupi.svm.kernel_qp import Expansion

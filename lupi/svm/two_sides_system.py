@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_solve, solve_triangular
 
 from lupi.kernels import require_matrix, scale_and_mirror
-from lupi.kernels.cholesky import cholesky, inverse_from_cholesky
+from lupi.kernels.linalg import cholesky, inverse_from_cholesky
 from lupi.svm import KernelQP
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lupi import SVM2K, OneClassSVMPlus, SVMPlus
-from lupi.kernels import available_memory, fits, require_memory
+from lupi.inputs.memory import available_memory, require_memory
+from lupi.kernels import fits
 
 GIB = 2**30
 

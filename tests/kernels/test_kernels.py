@@ -13,7 +13,7 @@ from lupi.kernels import (
     pivoted_cholesky,
     resolve_gamma,
 )
-from lupi.kernels.products import self_products
+from lupi.kernels.linalg import self_products
 
 rng = np.random.default_rng(0)
 A = rng.random((7, 4))
@@ -99,7 +99,7 @@ def test_precomputed_values_are_chosen_by_position():
 
 @pytest.mark.parametrize("coefficients", [rng.normal(size=7), rng.normal(size=(3, 7))], ids=["one", "three"])
 def test_expansions_are_sums_of_kernel_values(coefficients, monkeypatch):
-    monkeypatch.setattr("lupi.kernels.space.LARGEST_BLOCK", 14)  # two rows at a time
+    monkeypatch.setattr("lupi.kernels.kernel.LARGEST_BLOCK", 14)  # two rows at a time
     values = make("rbf").expand(B, A, coefficients)
     np.testing.assert_allclose(values, make("rbf")(B, A) @ coefficients.T, rtol=1e-12)
 
@@ -177,7 +177,7 @@ def test_asymmetric_and_rectangular_matrices_are_explained():
 
 
 def test_a_large_indefinite_matrix_shows_in_its_sample(monkeypatch):
-    monkeypatch.setattr("lupi.kernels.space.PROBE", 20)
+    monkeypatch.setattr("lupi.kernels.kernel.PROBE", 20)
     matrix = -np.ones((60, 60)) + 2 * np.eye(60)
     with pytest.raises(ValueError, match="indefinite"):
         check_definite(Kernel("precomputed"), matrix)
@@ -194,15 +194,15 @@ def test_product_block_and_diagonal(available, monkeypatch):
     rows = KernelRows(make("rbf"), X, available)
     full = K if available is None else K * np.outer(available, available)
     coefficients = np.where(np.arange(40) % 2, rng.normal(size=40), 0.0)
-    for chunk in (3, 512):
-        np.testing.assert_allclose(rows.product(coefficients, chunk=chunk), full @ coefficients, atol=1e-12)
+    np.testing.assert_allclose(rows.product(coefficients), full @ coefficients, atol=1e-12)
     some, others = np.array([5, 0, 0, 9]), np.array([1, 30, 3])
     np.testing.assert_allclose(rows.block(some, others), full[np.ix_(some, others)], rtol=1e-12)
-    np.testing.assert_allclose(rows.rows(np.arange(40)), full, rtol=1e-12)
+    np.testing.assert_allclose(rows.block(np.arange(40)), full, rtol=1e-12)
     np.testing.assert_allclose(rows.diagonal(chunk=7), np.diagonal(full), rtol=1e-12)
-    monkeypatch.setattr("lupi.kernels.rows.BAND", 7)
+    monkeypatch.setattr("lupi.kernels.space.BAND", 7)
     many = rng.normal(size=40)
-    np.testing.assert_allclose(rows.product(many), full @ many, atol=1e-12)
+    for vector in (coefficients, many):
+        np.testing.assert_allclose(rows.product(vector), full @ vector, atol=1e-12)
     np.testing.assert_allclose(rows.dense(), full, rtol=1e-12)
 
 
@@ -284,7 +284,7 @@ def feature_spaces():
 @pytest.mark.parametrize(("kernel", "data", "n_components", "expected"), list(feature_spaces()))
 def test_inner_products_of_the_features_are_the_kernel(kernel, data, n_components, expected):
     space = FeatureSpace.of(kernel, data, n_components=n_components, random_state=0)
-    features = space.features()
+    features = space.values
     np.testing.assert_allclose((features @ features.T + np.zeros_like(expected)), expected, atol=1e-8)
     assert features.shape[1] <= max(data.shape[0], 3)
     # A function by its weights is the function by what an estimator keeps.
@@ -297,15 +297,15 @@ def test_inner_products_of_the_features_are_the_kernel(kernel, data, n_component
 
 
 def test_fewer_examples_than_features_need_no_more_coordinates():
-    assert FeatureSpace.of(Kernel("linear"), WIDE).features().shape == (12, 12)
+    assert FeatureSpace.of(Kernel("linear"), WIDE).values.shape == (12, 12)
 
 
 def test_beyond_the_limit_the_kernel_is_approximated(monkeypatch):
-    monkeypatch.setattr("lupi.kernels.features.EXACT_KERNEL_LIMIT", 39)
-    monkeypatch.setattr("lupi.kernels.features.DEFAULT_COMPONENTS", 10)
+    monkeypatch.setattr("lupi.kernels.nystroem.EXACT_KERNEL_LIMIT", 39)
+    monkeypatch.setattr("lupi.kernels.nystroem.DEFAULT_COMPONENTS", 10)
     space = FeatureSpace.of(make("rbf"), X, random_state=0)
     assert space.rows.shape == (10, 3)
-    remainder = K - space.features() @ space.features().T
+    remainder = K - space.values @ space.values.T
     assert np.linalg.eigvalsh(remainder)[0] > -1e-8
     assert np.abs(remainder).max() > 1e-3
     at = space.transform(space.rows)
@@ -320,6 +320,6 @@ def test_features_of_an_indefinite_kernel_are_refused(n_components):
 
 
 def test_a_kernel_of_low_rank_gives_few_features():
-    features = FeatureSpace.nystroem(Kernel("linear"), X, 20, 0).features()
+    features = FeatureSpace.nystroem(Kernel("linear"), X, 20, 0).values
     assert features.shape == (40, 3)
     np.testing.assert_allclose(features @ features.T, X @ X.T, atol=1e-8)

@@ -83,7 +83,7 @@ def test_many_features_are_kept_in_single_precision(monkeypatch):
     X, y, Z = data()
     options = {"n_components": 20, "random_state": 0, "tol": 1e-6}
     double = SVM2Plus(**options).fit(X, y, privileged=Z)
-    monkeypatch.setattr("lupi.kernels.features.MOST_IN_DOUBLE", 100)
+    monkeypatch.setattr("lupi.kernels.nystroem.MOST_IN_DOUBLE", 100)
     single = SVM2Plus(**options).fit(X, y, privileged=Z)
     np.testing.assert_allclose(single.decision_function(X), double.decision_function(X), atol=1e-4)
     assert single.dual_gap_ <= 1e-6

@@ -364,7 +364,6 @@ def test_every_kind_of_space_gives_the_same_numbers(kind):
     np.testing.assert_allclose(np.tril(block), np.tril(expected), atol=1e-12)
     np.testing.assert_allclose(space.diagonal(), 0.5 * np.diagonal(matrix), atol=1e-12)
     np.testing.assert_allclose(space.block(index, columns), 0.5 * matrix[np.ix_(index, columns)], atol=1e-12)
-    np.testing.assert_allclose(space.rows(index), matrix[index], atol=1e-12)
     np.testing.assert_allclose(space.dense, matrix, atol=1e-12)
     assert space.n_examples == N
     assert space.on_demand == (kind == "rows on demand")

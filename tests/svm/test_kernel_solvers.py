@@ -286,7 +286,7 @@ def test_double_precision_goes_on_where_single_precision_ends_too_early(monkeypa
         """Single precision that is far off."""
         out = blocks(self, single)
         if single:
-            out._left *= np.float32(1.001)
+            out.left *= np.float32(1.001)
         return out
 
     monkeypatch.setattr(KernelRows, "blocks", wrong)

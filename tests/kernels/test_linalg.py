@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.linalg import LinAlgError, lapack
 
-from lupi.kernels import cholesky as room
-from lupi.kernels.cholesky import cholesky, inverse_from_cholesky
+from lupi.kernels import linalg
+from lupi.kernels.linalg import cholesky, inverse_from_cholesky
 
 
 def positive(n, dtype, order, seed=0):
@@ -16,8 +16,8 @@ def positive(n, dtype, order, seed=0):
 @pytest.fixture(params=[False, True], ids=["at once", "in blocks"])
 def blocks(request, monkeypatch):
     if request.param:
-        monkeypatch.setattr(room, "WHOLE", dict.fromkeys(room.WHOLE, 10))
-        monkeypatch.setattr(room, "OF_A_BLOCK", 0)
+        monkeypatch.setattr(linalg, "WHOLE", dict.fromkeys(linalg.WHOLE, 10))
+        monkeypatch.setattr(linalg, "OF_A_BLOCK", 0)
     return request.param
 
 
@@ -56,13 +56,13 @@ def test_large_matrices_are_done_in_blocks(monkeypatch):
     """Ctrl-C would wait for one call: no call of LAPACK may see the whole matrix."""
     seen = []
     monkeypatch.setattr(
-        room,
+        linalg,
         "get_lapack_funcs",
         lambda names, arrays: [
             lambda A, name=name, **options: (seen.append(len(A)), getattr(lapack, f"d{name}")(A, **options))[1]
             for name in names
         ],
     )
-    monkeypatch.setattr(room, "WHOLE", dict.fromkeys(room.WHOLE, 400))
+    monkeypatch.setattr(linalg, "WHOLE", dict.fromkeys(linalg.WHOLE, 400))
     inverse_from_cholesky(cholesky(positive(600, np.float64, "F")))
     assert max(seen) == 256

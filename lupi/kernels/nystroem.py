@@ -1,4 +1,4 @@
-"""Explicit features in which a linear learner is the kernel machine itself, with the way back to what an estimator keeps."""
+"""Explicit features of a kernel: linear, exact, or Nystroem's from landmarks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sklearn.utils import check_random_state
 
 from lupi.inputs.memory import require_memory
 from lupi.inputs.types import Matrix, MatrixLike, RandomState
-from lupi.kernels.space import LARGEST_BLOCK, Kernel, check_definite
+from lupi.kernels.kernel import LARGEST_BLOCK, Kernel, check_definite
 
 # Up to here an eigendecomposition of the kernel matrix takes about a second.
 EXACT_KERNEL_LIMIT = 2000
 DEFAULT_COMPONENTS = 500
 # With fewer examples than features, n coordinates of the examples' span are exact and cheaper than d features.
 WIDE_LIMIT = 500
-# Examples that an approximation's error is measured on.
+# Examples on which the error of an approximation is measured.
 TRACE_SAMPLE = 2000
 # More values than this are kept in single precision: the approximation is far coarser.
 MOST_IN_DOUBLE = 2**25
@@ -27,7 +27,7 @@ MOST_IN_DOUBLE = 2**25
 
 @dataclass(frozen=True)
 class FeatureSpace:
-    """Features whose inner products are the kernel: exactly so on the span of ``rows``, an approximation elsewhere.
+    """Features whose inner products are the kernel: exact on the span of ``rows``, approximate elsewhere.
 
     Attributes
     ----------
@@ -35,19 +35,19 @@ class FeatureSpace:
     values : ndarray or CSR matrix of shape (n, r)
         Features of the training examples.
     rows : ndarray, CSR matrix or None
-        Examples of the kernel expansion, as the second argument of the kernel: all of them, or Nystroem's landmarks. None
-        for the linear kernel, whose functions are weights of the features.
+        Examples of the kernel expansion, as the kernel's second argument: all of them, or Nystroem's landmarks. None for the
+        linear kernel.
     projection : ndarray or None
-        From the kernel's values at ``rows`` (of the linear kernel: from the features) to ``values``; None for the identity.
+        From the kernel's values at ``rows`` (linear kernel: from the features) to ``values``; None for the identity.
     landmarks : ndarray or None
-        Which training examples ``rows`` are, where they are Nystroem's landmarks.
+        Positions of Nystroem's landmarks among the training examples.
 
     Examples
     --------
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [2.0]])
     >>> space = FeatureSpace.of(Kernel("rbf"), X)
-    >>> bool(np.allclose(space.features() @ space.features().T, Kernel("rbf")(X)))
+    >>> bool(np.allclose(space.values @ space.values.T, Kernel("rbf")(X)))
     True
     """
 
@@ -61,71 +61,44 @@ class FeatureSpace:
     def of(
         cls, kernel: Kernel, X: MatrixLike, *, n_components: int | None = None, random_state: RandomState = None
     ) -> FeatureSpace:
-        """Exact features where they are affordable: of the linear kernel always, of others up to 2000 examples.
+        """Features of the training examples X (of a precomputed kernel: its matrix).
 
-        Parameters
-        ----------
-        kernel : Kernel
-        X : array or CSR matrix of shape (n, d)
-            Training examples; the kernel matrix of a precomputed kernel.
-        n_components : int, optional
-            Use Nystroem with so many landmarks. None: only beyond 2000 examples, with 500.
-        random_state : int, RandomState or None
-            Chooses the landmarks.
+        Exact for the linear kernel and, without ``n_components``, for up to 2000 examples; otherwise Nystroem with
+        ``n_components`` (default 500) landmarks.
         """
-        if kernel.name == "linear":
-            return cls._linear(kernel, X)
-        if n_components is None and X.shape[0] <= EXACT_KERNEL_LIMIT:
-            return cls._exact(kernel, X)
-        return cls.nystroem(kernel, X, n_components or DEFAULT_COMPONENTS, random_state)
-
-    @classmethod
-    def _linear(cls, kernel: Kernel, X: MatrixLike) -> FeatureSpace:
         n, d = X.shape
-        if not (n < d and n <= WIDE_LIMIT and n * d <= 2**25):
+        if kernel.name == "linear" and n < d and n <= WIDE_LIMIT and n * d <= 2**25:
+            basis, triangle = qr((X.toarray() if sparse.issparse(X) else X).T, mode="economic")
+            return cls(kernel, np.ascontiguousarray(triangle.T), projection=basis)
+        if kernel.name == "linear":
             return cls(kernel, X)
-        basis, triangle = qr((X.toarray() if sparse.issparse(X) else X).T, mode="economic")
-        return cls(kernel, np.ascontiguousarray(triangle.T), projection=basis)
-
-    @classmethod
-    def _exact(cls, kernel: Kernel, X: MatrixLike) -> FeatureSpace:
+        if n_components is not None or n > EXACT_KERNEL_LIMIT:
+            return cls.nystroem(kernel, X, n_components or DEFAULT_COMPONENTS, random_state)
         matrix = kernel(X)
         if kernel.unsafe:
             check_definite(kernel, matrix)
         values, vectors = eigh(matrix)
-        keep = values > len(values) * np.finfo(float).eps * max(values[-1], 0.0)
+        keep = values > n * np.finfo(float).eps * max(values[-1], 0.0)
         root = np.sqrt(values[keep])
-        rows = kernel.rows(X, np.arange(X.shape[0]))
-        return cls(kernel, vectors[:, keep] * root, rows, vectors[:, keep] / root)
+        return cls(kernel, vectors[:, keep] * root, kernel.rows(X, np.arange(n)), vectors[:, keep] / root)
 
     @classmethod
     def nystroem(
-        cls, kernel: Kernel, X: MatrixLike, n_landmarks: int, random_state: RandomState = None
+        cls, kernel: Kernel, X: MatrixLike, n_landmarks: int, random_state: RandomState = None, tol: float = 1e-12
     ) -> FeatureSpace:
-        """Features from a random sample of the rows, the landmarks: the kernel is exact there, and approximate elsewhere."""
+        """Features from random rows, the landmarks, where the kernel is exact; eigenvalues below ``tol`` are dropped."""
         n = X.shape[0]
         index = np.sort(check_random_state(random_state).choice(n, min(n_landmarks, n), replace=False))
         matrix = kernel.among(X, index)
         if kernel.unsafe:
             check_definite(kernel, matrix)
         values, vectors = eigh(matrix)
-        keep = values > 1e-12 * values[-1]
+        keep = values > tol * values[-1]
         rows, projection = kernel.rows(X, index), vectors[:, keep] / np.sqrt(values[keep])
         return cls(kernel, _projected(kernel, X, rows, projection), rows, projection, index)
 
-    def features(self) -> Any:
-        """Features of the training examples."""
-        return self.values
-
     def trace_error(self, X: MatrixLike, random_state: RandomState = None) -> float:
-        """Share of the kernel's trace that the features miss: 0 where they are exact, 1 where they see nothing.
-
-        Parameters
-        ----------
-        X : array or CSR matrix of shape (n, d)
-            The training examples.
-        random_state : int, RandomState or None
-            Chooses the examples that are looked at, where there are many.
+        """Share of the kernel's trace that the features miss, on up to 2000 random training examples: 0 where exact.
 
         Examples
         --------
@@ -147,18 +120,18 @@ class FeatureSpace:
         return X if self.projection is None else X @ self.projection
 
     def coefficients(self, weights: np.ndarray) -> np.ndarray:
-        """Of a function with these weights: its coefficients over ``rows``, or weights of the linear kernel's features."""
+        """Coefficients over ``rows`` (linear kernel: weights of the features) of a function with these weights."""
         return weights if self.projection is None else self.projection @ weights
 
     def fitted_attributes(self, weights: np.ndarray) -> dict[str, Any]:
-        """What an estimator keeps of a solution: ``coef_``, or ``dual_coef_`` with the rows ``X_fit_`` that it belongs to."""
+        """Attributes of a fitted estimator: ``coef_``, or ``dual_coef_`` with the rows ``X_fit_`` that it belongs to."""
         if self.rows is None:
             return {"coef_": self.coefficients(weights)}
         return {"dual_coef_": self.coefficients(weights), "X_fit_": self.rows}
 
 
 def _projected(kernel: Kernel, X: MatrixLike, rows: np.ndarray, projection: np.ndarray) -> np.ndarray:
-    """Features of all examples, some examples at a time; many of them in single precision."""
+    """Features of all examples, computed in blocks."""
     n, r = X.shape[0], projection.shape[1]
     dtype = np.float64 if n * r <= MOST_IN_DOUBLE else np.float32
     require_memory(
