@@ -28,7 +28,7 @@ def reproduce(
 ) -> None:
     """Run a table or figure of the papers again and print ours beside the printed numbers."""
     from experiments import commands
-    from lupi.engine.workers import cluster
+    from lupi.run import cluster
 
     if list_entries or name is None:
         commands.list_entries()

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from lupi.comparison.protocol import derived_seed, others_rows
-from lupi.engine.store import digest_of, strict_json
+from lupi.files import digest_of, strict_json
 from lupi.localize.evaluation import at_size, evaluate_boxes, mean_relative_box
 from lupi.vision.images import read_mask
 

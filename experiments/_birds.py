@@ -15,8 +15,8 @@ from experiments._bird_words import DrawWords, mean_box
 from experiments.data import load_cub
 from lupi.comparison.summary import mean_and_error, paired
 from lupi.datasets.files import data_folder
-from lupi.engine.store import RunStore, digest_of
-from lupi.engine.units import measured, run_units
+from lupi.files import digest_of
+from lupi.run import Store, measured, run_units
 
 # The first of these that is there. The second is what the papers' authors had, or a part of it.
 FOLDERS = ("cub_300px", "cub_200_2011")
@@ -86,9 +86,9 @@ def run_arms(birds, draws, arms, localizer, run_arm, *, store, identity, n_jobs=
     store : path-like or None
         The SQLite file of finished units.
     identity : str
-        A :func:`~lupi.engine.store.fingerprint`: a store of another protocol, of other data or of other code is refused.
+        Of the data and settings, see :func:`lupi.run.identity`.
     n_jobs, on_progress
-        As in :func:`~lupi.engine.units.run_units`.
+        As in :func:`lupi.run.run_units`.
 
     Returns
     -------
@@ -109,9 +109,10 @@ def run_arms(birds, draws, arms, localizer, run_arm, *, store, identity, n_jobs=
         for seed, arm in product(seeds, arms):
             call = (run_arm, words[n, seed], arm) if arm.method else (mean_box, words[n, seed])
             work[n, seed, arm.name] = (f"{n}/{seed}/{arm.name}", measured, *call)
-    with RunStore(store, identity) as opened:
-        run_units([("words", measured, first.prepare)], opened)
-        found = run_units(work.values(), opened, n_jobs=n_jobs, on_progress=on_progress)
+    with Store(store, identity) as opened:
+        run_units({"words": (measured, first.prepare)}, opened)
+        calls = {key: call for key, *call in work.values()}
+        found = run_units(calls, opened, n_jobs=n_jobs, on_progress=on_progress)
     return {name: found[unit[0]] for name, unit in work.items() if len(name) == 3}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lupi.comparison.summary import environment
-from lupi.engine.store import strict_json, write_atomically
+from lupi.files import strict_json, write_atomically
 
 
 @dataclass(frozen=True)

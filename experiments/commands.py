@@ -17,8 +17,8 @@ from experiments import (
     verdicts,
     xu,
 )
-from lupi.engine.store import write_atomically
-from lupi.engine.units import progress
+from lupi.files import write_atomically
+from lupi.run import progress
 
 _PAPERS = (
     mnist_plus,

@@ -27,9 +27,10 @@ from experiments._birds import (
 from experiments._entry import Entry, paper_table, write_result
 from lupi.comparison.protocol import derived_seed
 from lupi.comparison.render.svg import difference_bars, standalone
-from lupi.engine.store import fingerprint, write_atomically
+from lupi.files import write_atomically
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import paper_grid, search_words
+from lupi.run import identity
 
 # The paper trains on 14 classes of two groups after Farrell et al. (2011), without naming them. Vireos and woodpeckers (with the
 # flicker, a woodpecker) are 14 classes.
@@ -175,7 +176,7 @@ def localization_table(
         partial(_localizer, settings, cache),
         run_arm,
         store=None if out is None else out / "units.sqlite",
-        identity=fingerprint(
+        identity=identity(
             entry="feyereisl",
             settings=settings,
             groups=GROUPS,

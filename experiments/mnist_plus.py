@@ -10,7 +10,7 @@ from experiments._entry import Entry, write_result
 from experiments.data import load_mnist_plus
 from lupi.comparison.comparison import compare
 from lupi.comparison.render.svg import learning_curve, standalone
-from lupi.engine.store import write_atomically
+from lupi.files import write_atomically
 
 SIZES = (40, 50, 60, 70, 80, 90)
 GAMMAS = (0.03, 0.1, 0.3)

@@ -12,7 +12,7 @@ from experiments.data import load_awa
 from lupi.comparison.comparison import compare
 from lupi.comparison.render.svg import difference_bars, standalone
 from lupi.comparison.summary import LEVEL, holm, mean_and_error
-from lupi.engine.store import write_atomically
+from lupi.files import write_atomically
 
 # Section 4: the ranges of C, for L1-normalized data and for the privileged space.
 L1_RANGE = [10.0**k for k in range(6)]

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+import lupi
 from experiments._entry import Entry, paper_table, write_result
 from experiments.data import load_movie_rationales, load_tiny_imagenet_boxes
 from experiments.sharmanska import PAPER_METHODS, PRIVILEGED_RANGE, SQUARED
 from lupi.comparison.comparison import compare
-from lupi.engine.store import FolderStore, code_digest, digest_of
+from lupi.files import ArrayFolder, digest_of
 from lupi.vision import Box, FisherVectors, read_image
 from lupi.vision.images import source_digest
 
@@ -174,8 +175,8 @@ def box_features(pictures, folder, *, n_mixture=N_MIXTURE, fisher=FISHER, seed=0
     rows = np.sort(np.concatenate([rows[n_mixture:] for rows in by_class]))
     whole = list(pictures.images)
     inside = [Inside(image, box) for image, box in zip(pictures.images, pictures.boxes)]
-    key = digest_of("box features", code_digest(), [part.digest() for part in inside], mixture, rows, fisher)
-    store = FolderStore(folder)
+    key = digest_of("box features", lupi.__version__, [part.digest() for part in inside], mixture, rows, fisher)
+    store = ArrayFolder(folder)
     found = store.get(key)
     if found is None:
         vectors = FisherVectors(**fisher, cache=folder, n_jobs=n_jobs)

@@ -24,10 +24,10 @@ from experiments._birds import (
 from experiments._entry import Entry, paper_table, write_result
 from lupi.comparison.protocol import derived_seed
 from lupi.comparison.summary import mean_and_error
-from lupi.engine.store import fingerprint
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.localizer import Localizer
 from lupi.localize.search import SCALES
+from lupi.run import identity
 from lupi.structured import BoxLocalization
 from lupi.structured.joint_features import joint_features
 from lupi.vision.kernel_table import KernelTable
@@ -194,7 +194,7 @@ def species_table(
         partial(_localizer, settings, cache),
         run_arm,
         store=None if out is None else out / "units.sqlite",
-        identity=fingerprint(
+        identity=identity(
             entry="sun", settings=settings, arms=[arm._asdict() for arm in arms], data=birds_digest(birds)
         ),
         n_jobs=n_jobs,

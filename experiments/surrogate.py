@@ -9,8 +9,8 @@ from experiments._surrogate_figures import CONTROLS, controls_table, gains_table
 from experiments._surrogate_plain import PLAIN
 from experiments._surrogate_tasks import DIGIT_TASKS, TASKS, data_digest
 from experiments._surrogate_units import DIGITS_SETTING, LABELED, UNLABELED, protocol, units
-from lupi.engine.store import RunStore, fingerprint, write_atomically
-from lupi.engine.units import measured, run_units
+from lupi.files import write_atomically
+from lupi.run import Store, identity, measured, run_units
 
 STUDY = ("plain", "surrogate", "shuffled")
 RIDGE = tuple(f"ridge-{arm}" for arm in STUDY)
@@ -65,12 +65,12 @@ def run_part(part, arms_of, data, out, *, n_splits, n_jobs=1, on_progress=None):
     """
     root = None if data is None else str(data)
     tasks = dict.fromkeys(task for names, _, _ in arms_of for task in names)
-    identity = fingerprint(entry=part, data=data_digest(tasks, root), **protocol())
+    name = identity(entry=part, data=data_digest(tasks, root), **protocol())
     work = {}
     for names, settings, arms in arms_of:
         work |= units(names, settings, arms, n_splits, root)
-    with RunStore(out / f"{part}.sqlite", identity) as store:
-        calls = [(name, measured, function) for name, function in work.items()]
+    with Store(out / f"{part}.sqlite", name) as store:
+        calls = {unit: (measured, function) for unit, function in work.items()}
         results = run_units(calls, store, n_jobs=n_jobs, on_progress=on_progress)
     scores = collect(work, results)
     write_atomically(out / "scores.json", (json.dumps(scores, separators=(",", ":")) + "\n").encode())

@@ -18,8 +18,8 @@ from experiments._verdict_figures import (
 from experiments._verdict_truths import TRUTHS
 from experiments._verdict_units import ON_REAL_TABLES, measure_table, measure_truth, truth_units
 from experiments.data_research_tables import FOLLOWUP
-from lupi.engine.store import RunStore, digest_of, fingerprint, write_atomically
-from lupi.engine.units import measured, run_units
+from lupi.files import digest_of, write_atomically
+from lupi.run import Store, identity, measured, run_units
 
 REAL_TABLES = ("support2", "bank_marketing", "student_performance", "parkinsons", *FOLLOWUP)
 # Steps of the work on generated tables: how many of each kind, and what is run on them. Where the answer should be no, the
@@ -56,9 +56,9 @@ def run_part(part, work, out, *, n_splits, n_jobs=1, on_progress=None, data=None
     dict of str to dict of str to dict
         Table -> part -> record.
     """
-    identity = fingerprint(entry=f"compare-{part}", n_splits=n_splits, data=data)
-    with RunStore(out / f"{part}.sqlite", identity) as store:
-        calls = [(name, measured, function) for name, function in work.items()]
+    name = identity(entry=f"compare-{part}", n_splits=n_splits, data=data)
+    with Store(out / f"{part}.sqlite", name) as store:
+        calls = {unit: (measured, function) for unit, function in work.items()}
         results = run_units(calls, store, n_jobs=n_jobs, on_progress=on_progress)
     records = collect(results)
     write_atomically(out / "scores.json", (json.dumps(records, separators=(",", ":")) + "\n").encode())

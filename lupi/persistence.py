@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from lupi.engine.store import write_atomically
+from lupi.files import write_atomically
 from lupi.model_parts import MODEL_PARTS
 from lupi.privacy import keep_privileged as keeping
 

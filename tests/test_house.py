@@ -91,6 +91,6 @@ def test_the_way_of_a_comparison(tmp_path, monkeypatch):
     assert (tmp_path / "lupi-report" / "report.html").exists()  # the whole way
     assert len(way.files) <= 35, sorted(way.files)
     assert way.files[0] == "cli/shared.py"
-    handed = {("engine/units.py", f"comparison/{name}.py") for name in ("units", "comparison")}
+    handed = {("run.py", f"comparison/{name}.py") for name in ("units", "comparison")}
     assert set(way.upward) <= handed | {("persistence.py", "comparison/model.py")}
     assert way.bounces == []

@@ -87,8 +87,8 @@ def direct_writes():
 
 
 def test_files_appear_as_a_whole():
-    """`write_atomically` of the engine is the one way."""
-    assert [place for place in direct_writes() if not place.startswith("engine/store.py")] == []
+    """Only `write_atomically` writes files."""
+    assert [place for place in direct_writes() if not place.startswith("files.py")] == []
 
 
 def test_nobody_imports_what_is_private_to_another_package():

@@ -85,8 +85,7 @@ def compare(
         note('jinja2 is not installed, so there will be no report.html: pip install "lupi[report]".')
     frame, columns, sizes = _data(table, target, privileged, drop, groups, _numbers(train_size))
     from lupi.comparison.comparison import compare as run
-    from lupi.engine.units import progress
-    from lupi.engine.workers import cluster
+    from lupi.run import cluster, progress
 
     (out / "units").mkdir(parents=True, exist_ok=True)
     with cluster(scheduler), progress("fitting") as report:

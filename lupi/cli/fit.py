@@ -76,8 +76,8 @@ def _fit_chunked(tables, target, privileged, output, method, drop, metric, kerne
     from lupi.comparison.methods import choose_methods
     from lupi.comparison.protocol import Protocol
     from lupi.comparison.units import MAX_FIT, Setup, fit_final
-    from lupi.engine.workers import cluster
     from lupi.persistence import save
+    from lupi.run import cluster
     from lupi.tabular.chunked import read_parquet, refit_on_chunks
     from lupi.tabular.read import check_data, split_frame
 

@@ -25,7 +25,7 @@ def predict(
     """
     import numpy as np
 
-    from lupi.engine.store import write_atomically
+    from lupi.files import write_atomically
     from lupi.persistence import load
     from lupi.tabular.model import TabularModel
     from lupi.tabular.read import expand, read_table

@@ -32,18 +32,15 @@ from lupi.comparison.units import (
     Unit,
     column_groups,
     fit_final,
-    guess_seconds,
     hard_rows,
     plan,
     run_unit,
-    unit_kind,
 )
 from lupi.comparison.verdict import verdict
-from lupi.engine.store import RunStore, digest_of, strict_json, write_atomically
-from lupi.engine.units import Forecast, measured, progress, run_units
-from lupi.engine.workers import count_workers
+from lupi.files import digest_of, strict_json, write_atomically
 from lupi.inputs import is_frame
 from lupi.inputs.types import VectorLike
+from lupi.run import Store, measured, progress, run_units
 from lupi.tabular.read import check_data, check_validation, split_frame, train_sizes, with_test_rows
 
 if TYPE_CHECKING:
@@ -404,31 +401,20 @@ class _Runner:
     def __init__(self, setup, store, n_jobs, report, until=None):
         self.setup, self.store, self.n_jobs, self.report, self.until = setup, store, n_jobs, report, until
         self.results, self.before = {}, 0
-        self.forecast = Forecast(unit_kind, guess_seconds, count_workers(n_jobs))
 
     def run(self, units, to_come=()):
         keys = {self.setup.key(unit): unit for unit in units}
-        self.forecast.plan([*units, *to_come])
-
-        def tell(done, total):
-            if (expect := getattr(self.report, "expect", None)) is not None:
-                seconds, sure = self.forecast.left()
-                if seconds is not None:
-                    expect(seconds, sure)
-            self.report(self.before + done, self.before + total + len(to_come))
-
         found = run_units(
-            [(key, measured, run_unit, unit, self.setup) for key, unit in keys.items()],
+            {key: (measured, run_unit, unit, self.setup) for key, unit in keys.items()},
             self.store,
             n_jobs=self.n_jobs,
-            on_progress=tell,
-            on_result=lambda key, result: self.forecast.add(keys[key], result["seconds"]),
-            until=self.until,
+            on_progress=lambda done, total: self.report(self.before + done, self.before + total + len(to_come)),
+            deadline=self.until,
         )
-        missing = sum(result is None for result in found.values())
+        missing = len(keys) - len(found)
         if missing:
             raise TimeoutError(
-                f"the time of the comparison (max_time) was over with {missing} of {len(found)} fits to do. "
+                f"the time of the comparison (max_time) was over with {missing} of {len(keys)} fits to do. "
                 + (
                     "What was finished is kept, the same call goes on from there."
                     if self.store.path is not None
@@ -499,7 +485,7 @@ def _frozen(grids):
 def _open_store(store, fingerprint):
     if store is not None and Path(store).is_dir():
         store = Path(store) / f"{fingerprint[:16]}.sqlite"
-    return RunStore(store, fingerprint)
+    return Store(store, fingerprint)
 
 
 def _reporting(on_progress):

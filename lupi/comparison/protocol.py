@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.metrics import balanced_accuracy_score, r2_score
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, train_test_split
 
-from lupi.engine.store import fingerprint
 from lupi.ranking.ranking_metrics import area_of_ranking, precision_of_ranking
+from lupi.run import identity
 from lupi.tabular.model import scores_of
 
 
@@ -147,7 +147,7 @@ class Protocol:
         The number of splits is left out: a store may be continued with more of them.
         """
         facts = {k: v for k, v in asdict(self).items() if k != "n_splits"}
-        return fingerprint(protocol=facts, data=data_digest)
+        return identity(protocol=facts, data=data_digest)
 
 
 def derived_seed(*parts):

@@ -37,19 +37,6 @@ MAX_GROUPS = 12
 FINAL = 2**31
 
 
-# About how many times as long as logistic regression a method takes, with 100 rows and 15 columns; others, and estimators of a
-# user's, count 1. Only the first guess needs it: a method that was run once speaks for itself.
-COSTS = {
-    "forest": 4, "boosting": 4, "svm": 5, "ridge-plain": 0.2, "surrogate-ridge": 0.3, "boosted-plain": 3,
-    "surrogate-boosted": 4, "l2svm": 3, "svm2+": 10, "distillation": 15, "transfer": 15, "ranktransfer": 10,
-    "svm+": 10, "svm2k": 30, "reference": 5, "joint": 5,
-}  # fmt: skip
-# Kinds of units that have to be measured for a first guess: the very first ones of a process also load what they need.
-FIRST_GUESS = 4
-# Of the time of one unit, which prepares and tunes too, that a permutation takes.
-PER_PERMUTATION = 0.3
-
-
 class Unit(NamedTuple):
     """One unit of work.
 
@@ -115,48 +102,6 @@ def plan(setup, names):
         if not control or setup.methods[name].privileged
         for rows in (("labeled", "all") if setup.methods[name].unlabeled and several else ("labeled",))
     ]
-
-
-def unit_kind(unit):
-    """Size, method, rows and permutations: units that agree in these take about as long.
-
-    Examples
-    --------
-    >>> unit_kind(Unit(100, 3, "svm2+", "shuffled"))
-    (100, 'svm2+', 'labeled', 0)
-    """
-    name, _, number = unit.control.partition(" ")
-    return unit.size, unit.method, unit.rows, int(number) if name == "permuted" else 0
-
-
-def guess_seconds(kind, seconds):
-    """How long a kind of units takes, from others that were measured.
-
-    Parameters
-    ----------
-    kind : tuple
-        As of :func:`unit_kind`.
-    seconds : dict
-        Of other kinds.
-
-    Returns
-    -------
-    seconds : float or None
-        None if too few were measured.
-    sure : bool
-        Whether the method itself was, at this size.
-    """
-    if kind in seconds:
-        return seconds[kind], True
-    size, method, rows, permutations = kind
-    if permutations:
-        one, sure = guess_seconds((size, method, rows, 0), seconds)
-        return None if one is None else PER_PERMUTATION * permutations * one, sure
-    same = [each * size / other[0] for other, each in seconds.items() if other[1] == method and not other[3]]
-    if same:
-        return max(same), False
-    pace = sorted(each / (COSTS.get(k[1], 1) * k[0]) for k, each in seconds.items() if not k[3])
-    return (pace[len(pace) // 2] * COSTS.get(method, 1) * size if len(pace) >= FIRST_GUESS else None), False
 
 
 def run_unit(unit, setup):

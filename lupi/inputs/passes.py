@@ -7,7 +7,6 @@ working on, which are made again elsewhere, and memory is bounded by the blocks 
 from __future__ import annotations
 
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,13 +16,11 @@ from typing import TYPE_CHECKING, Any
 from joblib import cpu_count
 from threadpoolctl import threadpool_limits
 
-from lupi.engine.workers import as_they_arrive, chosen_client, told_if_lost, workers_of
+from lupi.run import as_they_arrive, cluster_errors, count_threads
 
 if TYPE_CHECKING:
     from lupi.inputs.chunks import RowBlock
 
-# A cluster whose workers are all gone may get new ones within this time.
-WORKERLESS_SECONDS = 45.0
 # A worker gets its next block while it works on one.
 BLOCKS_FOR_EACH_THREAD = 2
 TRAINING_IS_LOST = (
@@ -36,7 +33,7 @@ def over_blocks(
 ) -> Iterator[Any]:
     """``function(block, *arguments)`` for every block.
 
-    Inside :func:`~lupi.engine.workers.cluster`, or where the user has made a Dask client, on its workers; otherwise in threads
+    Inside :func:`~lupi.run.cluster`, or where the user has made a Dask client, on its workers; otherwise in threads
     of this process.
 
     Parameters
@@ -96,8 +93,6 @@ def _in_threads(
 
 def _client() -> Any:
     """The client of the cluster that we are in, or that the user has made; None for this process."""
-    if chosen_client() is not None:
-        return chosen_client()
     if "distributed" not in sys.modules:
         return None
     import dask
@@ -115,21 +110,13 @@ def _on_cluster(
     client: Any, function: Callable[..., Any], blocks: Sequence[RowBlock], arguments: Iterable[tuple[Any, ...]]
 ) -> Iterator[tuple[int, Any]]:
     """Numbers and results of the blocks, in any order."""
-    with told_if_lost(client, TRAINING_IS_LOST):
-        n_threads = sum(workers_of(client).values())
-    alone_since = None
-
-    def check() -> None:
-        nonlocal alone_since
-        alone_since = None if client.nthreads() else alone_since or time.monotonic()
-        if alone_since is not None and time.monotonic() - alone_since > WORKERLESS_SECONDS:
-            raise ConnectionError(f"none of its workers has come back for {WORKERLESS_SECONDS:g} seconds")
-
+    with cluster_errors(TRAINING_IS_LOST):
+        n_threads = count_threads(client)
     jobs = (
         (lambda block=block, rest=rest, place=place: _start(client, function, place, block, rest))
         for place, (block, rest) in enumerate(zip(blocks, arguments))
     )
-    yield from as_they_arrive(client, jobs, BLOCKS_FOR_EACH_THREAD * n_threads, check, TRAINING_IS_LOST)
+    yield from as_they_arrive(client, jobs, BLOCKS_FOR_EACH_THREAD * n_threads, TRAINING_IS_LOST)
 
 
 def _start(client: Any, function: Callable[..., Any], place: int, block: RowBlock, rest: tuple[Any, ...]) -> Any:

@@ -17,7 +17,7 @@ from rich.table import Table
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.datasets.localization import load_localization
-from lupi.engine.store import write_atomically
+from lupi.files import write_atomically
 from lupi.inputs.types import PrivilegedLike
 from lupi.localize.learners import LEARNERS
 from lupi.localize.localizer import Localizer

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from lupi.engine.store import write_atomically
+from lupi.files import write_atomically
 from lupi.localize.pictures import overlay_jpeg
 from lupi.vision.images import ImageReadError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lupi.engine.store import write_atomically
+from lupi.files import write_atomically
 from lupi.vision.images import ImageLike, read_image
 
 if TYPE_CHECKING:

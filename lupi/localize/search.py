@@ -16,10 +16,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lupi.engine.store import RunStore, digest_of, fingerprint, strict_json
-from lupi.engine.units import progress, run_units
+from lupi.files import digest_of, strict_json
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.learners import FEATURE_PARAMETERS, LEARNERS
+from lupi.run import Store, identity, progress, run_units
 
 if TYPE_CHECKING:
     from lupi.localize.localizer import Localizer, TrainingWords
@@ -149,16 +149,16 @@ def search_words(
     plain = clone(localizer)
     options = {name: plain.get_params(deep=False)[name] for name in tunable(plain)}
     keys = [strict_json({**options, **cell}, sort_keys=True, default=str) for cell in cells]
-    work = [(key, _try_cell, cell, plain, words, held_out) for key, cell in zip(keys, cells)]
+    work = {key: (_try_cell, cell, plain, words, held_out) for key, cell in zip(keys, cells)}
     # Without a fixed seed two runs differ, and a stored cell of one would not belong to the other.
     kept = store is not None and isinstance(localizer.random_state, (int, np.integer))
-    identity = fingerprint(data=_data_digest(words, held_out), method=plain.method, grid_step=plain.grid_step)
+    name = identity(data=_data_digest(words, held_out), method=plain.method, grid_step=plain.grid_step)
     with (
-        RunStore(Path(store) / f"{identity[:16]}.sqlite" if store is not None and kept else None, identity) as opened,
+        Store(Path(store) / f"{name[:16]}.sqlite" if store is not None and kept else None, name) as opened,
         progress("Trying parameters", verbose) as report,
     ):
-        found = run_units(work, opened, n_jobs=n_jobs, on_progress=report, until=until)
-    table = [{"params": cell, **found[key]} for key, cell in zip(keys, cells) if found[key] is not None]
+        found = run_units(work, opened, n_jobs=n_jobs, on_progress=report, deadline=until)
+    table = [{"params": cell, **found[key]} for key, cell in zip(keys, cells) if key in found]
     if len(table) < len(cells):
         said = f"the time of the search (max_time) was over after {len(table)} of {len(cells)} combinations"
         if not table:

@@ -15,11 +15,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.engine.store import FolderStore, MemoryStore, code_digest, digest_of
-from lupi.engine.units import progress, run_units
+from lupi import __version__
+from lupi.files import ArrayFolder, digest_of
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import RandomState
 from lupi.model_parts import model_part
+from lupi.run import progress, run_units
 from lupi.vision.descriptors import DETECTORS, detector_version
 from lupi.vision.extraction import SampleStore, described, key_of, sampled, word_image, words_in
 from lupi.vision.images import ImageReadError, source_digest, source_name
@@ -139,7 +140,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         description: str,
         sources: list[Any],
         unit: Callable[..., Any],
-        store: FolderStore | SampleStore | None = None,
+        store: ArrayFolder | SampleStore | None = None,
         key: Callable[..., Any] | None = None,
     ) -> list[Any]:
         """Results of ``unit(k, digest)``, a call for each source; None for unreadable sources if those are to be skipped.
@@ -159,8 +160,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
                 outcomes[k] = error
         with progress(description, self.verbose) as report:
             outcomes |= run_units(
-                [(key, *call) for key, call in work.items()],
-                MemoryStore() if store is None else store,
+                work,
+                store,
                 n_jobs=self.n_jobs,
                 on_progress=report,
                 catch=(ImageReadError,),
@@ -196,15 +197,15 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         descriptors, seeds = self._sample(list(images), rng)
         kept = self.cache is not None and isinstance(self.random_state, Integral)
-        store: Any = MemoryStore()
+        store, key, found = None, "", None
         if self.cache is not None and kept:
-            store = FolderStore(self.cache, lambda v: {"v": v}, lambda arrays: arrays["v"])
-        how = (self.n_words, self.batch_size, self.max_epochs)
-        key = digest_of("vocabulary", code_digest("images"), *how, descriptors, seeds) if kept else ""
-        self.vocabulary_ = store.get(key)
-        if self.vocabulary_ is None:
-            self.vocabulary_ = self._cluster(descriptors, rng)
-            store.add(key, self.vocabulary_)
+            store = ArrayFolder(self.cache)
+            settings = (self.n_words, self.batch_size, self.max_epochs)
+            key = digest_of("vocabulary", __version__, *settings, descriptors, seeds)
+            found = store.get(key)
+        self.vocabulary_ = self._cluster(descriptors, rng) if found is None else found["v"]
+        if store is not None and found is None:
+            store.add(key, {"v": self.vocabulary_})
         self.n_descriptors_ = len(descriptors)
         return self
 

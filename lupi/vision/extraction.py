@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from lupi.engine.store import FolderStore, code_digest, digest_of
+from lupi import __version__
+from lupi.files import ArrayFolder, digest_of
 from lupi.vision.descriptors import Points, describe
 from lupi.vision.geometry import WordImage
 from lupi.vision.images import ImageLike, read_image, source_digest
@@ -33,12 +34,12 @@ def key_of(what: str, digest: str, how: Any, *more: Any) -> str:
     *more : object
         What else it depends on.
     """
-    return digest_of(what, code_digest("images"), digest, how["detector"], how["options"], how["version"], *more)
+    return digest_of(what, __version__, digest, how["detector"], how["options"], how["version"], *more)
 
 
-def points_in(folder: Any) -> FolderStore:
+def points_in(folder: Any) -> ArrayFolder:
     """The store of described points."""
-    return FolderStore(
+    return ArrayFolder(
         folder,
         lambda points: points._replace(shape=np.array(points.shape))._asdict(),
         lambda arrays: Points(**{**arrays, "shape": tuple(arrays["shape"].tolist())}),
@@ -50,9 +51,9 @@ def _stored_words(arrays: dict[str, np.ndarray]) -> WordImage:
     return WordImage(rows, cols, words, tuple(arrays["shape"].tolist()))
 
 
-def words_in(folder: Any) -> FolderStore:
+def words_in(folder: Any) -> ArrayFolder:
     """The store of word images."""
-    return FolderStore(
+    return ArrayFolder(
         folder,
         lambda x: {"points": np.array([x.rows, x.cols, x.words], dtype=np.int32), "shape": np.array(x.shape)},
         _stored_words,
@@ -62,7 +63,7 @@ def words_in(folder: Any) -> FolderStore:
 class SampleStore:
     """The store of described points, seen through a sample of each; a key is the key of the points and a seed."""
 
-    in_workers = True
+    filled_by_workers = True
 
     def __init__(self, folder: str | os.PathLike[str], per_image: int) -> None:
         self._points, self._per_image = points_in(folder), per_image

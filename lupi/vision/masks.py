@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lupi.engine.store import digest_of
+from lupi.files import digest_of
 from lupi.vision.images import ImageReadError, check_pixels, read_image, source_digest, source_name
 
 

@@ -13,7 +13,8 @@ from attack.mutations import pick
 
 import lupi
 from lupi.datasets import make_privileged
-from lupi.engine.store import FolderStore, RunStore
+from lupi.files import ArrayFolder
+from lupi.run import Store
 
 X, Y, Z = make_privileged(24, 3, 2, random_state=0, return_X_y_privileged=True)
 CAUSES = (
@@ -135,13 +136,13 @@ def attack_results(disk, prepared):
         old.unlink()
     kept = {}
     try:
-        with told(prepared.folder), bad_disk(*disk), RunStore(path, "abc") as store:
+        with told(prepared.folder), bad_disk(*disk), Store(path, "abc") as store:
             for k in range(12):
                 store.add(f"unit {k}", {"score": k, "text": "x" * 3000})
                 kept[f"unit {k}"] = k
     finally:
         # When there is room again, everything that was added is there, and the rest can be.
-        with RunStore(path, "abc") as store:
+        with Store(path, "abc") as store:
             for name, score in kept.items():
                 assert store.get(name)["score"] == score, name
             store.add("one more", {"score": -1})
@@ -149,7 +150,7 @@ def attack_results(disk, prepared):
 
 
 def attack_arrays(disk, prepared):
-    store, kept = FolderStore(prepared.folder / "arrays"), {}
+    store, kept = ArrayFolder(prepared.folder / "arrays"), {}
     Path(prepared.folder / "arrays").mkdir(exist_ok=True)
     try:
         with told(prepared.folder / "arrays"), bad_disk(*disk):

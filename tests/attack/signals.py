@@ -182,7 +182,7 @@ def stored_units(folder):
     for file in folder.glob("*.sqlite"):
         connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30)
         with closing(connection), suppress(sqlite3.OperationalError):  # the tables are about to be made
-            found |= dict(connection.execute("SELECT unit, result FROM units"))
+            found |= dict(connection.execute("SELECT key, result FROM unit WHERE key <> ''"))
     return found
 
 

@@ -32,8 +32,8 @@ from lupi.comparison.protocol import (
 )
 from lupi.comparison.units import Setup, Unit, plan, run_unit
 from lupi.datasets import make_privileged
-from lupi.engine.units import measured
 from lupi.ranking.ranking_metrics import area_of_ranking, precision_of_ranking
+from lupi.run import measured
 from lupi.tabular import model
 from lupi.tabular.read import Data
 

@@ -68,7 +68,7 @@ def cells(cache):
     for path in (cache / "search").glob("*.sqlite"):
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as connection:
             if connection.execute("SELECT name FROM sqlite_master WHERE name = 'units'").fetchone():
-                found |= dict(connection.execute("SELECT unit, result FROM units"))
+                found |= dict(connection.execute("SELECT key, result FROM unit WHERE key <> ''"))
     return found
 
 

@@ -183,7 +183,7 @@ def test_the_format_is_written_and_a_newer_one_refused(tmp_path):
         ("lupi.persistence", "save"),
         ("lupi.estimators._base", "KernelClassifier"),  # of lupi, but no part of a model
         ("lupi.nowhere", "SVMPlus"),
-        ("lupi.engine.store.os", "system"),
+        ("lupi.files.os", "system"),
         ("lupi_evil", "SVMPlus"),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from vision_data import pictures
 
-from lupi.engine import workers
+from lupi import run
 from lupi.vision import (
     BagOfVisualWords,
     Box,
@@ -100,13 +100,13 @@ def test_workers_start_only_for_what_is_missing(tmp_path, monkeypatch):
     first = bag.transform(IMAGES[:3])
     asked = []
 
-    class Counted(workers.Parallel):
+    class Counted(run.Parallel):
         def __call__(self, jobs):
             jobs = list(jobs)
             asked.append((self.n_jobs, len(jobs)))
             return super().__call__(jobs)
 
-    monkeypatch.setattr(workers, "Parallel", Counted)
+    monkeypatch.setattr(run, "Parallel", Counted)
     BagOfVisualWords(**options, n_jobs=2).fit(IMAGES[:3])
     assert all(map(same, bag.transform(IMAGES[:3]), first))
     assert asked == []

@@ -13,7 +13,7 @@ from lupi.comparison.render import svg
 from lupi.comparison.render.svg import STYLE, variables
 from lupi.comparison.render.terminal import MARKS
 from lupi.comparison.verdict import heading, p_value, percent, signed, worth_sentence
-from lupi.engine.store import strict_json
+from lupi.files import strict_json
 from lupi.plot import series
 from lupi.plot.colors import COLORS
 
