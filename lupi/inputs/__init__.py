@@ -14,6 +14,13 @@ Kernel classifier (``data.X.values`` is an array or CSR matrix; ``data.loss_weig
     self._privileged_columns = data.privileged_columns
     data.set_columns(model)                                     # a clone that shares the data (fit_path)
 
+Several blocks as one table with one kernel (:class:`lupi.kernels.stack.BlockStack`; one block is a stack, too)::
+
+    stack = BlockStack.of(self, data.privileged)
+    joined = stack.join(data.privileged)                        # a PrivilegedBlock
+    kernel, lam = stack.kernel(self, joined, data.weight), stack.lam(self)
+    joined = self._stack.read(self, privileged)                 # in correcting_function
+
 Regressor, one-class machine, ranker::
 
     check_training_set(self, X, y, privileged, sample_weight)   # target="numbers" unless the estimator is a classifier

@@ -1,4 +1,4 @@
-# ruff: noqa: D
+# ruff: noqa
 # mypy: ignore-errors
 """Old names of :mod:`lupi.inputs.dask_input`, until every caller has switched."""
 
