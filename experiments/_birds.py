@@ -13,8 +13,8 @@ import numpy as np
 
 from experiments._bird_words import DrawWords, mean_box
 from experiments.data import load_cub
+from experiments.data_files import data_folder
 from lupi.comparison.summary import mean_and_error, paired
-from lupi.datasets.files import data_folder
 from lupi.files import digest_of
 from lupi.run import Store, measured, run_units
 

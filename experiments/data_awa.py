@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lupi.datasets._bunch import privileged_bunch
-from lupi.datasets.files import checked_file, data_folder
+from experiments.data_files import checked_file, data_folder
+from lupi.datasets.tables import privileged_bunch
 
 _SURF = ("surf_test10.npz", "9f543417fac10317fb17e5b5aa3b833faf15d07d7257214b156f8c934f76ebe4")
 _ATTRIBUTES = (

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lupi.datasets._bunch import privileged_bunch
-from lupi.datasets.files import checked_file, data_folder
+from experiments.data_files import checked_file, data_folder
+from lupi.datasets.tables import privileged_bunch
 
 _FILES = {
     "train_features.txt": "241a91db28c16ade4e07823833c8bbfc5ed9cac43595133c3c75c568fa0e6d2c",

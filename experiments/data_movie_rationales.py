@@ -8,8 +8,8 @@ from os import PathLike
 import numpy as np
 from sklearn.utils import Bunch
 
-from lupi.datasets._localization import FilesInside
-from lupi.datasets.files import checked_file, checked_files, data_folder
+from experiments.data_files import checked_file, checked_files, data_folder
+from lupi.datasets.annotations import FilesInside
 
 _FILES = {
     "train.jsonl": "51df77ec6ed896e01f51924d5690d541a2f132b0f2cf41ece4fb85f352da712e",
@@ -69,7 +69,7 @@ def load_movie_rationales(
                     f"{path}, line {k}: expected a JSON object with annotation_id, classification (NEG or POS) and "
                     f"evidences ({type(problem).__name__}: {problem})."
                 ) from None
-            documents.append(inside("docs", str(names[-1]), at=(path, k, "annotation_id")))
+            documents.append(inside("docs", str(names[-1]), path=path, line=k, part="annotation_id"))
             part.append(name.removesuffix(".jsonl"))
     for path in checked_files(documents, _DOCUMENTS, verify):
         texts.append(path.read_text(encoding="utf-8"))

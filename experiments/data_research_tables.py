@@ -6,7 +6,7 @@ from os import PathLike
 
 from sklearn.utils import Bunch
 
-from lupi.datasets.files import checked_file, data_folder
+from experiments.data_files import checked_file, data_folder
 
 # name -> file, SHA-256, target, privileged columns, columns left out (they leak or identify), column of groups
 TABLES = {

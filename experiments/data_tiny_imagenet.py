@@ -6,15 +6,15 @@ from os import PathLike
 
 from sklearn.utils import Bunch
 
-from lupi.datasets._localization import (
+from experiments.data_files import checked_files, data_folder
+from lupi.datasets.annotations import (
     FilesInside,
     checked_box,
     localization_bunch,
     malformed,
+    parse_number,
     text_lines,
-    whole_number,
 )
-from lupi.datasets.files import checked_files, data_folder
 
 # Of the subset of eight classes, in the order of this reader.
 _BOXES = "a00d279d992515bfa10099988cbeea4a1416b8f665764a2fbc1f83d1262eee64"
@@ -54,26 +54,26 @@ def load_tiny_imagenet_boxes(
     for k, line in text_lines(words):
         identity, _, name = line.partition("\t")
         if not name:
-            raise malformed(words, k, "class id, tabulator, name", line)
+            raise malformed(words, "class id, tabulator, name", line, line=k)
         classes.append((identity, name.split(",")[0].strip()))
-        tables.append(inside("train", identity, f"{identity}_boxes.txt", at=(words, k, None)))
+        tables.append(inside("train", identity, f"{identity}_boxes.txt", path=words, line=k))
     images, boxes, labels = [], [], []
-    for label, table in enumerate(checked_files(tables, _BOXES, verify)):
+    for (_, label), table in zip(classes, checked_files(tables, _BOXES, verify)):
         for k, line in text_lines(table):
             name, *edges = line.split()
             try:
                 # Two corners, both inside the box.
-                x0, y0, x1, y1 = (whole_number(edge) for edge in edges)
+                x0, y0, x1, y1 = (parse_number(edge, int) for edge in edges)
                 boxes.append(checked_box(y0, x0, y1 + 1, x1 + 1))
             except ValueError:
-                raise malformed(table, k, "image and two corners x0 y0 x1 y1", line) from None
-            images.append(inside(str(table.parent.relative_to(folder)), "images", name, at=(table, k, None)))
+                raise malformed(table, "image and two corners x0 y0 x1 y1", line, line=k) from None
+            images.append(inside(str(table.parent.relative_to(folder)), "images", name, path=table, line=k))
             labels.append(label)
     images = checked_files(images, _IMAGES, verify)
     return localization_bunch(
         [str(path) for path in images],
         boxes,
-        labels=labels,
+        labels,
         label_names=[name for _, name in classes],
         descr=f"Tiny ImageNet, {len(images)} images of {len(classes)} classes: {', '.join(name for _, name in classes)}.",
     )

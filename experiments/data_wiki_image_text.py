@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.io import loadmat
 
-from lupi.datasets._bunch import privileged_bunch
-from lupi.datasets.files import checked_file, data_folder
+from experiments.data_files import checked_file, data_folder
+from lupi.datasets.tables import privileged_bunch
 
 _FILES = {
     "raw_features.mat": "ca628f765a69575e168ab29eb97f5ade12fadf47b31de1328c7ff631c7f225ae",

@@ -10,9 +10,9 @@ from sklearn.utils import Bunch
 from experiments import sharmanska_substitutes
 from experiments._entry import Entry, write_result
 from experiments.data import load_cub
+from experiments.data_files import data_folder
 from experiments.sharmanska import HINGE
 from experiments.sharmanska_substitutes import box_tasks
-from lupi.datasets.files import data_folder
 
 # There are some 60 pictures a species.
 PER_CLASS, N_MIXTURE = 25, 8

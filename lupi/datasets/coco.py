@@ -1,32 +1,29 @@
-"""Annotations in the JSON of COCO."""
+"""Annotations in the JSON format of COCO."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+import reprlib
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sklearn.utils import Bunch
 
-from lupi.datasets._localization import (
+from lupi.datasets.annotations import (
     LARGEST_EDGE,
     DataFormatError,
     FilesInside,
     checked_box,
-    file_text,
     localization_bunch,
     malformed,
+    read_text,
 )
-from lupi.vision.images import ImageReadError, check_pixels
-from lupi.vision.masks import PolygonMask, RunLengthMask
+from lupi.vision.geometry import Box
+from lupi.vision.images import ImageReadError, PolygonMask, RunLengthMask, check_pixels
 
-if TYPE_CHECKING:
-    from lupi.vision.geometry import Box
-
-_PARTS = ("images", "annotations", "categories")
-_TABLES = {"image_id": "images", "category_id": "categories"}
+_LISTS = ("images", "annotations", "categories")
 
 
 def load_coco(
@@ -43,11 +40,11 @@ def load_coco(
     path : path
         The JSON file.
     images : path or None, default=None
-        Folder of the images; None means the folder of the JSON file.
+        Folder of the images; None: the folder of the JSON file.
     label : str or None, default=None
-        Only objects of this category. An image's box is its largest such object, cut to the image; crowds do not count.
+        Category to read; None reads all. The box of an image is its largest object, clipped to the image; crowds are ignored.
     follow_links : bool, default=False
-        Whether names may lead out of the folder of the images, by ``..``, as absolute paths or by symbolic links.
+        Whether names may lead out of the folder of the images, by ``..``, absolute paths or symbolic links.
 
     Returns
     -------
@@ -57,89 +54,59 @@ def load_coco(
     Raises
     ------
     DataFormatError
-        With the file, the line or the place (such as ``annotations[17].bbox``) and what was expected.
+        With the file, the place (such as ``annotations[17].bbox``) and what was expected.
     """
     path = Path(path)
-    folder = path.parent if images is None else Path(images)
-    content = _json(path)
-    if not isinstance(content, dict) or not all(isinstance(content.get(key), list) for key in _PARTS):
-        raise DataFormatError(f"{path}: expected an object with the lists {', '.join(_PARTS)}.")
-    records = {key: [_Record(path, f"{key}[{k}]", item) for k, item in enumerate(content[key])] for key in _PARTS}
-    inside = FilesInside(folder, follow_links)
+    try:
+        content = json.loads(read_text(path, "utf-8"))
+    except DataFormatError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise DataFormatError(f"{path}: expected JSON ({error}).") from None
+    if not isinstance(content, dict) or not all(isinstance(content.get(name), list) for name in _LISTS):
+        raise DataFormatError(f"{path}: expected an object with the lists {', '.join(_LISTS)}.")
+    records = {name: [_Record(path, f"{name}[{k}]", item) for k, item in enumerate(content[name])] for name in _LISTS}
+    inside = FilesInside(path.parent if images is None else Path(images), follow_links)
     pictures = _by_id(records["images"], lambda record: _picture(record, inside))
-    names = _by_id(records["categories"], _category)
-    largest: dict[str, Any] = {}
-    for item in records["annotations"]:
-        if item.fields.get("iscrowd"):
+    names = _by_id(records["categories"], lambda record: record.get("name", "a name", _is_name))
+    largest: dict[Any, tuple[Box, str, Any]] = {}
+    for record in records["annotations"]:
+        if record.fields.get("iscrowd"):
             continue
-        name = item.known("category_id", names)
+        name = record.look_up("category_id", names, "categories")
         if label is not None and name != label:
             continue
-        _, shape = item.known("image_id", pictures)
-        box = _box(item, shape)
-        entry = (box.area, box, name, _mask(item, shape))
-        image = item.fields["image_id"]
-        if image not in largest or largest[image][0] < box.area:
-            largest[image] = entry
+        _, shape = record.look_up("image_id", pictures, "images")
+        box, mask, image = _box(record, shape), _mask(record, shape), record.fields["image_id"]
+        if image not in largest or largest[image][0].area < box.area:
+            largest[image] = box, name, mask
     ids = [i for i in pictures if i in largest]
-    labels = sorted({largest[i][2] for i in ids})
-    masks = [largest[i][3] for i in ids]
-    return localization_bunch(
-        [pictures[i][0] for i in ids],
-        [largest[i][1] for i in ids],
-        masks=masks if any(m is not None for m in masks) else None,
-        labels=[labels.index(largest[i][2]) for i in ids],
-        label_names=labels,
-        descr=f"COCO, {len(ids)} images of {len(pictures)}.",
-    )
-
-
-def _json(path: Path) -> Any:
-    """Content of a JSON file."""
-    text = file_text(path, "JSON", encoding="utf-8")
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataFormatError(f"{path}, line {error.lineno}: expected JSON ({error.msg}).") from None
-    except RecursionError:
-        raise DataFormatError(
-            f"{path}: expected JSON of COCO, got lists within lists that are nested too deeply."
-        ) from None
-    except ValueError as error:  # Python refuses whole numbers of thousands of digits.
-        raise DataFormatError(f"{path}: expected JSON with numbers of ordinary size ({error}).") from None
-
-
-def _shown(value: Any) -> str:
-    """A JSON value in a message."""
-    try:
-        return json.dumps(value)
-    except RecursionError:
-        return f"a deeply nested {type(value).__name__}"
+    boxes, labels, masks = ([largest[i][part] for i in ids] for part in range(3))
+    files = [pictures[i][0] for i in ids]
+    return localization_bunch(files, boxes, labels, masks=masks, descr=f"COCO, {len(ids)} images of {len(pictures)}.")
 
 
 class _Record:
-    """One entry of a list of the file; its errors name the file and the place, as in ``annotations[3].bbox``."""
+    """An entry of a list of the file; its errors name the file and the place, as in ``annotations[3].bbox``."""
 
     def __init__(self, path: Path, place: str, fields: Any) -> None:
         self.path, self.place, self.fields = path, place, fields
         if not isinstance(fields, dict):
-            raise malformed(path, None, "an object", _shown(fields), part=place)
+            raise malformed(path, "an object", reprlib.repr(fields), part=place)
 
     def wrong(self, name: str, expected: str) -> DataFormatError:
-        got = _shown(self.fields[name]) if name in self.fields else "nothing"
-        return malformed(self.path, None, expected, got, part=f"{self.place}.{name}")
+        got = reprlib.repr(self.fields[name]) if name in self.fields else "nothing"
+        return malformed(self.path, expected, got, part=f"{self.place}.{name}")
 
-    def get(self, name: str, expected: str, right: Callable[[Any], bool]) -> Any:
-        """A field that has to be there and to satisfy `right`."""
-        if name not in self.fields or not right(self.fields[name]):
+    def get(self, name: str, expected: str, is_valid: Callable[[Any], Any]) -> Any:
+        if name not in self.fields or not is_valid(self.fields[name]):
             raise self.wrong(name, expected)
         return self.fields[name]
 
-    def known(self, name: str, table: dict[Any, Any]) -> Any:
-        """The entry of a table that a field names."""
+    def look_up(self, name: str, table: dict[Any, Any], list_name: str) -> Any:
         value = self.get(name, "an id", _is_id)
         if value not in table:
-            raise self.wrong(name, f"one of the {len(table)} ids of the file's {_TABLES[name]}")
+            raise self.wrong(name, f"one of the {len(table)} ids of the file's {list_name}")
         return table[value]
 
 
@@ -147,42 +114,49 @@ def _is_id(value: Any) -> bool:
     return isinstance(value, int | str) and not isinstance(value, bool)
 
 
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_EDGE
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_EDGE
+    return isinstance(value, int) and _is_number(value) and value >= 0
 
 
-def _by_id(records: Iterable[_Record], make: Callable[[_Record], Any]) -> dict[Any, Any]:
-    table = {}
+def _is_polygon(value: Any) -> bool:
+    return isinstance(value, list) and len(value) >= 6 and len(value) % 2 == 0 and all(map(_is_number, value))
+
+
+def _by_id(records: list[_Record], make: Callable[[_Record], Any]) -> dict[Any, Any]:
+    table: dict[Any, Any] = {}
     for record in records:
         key = record.get("id", "an id", _is_id)
         if key in table:
-            raise record.wrong("id", "an id that no other record has")
+            raise record.wrong("id", "a unique id")
         table[key] = make(record)
     return table
 
 
 def _picture(record: _Record, inside: FilesInside) -> tuple[str, tuple[int, int]]:
-    name = record.get("file_name", "the name of a file", lambda value: isinstance(value, str) and bool(value))
-    path = inside(name, at=(record.path, None, f"{record.place}.file_name"))
-    size = [record.get(side, "a positive whole number", lambda v: _is_count(v) and v) for side in ("height", "width")]
+    """Path and shape of an image."""
+    name = record.get("file_name", "the name of a file", _is_name)
+    path = inside(name, path=record.path, part=f"{record.place}.file_name")
+    height, width = (
+        record.get(side, "a positive integer", lambda v: _is_count(v) and v) for side in ("height", "width")
+    )
     try:
-        check_pixels(size[0], size[1], "the image")
+        check_pixels(height, width, "the image")
     except ImageReadError as error:
         raise record.wrong("height", f"a size that can be read ({error})") from None
-    return str(path), tuple(size)
-
-
-def _category(record: _Record) -> str:
-    return str(record.get("name", "a name", lambda value: isinstance(value, str) and bool(value)))
+    return str(path), (height, width)
 
 
 def _box(record: _Record, shape: tuple[int, int]) -> Box:
     expected = (
-        f"[x, y, width, height], numbers, width and height positive, in the image of {shape[0]} x {shape[1]} pixels"
+        f"[x, y, width, height] with positive width and height, inside the image of {shape[0]} x {shape[1]} pixels"
     )
     x, y, width, height = record.get(
         "bbox", expected, lambda value: isinstance(value, list) and len(value) == 4 and all(map(_is_number, value))
@@ -194,36 +168,26 @@ def _box(record: _Record, shape: tuple[int, int]) -> Box:
 
 
 def _mask(record: _Record, shape: tuple[int, int]) -> PolygonMask | RunLengthMask | None:
-    segmentation = record.fields.get("segmentation")
-    if not segmentation:
+    name, value = "segmentation", record.fields.get("segmentation")
+    if not value:
         return None
-    if isinstance(segmentation, dict):
-        inner = _Record(record.path, f"{record.place}.segmentation", segmentation)
+    mask: PolygonMask | RunLengthMask
+    if isinstance(value, dict):
+        record, name = _Record(record.path, f"{record.place}.segmentation", value), "counts"
         size = f"[{shape[0]}, {shape[1]}], height and width of the image"
-        inner.get("size", size, lambda value: isinstance(value, list) and tuple(value) == shape)
-        counts = inner.get(
+        record.get("size", size, lambda value: isinstance(value, list) and tuple(value) == shape)
+        counts = record.get(
             "counts",
             "a list of run lengths, or COCO's string of them",
             lambda value: isinstance(value, str) or (isinstance(value, list) and all(map(_is_count, value))),
         )
-        runs = RunLengthMask(counts if isinstance(counts, str) else tuple(counts), shape)
-        return _checked(runs.runs, runs, inner, "counts")
-    expected = "polygons [x0, y0, x1, y1, ...] of at least three corners, or an object with size and counts"
-    record.get("segmentation", expected, lambda value: isinstance(value, list) and all(map(_is_polygon, value)))
-    mask = PolygonMask(tuple(tuple(map(float, polygon)) for polygon in segmentation), shape)
-    return _checked(mask.check, mask, record, "segmentation")
-
-
-def _checked(
-    check: Callable[..., Any], mask: PolygonMask | RunLengthMask, record: _Record, name: str
-) -> PolygonMask | RunLengthMask:
-    """The mask, if it can be read; otherwise an error that names its place in the file."""
+        mask = RunLengthMask(counts if isinstance(counts, str) else tuple(counts), shape)
+    else:
+        expected = "polygons [x0, y0, x1, y1, ...] of at least three corners, or an object with size and counts"
+        record.get(name, expected, lambda value: isinstance(value, list) and all(map(_is_polygon, value)))
+        mask = PolygonMask(tuple(tuple(map(float, polygon)) for polygon in value), shape)
     try:
-        check()
+        mask.check()
     except ImageReadError as error:
         raise record.wrong(name, f"a mask that fits its image ({str(error).rstrip('.')})") from None
     return mask
-
-
-def _is_polygon(value: Any) -> bool:
-    return isinstance(value, list) and len(value) >= 6 and len(value) % 2 == 0 and all(map(_is_number, value))

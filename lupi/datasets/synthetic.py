@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from lupi.datasets._bunch import privileged_bunch
+from lupi.datasets.tables import privileged_bunch
 from lupi.inputs.types import RandomState
 
 _DESCR = """\
@@ -84,12 +84,12 @@ def make_privileged(
     """
     for name, count in (("n_samples", n_samples), ("n_features", n_features), ("n_privileged", n_privileged)):
         if count < 1:
-            raise ValueError(f"`{name}` is {count}, but must be at least 1.")
+            raise ValueError(f"`{name}` must be at least 1, got {count}.")
     for name, share in (("informativeness", informativeness), ("flip_y", flip_y), ("missing", missing)):
         if not 0 <= share <= 1:
-            raise ValueError(f"`{name}` is {share}, but must lie between 0 and 1.")
+            raise ValueError(f"`{name}` must be between 0 and 1, got {share}.")
     if noise < 0:
-        raise ValueError(f"`noise` is {noise}, but must be 0 or larger.")
+        raise ValueError(f"`noise` must be at least 0, got {noise}.")
 
     rng = check_random_state(random_state)
     X = rng.standard_normal((n_samples, n_features))

@@ -19,7 +19,7 @@ _PUBLIC = {
     "read_mask": "images",
     "attribute_words": "privileged_words",
     "join_words": "privileged_words",
-    "mask_box": "privileged_words",
+    "mask_box": "images",
     "word_histograms": "histograms",
 }
 

@@ -1,7 +1,7 @@
-"""Images from files or arrays, as 8-bit arrays; masks; and names for their content.
+"""Reading of images and masks as 8-bit and boolean arrays.
 
-A *source* is whatever an image can be read from: a path, an array, or an object with ``read()`` and ``digest()`` (such as
-:class:`Inpainted`). Sources are read late, in the process that needs them.
+A *source* is a path, an array, or an object with ``read()`` and ``digest()`` such as :class:`Inpainted`. Sources are read in the
+process that needs the pixels.
 """
 
 from __future__ import annotations
@@ -14,46 +14,46 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-# A source, as above.
+from lupi.vision.geometry import Box
+
+# A source, see above.
 ImageLike: TypeAlias = Any
 
 
 class ImageReadError(ValueError):
-    """An image that cannot be read; the message names it and says why."""
+    """An image that cannot be read; the message gives its name and the reason."""
 
 
 def check_pixels(height: int, width: int, name: str) -> None:
-    """Refuse a picture or mask that says it is larger than Pillow allows, before memory is asked for.
+    """Reject sizes above Pillow's limit ``PIL.Image.MAX_IMAGE_PIXELS`` (None: no limit) before memory is allocated."""
+    try:
+        from PIL import Image
 
-    The limit is Pillow's, ``PIL.Image.MAX_IMAGE_PIXELS``, which a program may set; None means no limit.
-    """
-    limit = _pixel_limit()
+        limit = Image.MAX_IMAGE_PIXELS
+    except ImportError:  # annotations are read without Pillow
+        limit = 89_478_485
     if limit is not None and height * width > limit:
         raise ImageReadError(
-            f"{name} says it has {height} x {width} pixels, more than the {limit} that are allowed; set "
-            "PIL.Image.MAX_IMAGE_PIXELS if it is meant to be so large."
+            f"{name} has {height} x {width} pixels according to its header, more than the limit of {limit}; raise "
+            "PIL.Image.MAX_IMAGE_PIXELS to read it."
         )
 
 
-def _pixel_limit() -> int | None:
-    try:
-        from PIL import Image
-    except ImportError:  # Annotations are read without it; the value is Pillow's default.
-        return 89_478_485
-    return Image.MAX_IMAGE_PIXELS
+def _wrong_source(source: Any) -> ImageReadError:
+    return ImageReadError(
+        f"an image must be a path, an array or have read() and digest(), got {type(source).__name__}."
+    )
 
 
 def source_name(source: ImageLike) -> str:
-    """What to call a source in a message."""
+    """Name of a source for messages."""
     if isinstance(source, (str, PathLike)):
         return fspath(source)
-    if isinstance(source, np.ndarray):
-        return f"array of shape {source.shape}"
-    return str(source)
+    return f"array of shape {source.shape}" if isinstance(source, np.ndarray) else str(source)
 
 
 def source_digest(source: ImageLike) -> str:
-    """Name of a source's content: equal for equal bytes, wherever they are stored."""
+    """SHA-256 of the content of a source."""
     if isinstance(source, (str, PathLike)):
         try:
             with open(source, "rb") as file:
@@ -65,14 +65,14 @@ def source_digest(source: ImageLike) -> str:
         return sha256(head + np.ascontiguousarray(source).tobytes()).hexdigest()
     if hasattr(source, "digest"):
         return str(source.digest())
-    raise ImageReadError(f"An image must be a path, an array or have read() and digest(), got {type(source).__name__}.")
+    raise _wrong_source(source)
 
 
 def read_image(source: ImageLike) -> np.ndarray:
     """Read an image as an 8-bit gray (h, w) or RGB (h, w, 3) array.
 
-    Palettes become RGB, transparency is laid over white, 16-bit and floating images are scaled to 8 bits. The orientation tag of
-    a photograph is not applied: annotations count rows and columns of the stored pixels.
+    Palettes become RGB, transparent pixels become white, 16-bit and floating images are scaled to 8 bits. The orientation tag
+    of a photograph is ignored, because annotations count rows and columns of the stored pixels.
 
     Parameters
     ----------
@@ -90,25 +90,22 @@ def read_image(source: ImageLike) -> np.ndarray:
     >>> read_image(np.array([[0, 65535]], dtype=np.uint16))
     array([[  0, 255]], dtype=uint8)
     """
-    if isinstance(source, np.ndarray):
-        return _from_array(source)
-    if hasattr(source, "read") and hasattr(source, "digest"):
+    if not isinstance(source, np.ndarray) and hasattr(source, "read") and hasattr(source, "digest"):
         return np.asarray(source.read())
-    try:
-        path = fspath(source)
-    except TypeError:
-        raise ImageReadError(
-            f"An image must be a path, an array or have read() and digest(), got {type(source).__name__}."
-        ) from None
-    return _from_array(_from_file(path))
+    return _to_8_bits(_stored_pixels(source))
 
 
-def _from_file(path: Any) -> np.ndarray:
-    """Pixels as they are stored, except that palettes and rare modes become RGB or RGBA."""
+def _stored_pixels(source: ImageLike) -> np.ndarray:
+    """Pixels of an array or file as stored, except that palettes and rare modes become RGB or RGBA."""
+    if isinstance(source, np.ndarray):
+        return source
+    if not isinstance(source, (str, PathLike)):
+        raise _wrong_source(source)
     from PIL import Image
 
+    path = fspath(source)
     try:
-        # Pillow warns of damaged metadata and of very many pixels; the former does not keep the pixels from being read.
+        # Pillow warns about damaged metadata, which does not affect the pixels.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(path) as image:
@@ -124,29 +121,29 @@ def _from_file(path: Any) -> np.ndarray:
         raise ImageReadError(f"{path}: no such file.") from None
     except Image.DecompressionBombError:
         raise ImageReadError(
-            f"{path} says it has more than twice the {Image.MAX_IMAGE_PIXELS} pixels that are allowed; set "
-            "PIL.Image.MAX_IMAGE_PIXELS if it is meant to be so large."
+            f"{path} has more than twice the limit of {Image.MAX_IMAGE_PIXELS} pixels according to its header; raise "
+            "PIL.Image.MAX_IMAGE_PIXELS to read it."
         ) from None
-    # Damaged files raise nearly anything from Pillow's decoders, SyntaxError and struct.error included.
+    # Pillow's decoders raise nearly anything for damaged files, SyntaxError and struct.error included.
     except Exception as error:
         raise ImageReadError(f"{path}: cannot be read as an image ({type(error).__name__}: {error}).") from None
 
 
-def _from_array(array: np.ndarray) -> np.ndarray:
+def _to_8_bits(array: np.ndarray) -> np.ndarray:
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)) or 0 in array.shape:
-        raise ImageReadError(f"An image must have shape (h, w), (h, w, 3) or (h, w, 4), got {array.shape}.")
+        raise ImageReadError(f"an image must have shape (h, w), (h, w, 3) or (h, w, 4), got {array.shape}.")
     if array.dtype == bool:
         array = array * np.uint8(255)
     elif array.dtype.kind == "f":
         if not np.isfinite(array).all():
-            raise ImageReadError("A floating image must not contain NaN or infinity.")
-        # In [0, 1] by convention; anything wider is stretched to its own range, as there is no other reference.
+            raise ImageReadError("a floating image must not contain NaN or infinity.")
+        # [0, 1] by convention; a wider range is scaled as a whole.
         low, high = min(array.min(), 0.0), max(array.max(), 1.0)
         array = np.rint(255.0 * (array - low) / (high - low)).astype(np.uint8)
     elif array.dtype != np.uint8:
-        # 16-bit files arrive as uint16 or as int32 with values below 2**16.
+        # Pillow returns 16-bit files as uint16 or int32.
         top = max(int(array.max()), 65535) if array.dtype.itemsize > 1 else 255
         array = np.rint(255.0 * np.clip(array.astype(float), 0, None) / top).astype(np.uint8)
     if array.ndim == 3 and array.shape[2] == 4:
@@ -156,26 +153,16 @@ def _from_array(array: np.ndarray) -> np.ndarray:
 
 
 def to_gray(image: np.ndarray) -> np.ndarray:
-    """Luma of an 8-bit image.
-
-    Parameters
-    ----------
-    image : ndarray of shape (h, w) or (h, w, 3)
-
-    Returns
-    -------
-    ndarray of uint8 of shape (h, w)
-    """
+    """Luma of an 8-bit gray or RGB image, of shape (h, w)."""
     if image.ndim == 2:
         return image
     from PIL import Image
 
-    # 0.299, 0.587 and 0.114 in units of 2**-16, rounded.
     return np.array(Image.fromarray(image).convert("L"))
 
 
 def read_mask(source: ImageLike, shape: tuple[int, int] | None = None) -> np.ndarray:
-    """Read a mask as a boolean array; its coding is found out from its values.
+    """Read a mask as a boolean array; the coding is inferred from the values.
 
     ===================  ==================================================
     values               pixels of the object
@@ -188,7 +175,7 @@ def read_mask(source: ImageLike, shape: tuple[int, int] | None = None) -> np.nda
     Parameters
     ----------
     source : path, ndarray or object with ``read()``
-        A boolean array is taken as it is.
+        Boolean arrays are returned unchanged.
     shape : tuple or None, default=None
         Expected (height, width).
 
@@ -209,50 +196,60 @@ def read_mask(source: ImageLike, shape: tuple[int, int] | None = None) -> np.nda
     array([[False,  True,  True],
            [False, False,  True]])
     """
-    if isinstance(source, np.ndarray) or not isinstance(source, (str, PathLike)):
-        pixels = source if isinstance(source, np.ndarray) else read_image(source)
-    else:
-        pixels = _from_file(fspath(source))
-    mask, values = _object_pixels(pixels)
-    name = source_name(source)
+    pixels = _stored_pixels(source) if isinstance(source, (np.ndarray, str, PathLike)) else read_image(source)
+    mask, name = _object_pixels(pixels), source_name(source)
     if shape is not None and mask.shape != tuple(shape[:2]):
-        raise ImageReadError(f"mask {name} has shape {mask.shape}, its image has {tuple(shape[:2])}.")
+        raise ImageReadError(f"mask {name} has shape {mask.shape}, but its image has shape {tuple(shape[:2])}.")
     if not mask.any():
         warnings.warn(
-            f"mask {name} is empty: no pixel belongs to the object ({values}). Masks are 0 and 1, 0 and 255, or trimaps of 1 "
-            "(object), 2 (background) and 3 (border).",
+            f"mask {name} is empty: no pixel belongs to the object (its values range from {int(pixels.min())} to "
+            f"{int(pixels.max())}). Masks are 0 and 1, 0 and 255, or trimaps of 1 (object), 2 (background) and 3 (border).",
             stacklevel=2,
         )
     return mask
 
 
-def _object_pixels(pixels: np.ndarray) -> tuple[np.ndarray, str]:
-    """The mask in stored pixels, and in words what values they have."""
+def _object_pixels(pixels: np.ndarray) -> np.ndarray:
     if pixels.dtype == bool and pixels.ndim == 2:
-        return pixels, "all are False"
-    whole = pixels.dtype.kind in "iu" and pixels.ndim == 2 and pixels.size > 0
-    # Whole numbers are looked at as they are: scaled to 8 bits, 0 and 1 of 16 bits would both be 0.
-    gray = pixels if whole else to_gray(_from_array(pixels))
-    low, high = int(gray.min()), int(gray.max())
-    values = f"its values are from {low} to {high}"
+        return pixels
+    # Integers are read before scaling: in 16 bits, 0 and 1 would both become 0.
+    integers = pixels.dtype.kind in "iu" and pixels.ndim == 2 and pixels.size > 0
+    gray = pixels if integers else to_gray(_to_8_bits(pixels))
+    low, high = gray.min(), gray.max()
     if low >= 0 and high <= 1:
-        return gray == 1, values
+        return np.asarray(gray == 1)
     if low >= 1 and high <= 3:
-        return gray != 2, values
-    return (to_gray(_from_array(pixels)) if whole else gray) >= 128, values
+        return np.asarray(gray != 2)
+    return to_gray(_to_8_bits(pixels)) >= 128
+
+
+def mask_box(mask: Any) -> Box | None:
+    """Smallest box around a mask; None if the mask is empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lupi.vision import mask_box
+    >>> mask_box(np.array([[False, False], [False, True]]))
+    Box(top=1, left=1, bottom=2, right=2)
+    """
+    rows, cols = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    if not len(rows):
+        return None
+    return Box(int(rows[0]), int(cols[0]), int(rows[-1]) + 1, int(cols[-1]) + 1)
 
 
 def inpaint(image: ImageLike, mask: ImageLike, value: Any = 255) -> np.ndarray:
     """Paint the object in one color: the privileged image of SSVM+.
 
-    Background pixels stay as they are; the object becomes uniform, so that words on its outline and inside tell where it is.
+    The background stays unchanged and the object becomes uniform, so visual words inside and on its outline reveal it.
 
     Parameters
     ----------
     image : path, ndarray or object with ``read()``
         An image.
     mask : path, ndarray or object with ``read()``
-        In a coding that :func:`read_mask` knows.
+        In a coding of :func:`read_mask`.
     value : int, default=255
         Gray value of the object.
 
@@ -272,7 +269,7 @@ def inpaint(image: ImageLike, mask: ImageLike, value: Any = 255) -> np.ndarray:
     array([[  7, 255,   7]], dtype=uint8)
     """
     if isinstance(value, bool) or not 0 <= value <= 255:
-        raise ValueError(f"value must be between 0 and 255, got {value!r}.")
+        raise ValueError(f"`value` must be between 0 and 255, got {value!r}.")
     pixels = read_image(image).copy()
     pixels[read_mask(mask, pixels.shape)] = value
     return pixels
@@ -280,20 +277,118 @@ def inpaint(image: ImageLike, mask: ImageLike, value: Any = 255) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Inpainted:
-    """The source of an inpainted image: read, painted and described only when needed."""
+    """Source of an image whose object is painted over, see :func:`inpaint`."""
 
     image: Any
     mask: Any
     value: int = 255
 
     def read(self) -> np.ndarray:
-        """The painted image."""
+        """Return the painted image."""
         return inpaint(self.image, self.mask, self.value)
 
     def digest(self) -> str:
-        """Name of the content."""
+        """Digest of the content."""
         parts = f"inpaint {self.value} {source_digest(self.image)} {source_digest(self.mask)}"
         return sha256(parts.encode()).hexdigest()
 
     def __str__(self) -> str:
         return f"{source_name(self.image)} with mask {source_name(self.mask)}"
+
+
+# Pillow visits every edge for every row; this product takes seconds.
+_MOST_EDGE_ROWS = 10**9
+# A letter holds five bits. 40 bits hold any number of pixels, and their sums fit into 64.
+_MOST_LETTERS = 8
+
+
+@dataclass(frozen=True)
+class PolygonMask:
+    """Source of a mask: the union of polygons, each a flat list x0, y0, x1, y1, ... as in COCO."""
+
+    polygons: tuple[tuple[float, ...], ...]
+    shape: tuple[int, int]
+
+    def read(self) -> np.ndarray:
+        """Return the pixels whose center lies inside, and the outline."""
+        from PIL import Image, ImageDraw
+
+        self.check()
+        picture = Image.new("1", self.shape[::-1])
+        for polygon in self.polygons:
+            ImageDraw.Draw(picture).polygon(list(zip(polygon[::2], polygon[1::2])), fill=1, outline=1)
+        return np.array(picture)
+
+    def check(self) -> None:
+        """Reject masks that need too much memory or time, and coordinates far outside of the image."""
+        height, width = self.shape
+        check_pixels(height, width, "a mask of polygons")
+        n_corners = sum(map(len, self.polygons)) // 2
+        if n_corners * height > _MOST_EDGE_ROWS:
+            raise ImageReadError(
+                f"a mask of polygons has {n_corners} corners in {height} rows, too many to draw; use run lengths instead."
+            )
+        for polygon in self.polygons:
+            far = [v for v, side in zip(polygon, (width, height) * len(polygon)) if not -side <= v <= 2 * side]
+            if far:
+                raise ImageReadError(
+                    f"a polygon has the coordinate {far[0]!r}, far outside of its image of {height} x {width} pixels."
+                )
+
+    def digest(self) -> str:
+        """Digest of the content."""
+        return sha256(repr(self).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class RunLengthMask:
+    """Source of a mask: COCO's counts of 0, 1, 0, 1, ... down the columns, as a list or as its compressed string."""
+
+    counts: tuple[int, ...] | str
+    shape: tuple[int, int]
+
+    def read(self) -> np.ndarray:
+        """Return the mask."""
+        counts = self.check()
+        return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(self.shape[::-1]).T.copy()
+
+    def check(self) -> list[int]:
+        """Return the run lengths; reject those that do not fill the mask."""
+        check_pixels(*self.shape, "a mask of run lengths")
+        counts = unpack_counts(self.counts) if isinstance(self.counts, str) else list(self.counts)
+        if min(counts, default=0) < 0:
+            raise ImageReadError(f"run lengths must not be negative, got {min(counts)}.")
+        if sum(counts) != self.shape[0] * self.shape[1]:
+            raise ImageReadError(
+                f"run lengths add up to {sum(counts)}, but the mask has {self.shape[0] * self.shape[1]} pixels."
+            )
+        return counts
+
+    def digest(self) -> str:
+        """Digest of the content."""
+        return sha256(repr(self).encode()).hexdigest()
+
+
+def unpack_counts(text: str) -> list[int]:
+    """Run lengths from COCO's string: five bits of value per letter, and from the fourth number on differences to two before."""
+    codes = np.array([text]).view(np.uint32) if text else np.empty(0, dtype=np.uint32)
+    bits = codes.astype(np.int64) - 48
+    invalid = np.flatnonzero((bits < 0) | (bits >= 64))
+    if len(invalid):
+        raise ImageReadError(f"run lengths contain the letter {text[invalid[0]]!r}, which COCO's format does not use.")
+    last = np.flatnonzero(bits & 0x20 == 0)
+    if len(bits) and (not len(last) or last[-1] != len(bits) - 1):
+        raise ImageReadError("run lengths end in the middle of a number.")
+    first = np.concatenate([[0], last + 1])[:-1]
+    lengths = last - first + 1
+    if lengths.max(initial=0) > _MOST_LETTERS:
+        raise ImageReadError(f"run lengths contain a number of {lengths.max()} letters, larger than any image.")
+    shift = 5 * (np.arange(len(bits)) - np.repeat(first, lengths))
+    values = np.add.reduceat((bits & 0x1F) << shift, first) if len(first) else np.empty(0, dtype=np.int64)
+    values -= np.where(bits[last] & 0x10, np.int64(1) << 5 * lengths, 0)
+    if float(np.abs(values).max(initial=0)) * len(values) >= 2.0**62:
+        raise ImageReadError("run lengths contain numbers larger than any image.")
+    # Differences: along the odd places, and along the even places from the third number on.
+    for start in (1, 2):
+        values[start::2] = np.cumsum(values[start::2])
+    return values.tolist()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lupi.vision.geometry import Box, WordImage, check_box
+from lupi.vision.geometry import WordImage, check_box
 
 
 def attribute_words(attributes: Any, box: Any, shape: tuple[int, int]) -> WordImage:
@@ -94,19 +94,3 @@ def join_words(images: Sequence[WordImage], sizes: Sequence[int]) -> WordImage:
         np.concatenate([image.words + start for image, start in zip(images, starts)]),
         images[0].shape,
     )
-
-
-def mask_box(mask: Any) -> Box | None:
-    """The smallest box around a mask; None if it is empty.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from lupi.vision import mask_box
-    >>> mask_box(np.array([[False, False], [False, True]]))
-    Box(top=1, left=1, bottom=2, right=2)
-    """
-    rows, cols = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    if not len(rows):
-        return None
-    return Box(int(rows[0]), int(cols[0]), int(rows[-1]) + 1, int(cols[-1]) + 1)

@@ -13,11 +13,10 @@ from attack.harness import Target
 from attack.mutations import damaged_bytes, damaged_json, json_bytes, pick
 from PIL import Image
 
-from experiments.data import load_cub
-from lupi.datasets import DataFormatError, load_boxes_csv, load_coco, load_oxford_pets, load_voc
+from lupi.datasets import DataFormatError, load_boxes_csv, load_coco, load_voc
 from lupi.vision import ImageReadError, read_image, read_mask
 from lupi.vision.geometry import Box
-from lupi.vision.masks import RunLengthMask
+from lupi.vision.images import RunLengthMask
 
 SHAPE = 6, 8
 MASK = np.zeros(SHAPE, dtype=bool)
@@ -28,13 +27,6 @@ def picture(array, kind="PNG"):
     """Bytes of an image file."""
     file = io.BytesIO()
     Image.fromarray(array).save(file, kind)
-    return file.getvalue()
-
-
-def archive(**arrays):
-    """Bytes of an npz file."""
-    file = io.BytesIO()
-    np.savez_compressed(file, **arrays)
     return file.getvalue()
 
 
@@ -64,39 +56,7 @@ FILES = {
         "boxes.csv": b"image,top,left,bottom,right,mask,label\na.png,1,2,5,7,m.png,cat\n\"b, c.png\",0,0,2.5,3,,dog\nd.png,,,,,,\n",
         "m.png": STENCIL,
     },
-    "cub": {
-        "images.txt": b"1 001.Gull/a.png\n2 001.Gull/b.png\n3 002.Tern/c.png\n",
-        "classes.txt": b"1 001.Gull\n2 002.Tern\n",
-        "image_class_labels.txt": b"1 1\n2 1\n3 2\n",
-        "train_test_split.txt": b"1 1\n2 0\n3 1\n",
-        "bounding_boxes.txt": b"1 2.0 1.0 4.0 3.0\n2 0.0 0.0 8.0 6.0\n3 1.5 2.5 3.0 3.0\n",
-        "attributes/table.npz": archive(image_id=np.array([3, 1]), is_present=np.eye(2, 312, dtype=np.uint8)),
-    },
-    "cub-text": {
-        "images.txt": b"1 001.Gull/a.png\n2 001.Gull/b.png\n3 002.Tern/c.png\n",
-        "attributes/image_attribute_labels.txt": b"1 2 1 4 7.1\n1 312 1 3 0.2\n3 1 1 1 0 extra\n3 2 0 4 1.5\n",
-    },
-    "pets": {
-        "annotations/list.txt": b"# Image CLASS-ID SPECIES BREED-ID\nBig_cat_1 1 1 1\nDog_2 2 2 1\n",
-        "annotations/trimaps/Big_cat_1.png": TRIMAP,
-    },
 }  # fmt: skip
-# Files that are there and stay whole.
-WHOLE = {
-    "cub": {
-        **{f"images/{name}.png": GRAY for name in ("001.Gull/a", "001.Gull/b", "002.Tern/c")},
-        "segmentations/001.Gull/a.png": STENCIL,
-    },
-    "pets": {
-        "images/Big_cat_1.jpg": picture(np.zeros(SHAPE, dtype=np.uint8), "JPEG"),
-        "images/Dog_2.jpg": picture(np.zeros(SHAPE, dtype=np.uint8), "JPEG"),
-        "annotations/trimaps/Dog_2.png": TRIMAP,
-    },
-}
-WHOLE["cub-text"] = {
-    **WHOLE["cub"],
-    **{k: v for k, v in FILES["cub"].items() if k.endswith(".txt") and k != "images.txt"},
-}
 
 
 def folder_target(name, load, check):
@@ -105,7 +65,7 @@ def folder_target(name, load, check):
 
     def prepare(folder):
         root = folder / "data"
-        for file, content in {**WHOLE.get(name, {}), **files}.items():
+        for file, content in files.items():
             (root / file).parent.mkdir(parents=True, exist_ok=True)
             (root / file).write_bytes(content)
         return root
@@ -152,9 +112,6 @@ def check_bunch(found, root, sizes=None, mask_shapes=None):
         for k, mask in enumerate(found.masks):
             if mask is not None:
                 check_mask(mask, None if mask_shapes is None else mask_shapes[k])
-    if found.attributes is not None:
-        assert found.attributes.shape == (n, 312)
-        assert (np.isin(found.attributes, (0, 1)) | np.isnan(found.attributes)).all()
 
 
 def check_mask(mask, shape=None):
@@ -189,17 +146,6 @@ def check_voc(found, root):
         # Two files may name one image.
         sizes.setdefault(str(root / "JPEGImages" / name), []).append(size)
     check_bunch(found, root, [s[0] if len(s := sizes[image]) == 1 else None for image in found.images])
-
-
-def check_cub(found, root):
-    check_bunch(found, root)
-    assert len(found.train) == len(found.image_ids) == len(found.images) > 0
-
-
-def load_pets(root):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* is empty")
-        return load_oxford_pets(root)
 
 
 def make_runs(rng, _):
@@ -260,9 +206,6 @@ TARGETS = [
     folder_target("coco", lambda root: load_coco(root / "data.json"), check_coco),
     folder_target("voc", load_voc, check_voc),
     folder_target("csv", lambda root: load_boxes_csv(root / "boxes.csv"), check_bunch),
-    folder_target("cub", load_cub, check_cub),
-    folder_target("cub-text", load_cub, check_cub),
-    folder_target("pets", load_pets, check_bunch),
     Target("runs", lambda folder: None, make_runs, attack_runs, (ImageReadError,), lambda case: len(case[0])),
     Target("pictures", lambda folder: folder, make_picture, attack_picture, (ImageReadError,)),
 ]

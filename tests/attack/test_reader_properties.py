@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 from lupi.datasets import DataFormatError, load_boxes_csv
 from lupi.vision import Box, ImageReadError, read_mask
-from lupi.vision.masks import RunLengthMask, unpack_counts
+from lupi.vision.images import RunLengthMask, unpack_counts
 
 MASKS = arrays.arrays(bool, arrays.array_shapes(min_dims=2, max_dims=2, max_side=12))
 repeatable = settings(derandomize=True, deadline=None, max_examples=60, database=None)

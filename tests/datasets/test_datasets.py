@@ -124,14 +124,14 @@ def test_missing_rows_change_nothing_else():
 @pytest.mark.parametrize(
     ("load", "message"),
     [
-        (lambda: load_digits_lowres(resolution=3), r"`resolution` is 3.*1, 2 or 4"),
-        (lambda: load_digits_lowres(classes=[3]), r"`classes` is \[3\].*at least two different digits"),
-        (lambda: load_digits_lowres(classes=[3, 12]), r"`classes` is \[3, 12\].*from 0 to 9"),
-        (lambda: make_privileged(0), r"`n_samples` is 0.*at least 1"),
-        (lambda: make_privileged(n_privileged=0), r"`n_privileged` is 0.*at least 1"),
-        (lambda: make_privileged(missing=1.2), r"`missing` is 1.2.*between 0 and 1"),
-        (lambda: make_privileged(flip_y=-0.1), r"`flip_y` is -0.1.*between 0 and 1"),
-        (lambda: make_privileged(noise=-1), r"`noise` is -1.*0 or larger"),
+        (lambda: load_digits_lowres(resolution=3), r"`resolution` must be 1, 2 or 4, got 3"),
+        (lambda: load_digits_lowres(classes=[3]), r"`classes` must hold at least two different digits.*got \[3\]"),
+        (lambda: load_digits_lowres(classes=[3, 12]), r"from 0 to 9, got \[3, 12\]"),
+        (lambda: make_privileged(0), "`n_samples` must be at least 1, got 0"),
+        (lambda: make_privileged(n_privileged=0), "`n_privileged` must be at least 1, got 0"),
+        (lambda: make_privileged(missing=1.2), "`missing` must be between 0 and 1, got 1.2"),
+        (lambda: make_privileged(flip_y=-0.1), "`flip_y` must be between 0 and 1, got -0.1"),
+        (lambda: make_privileged(noise=-1), "`noise` must be at least 0, got -1"),
     ],
 )
 def test_messages(load, message):

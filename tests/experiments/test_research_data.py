@@ -10,10 +10,10 @@ from experiments import data_mnist_plus as mnist_plus
 from experiments._entry import Entry, paper_table
 from experiments.commands import ENTRIES
 from experiments.data import load_awa, load_mnist_plus, load_research_table
+from experiments.data_files import checked_file, data_folder
 from lupi.cli import app
 from lupi.comparison import compare
 from lupi.comparison.protocol import Protocol, split_rows
-from lupi.datasets.files import checked_file, data_folder
 from lupi.tabular.read import Data
 
 

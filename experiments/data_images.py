@@ -1,0 +1,258 @@
+"""Readers of annotated images in their original layouts: CUB-200-2011, Oxford pets, Caltech101; a converter to COCO."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from experiments.data_files import bounded_arrays
+from lupi.datasets.annotations import (
+    DataFormatError,
+    FilesInside,
+    checked_box,
+    localization_bunch,
+    malformed,
+    parse_number,
+    text_lines,
+)
+from lupi.vision import mask_box, read_image, read_mask
+
+N_ATTRIBUTES = 312
+
+
+def load_cub(root: str | PathLike[str], *, follow_links: bool = False) -> Bunch:
+    """Read CUB-200-2011: images, boxes, masks, attributes and the official split.
+
+    Reads ``images.txt``, ``bounding_boxes.txt``, ``image_class_labels.txt``, ``classes.txt``, ``train_test_split.txt`` and, where
+    they exist, ``segmentations/`` and ``attributes/image_attribute_labels.txt`` (or arrays ``image_id`` and ``is_present`` in
+    ``attributes/*.npz``). Images whose file is absent are left out, so subsets work.
+
+    Parameters
+    ----------
+    root : path
+        Folder that contains ``images.txt``.
+    follow_links : bool, default=False
+        Whether names may lead out of the folder, by ``..``, absolute paths or symbolic links.
+
+    Returns
+    -------
+    Bunch
+        images, boxes, masks (or None), attributes (n x 312, or None), labels, label_names, train (boolean: in the official
+        training set), image_ids. Attributes that the files do not mention are NaN.
+
+    Raises
+    ------
+    DataFormatError
+        With the file, the line and what was expected.
+    """
+    root = Path(root)
+    names = _id_table(root / "images.txt", "<image_id> <image_name>", str)
+    boxes = _id_table(root / "bounding_boxes.txt", "<image_id> <x> <y> <width> <height>", _cub_box)
+    classes = _id_table(root / "classes.txt", "<class_id> <class_name>", str)
+    class_of = _id_table(root / "image_class_labels.txt", "<image_id> <class_id>", lambda v: parse_number(v, int))
+    split = _id_table(root / "train_test_split.txt", "<image_id> <0 or 1>", lambda v: ("0", "1").index(v) == 1)
+    inside = FilesInside(root, follow_links)
+
+    def path_of(i: int, folder: str, name: str) -> Path:
+        return inside(folder, name, path=root / "images.txt", part=f"image {i}")
+
+    files = {i: path_of(i, "images", name) for i, name in names.items()}
+    ids = [i for i in names if files[i].is_file()]
+    if not ids:
+        raise DataFormatError(f"{root / 'images'}: expected image files named in images.txt, found none.")
+    for table, file in ((boxes, "bounding_boxes"), (class_of, "image_class_labels"), (split, "train_test_split")):
+        missing = [i for i in ids if i not in table]
+        if missing:
+            raise DataFormatError(
+                f"{root / file}.txt: expected a line for each image of images.txt, got none for {missing[0]}."
+            )
+    unnamed = [i for i in ids if class_of[i] not in classes]
+    if unnamed:
+        raise DataFormatError(
+            f"{root / 'image_class_labels.txt'}: expected class ids of classes.txt, got {class_of[unnamed[0]]} for image "
+            f"{unnamed[0]}."
+        )
+    masks = [path_of(i, "segmentations", str(Path(names[i]).with_suffix(".png"))) for i in ids]
+    return localization_bunch(
+        [str(files[i]) for i in ids],
+        [boxes[i] for i in ids],
+        [classes[class_of[i]] for i in ids],
+        masks=[str(path) if path.is_file() else None for path in masks],
+        attributes=_attributes(root / "attributes", ids),
+        label_names=classes.values(),
+        train=np.array([split[i] for i in ids]),
+        image_ids=np.array(ids),
+        descr=f"CUB-200-2011, {len(ids)} images of {len(names)}.",
+    )
+
+
+def _id_table(path: Path, expected: str, convert: Any) -> dict[int, Any]:
+    """Dict of id to converted values, from lines `<id> <value> ...`."""
+    table: dict[int, Any] = {}
+    for k, line in text_lines(path):
+        parts = line.split()
+        try:
+            if len(parts) != len(expected.split(" <")):
+                raise ValueError
+            key, value = parse_number(parts[0], int), convert(*parts[1:])
+        except ValueError:
+            raise malformed(path, expected, line, line=k) from None
+        if key in table:
+            raise malformed(path, "a unique id", line, line=k)
+        table[key] = value
+    return table
+
+
+def _cub_box(*values: str) -> Any:
+    x, y, width, height = map(parse_number, values)
+    return checked_box(y, x, y + height, x + width)
+
+
+def _attributes(folder: Path, ids: list[int]) -> np.ndarray | None:
+    """Rows of 0, 1 and NaN (unknown); of bytes if all are known."""
+    text, archives = folder / "image_attribute_labels.txt", sorted(folder.glob("*.npz"))
+    row_of = {i: k for k, i in enumerate(ids)}
+    found = np.full((len(ids), N_ATTRIBUTES), np.nan)
+    if text.is_file():
+        for k, line in text_lines(text):
+            parts = line.split(maxsplit=4)
+            try:
+                image, attribute = (parse_number(part, int) for part in parts[:2])
+                present = ("0", "1").index(parts[2])
+                if not 1 <= attribute <= N_ATTRIBUTES or len(parts) < 4:
+                    raise ValueError
+            except (ValueError, IndexError):
+                expected = "<image_id> <attribute_id 1 to 312> <is_present 0 or 1> <certainty> ..."
+                raise malformed(text, expected, line, line=k) from None
+            if image in row_of:
+                found[row_of[image], attribute - 1] = present
+    elif archives:
+        for image, row in zip(*_attribute_arrays(archives[0])):
+            if image in row_of:
+                found[row_of[image]] = row
+    else:
+        return None
+    return found if np.isnan(found).any() else found.astype(np.uint8)
+
+
+def _attribute_arrays(path: Path) -> tuple[list[int], np.ndarray]:
+    expected = f"arrays of integers image_id (n) and is_present (n x {N_ATTRIBUTES}, 0 or 1)"
+    try:
+        images, present = bounded_arrays(path, ("image_id", "is_present"))
+    except ValueError as error:
+        raise DataFormatError(f"{path}: expected {expected}; {error}.") from None
+    shapes = f"{images.dtype} {images.shape} and {present.dtype} {present.shape}"
+    if images.dtype.kind not in "iu" or images.ndim != 1 or present.shape != (len(images), N_ATTRIBUTES):
+        raise malformed(path, expected, shapes)
+    if present.dtype.kind not in "biu" or not np.isin(present, (0, 1)).all():
+        raise malformed(path, expected, f"{shapes} with other values")
+    return images.tolist(), present
+
+
+def cub_to_coco(root: str | PathLike[str], output: str | PathLike[str]) -> None:
+    """Write the annotations of CUB-200-2011 as a COCO file, for `lupi localize fit OUTPUT`.
+
+    Parameters
+    ----------
+    root : path
+        Folder that contains ``images.txt``.
+    output : path
+        The JSON file, in `root`; its image names are relative to its folder.
+    """
+    birds, output = load_cub(root), Path(output)
+    images, annotations = [], []
+    for k, (path, box, label) in enumerate(zip(birds.images, birds.boxes, birds.labels.tolist())):
+        height, width = read_image(path).shape[:2]
+        name = Path(path).relative_to(output.parent).as_posix()
+        images.append({"id": k, "file_name": name, "height": height, "width": width})
+        edges = [box.left, box.top, box.right - box.left, box.bottom - box.top]
+        annotations.append({"image_id": k, "category_id": label, "bbox": edges})
+        if birds.masks is not None and birds.masks[k] is not None:
+            # Run lengths of 0, 1, 0, ... down the columns.
+            pixels = np.concatenate([[False], read_mask(birds.masks[k], (height, width)).T.ravel()])
+            ends = [*np.flatnonzero(pixels[1:] != pixels[:-1]), height * width]
+            counts = np.diff(ends, prepend=0).tolist()
+            annotations[-1]["segmentation"] = {"size": [height, width], "counts": counts}
+    categories = [{"id": k, "name": name} for k, name in enumerate(birds.label_names)]
+    output.write_text(json.dumps({"images": images, "annotations": annotations, "categories": categories}))
+
+
+def load_oxford_pets(root: str | PathLike[str], *, follow_links: bool = False) -> Bunch:
+    """Read Oxford-IIIT pets: ``images/`` and ``annotations/`` with ``list.txt`` and ``trimaps/``.
+
+    The mask is pet and border of the trimap (1 and 3); the box is the smallest around it. (The XML files of the set give boxes
+    of heads.)
+
+    Parameters
+    ----------
+    root : path
+        Folder that contains ``images`` and ``annotations``.
+    follow_links : bool, default=False
+        Whether names may lead out of the folder, by ``..``, absolute paths or symbolic links.
+
+    Returns
+    -------
+    Bunch
+        images, boxes, masks, labels (breeds), label_names, species (1 cat, 2 dog).
+    """
+    root = Path(root)
+    path, inside = root / "annotations" / "list.txt", FilesInside(root, follow_links)
+    images, boxes, masks, breeds, species = [], [], [], [], []
+    for k, line in text_lines(path):
+        if line.startswith("#"):
+            continue
+        parts = line.split()
+        try:
+            name, breed, kind, _ = parts[0], *(parse_number(part, int) for part in parts[1:])
+            if kind not in (1, 2):
+                raise ValueError
+        except ValueError:
+            raise malformed(path, "<image> <class id> <species 1 or 2> <breed id>", line, line=k) from None
+        image = inside("images", f"{name}.jpg", path=path, line=k)
+        trimap = inside("annotations", "trimaps", f"{name}.png", path=path, line=k)
+        if image.is_file() and trimap.is_file():
+            images.append(str(image))
+            boxes.append(mask_box(read_mask(trimap)))
+            masks.append(str(trimap))
+            breeds.append((breed, name.rpartition("_")[0]))
+            species.append(kind)
+    return localization_bunch(
+        images,
+        boxes,
+        [name for _, name in breeds],
+        masks=masks,
+        label_names=dict.fromkeys(name for _, name in sorted(breeds)),
+        species=np.array(species),
+        descr=f"Oxford-IIIT pets, {len(images)} images.",
+    )
+
+
+def load_caltech101(root: str | PathLike[str]) -> Bunch:
+    """Read Caltech101, one folder of images per class, without boxes.
+
+    Parameters
+    ----------
+    root : path
+        ``101_ObjectCategories`` or the folder that contains it.
+
+    Returns
+    -------
+    Bunch
+        images, labels, label_names; boxes are None.
+    """
+    root = Path(root)
+    root = root / "101_ObjectCategories" if (root / "101_ObjectCategories").is_dir() else root
+    files = sorted(path for path in root.glob("*/*") if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
+    if not files:
+        raise DataFormatError(f"{root}: expected folders named after classes with JPEG or PNG images, found none.")
+    return localization_bunch(
+        [str(path) for path in files],
+        [None] * len(files),
+        [path.parent.name for path in files],
+        descr=f"Caltech101, {len(files)} images.",
+    )
