@@ -24,7 +24,6 @@ _PUBLIC = {
     "load": "lupi.persistence",
     "keep_privileged": "lupi.privacy",
     "to_onnx": "lupi.interop",
-    "to_sklearn": "lupi.interop",
     "StructuralSVM": "lupi.structured.structural_svm",
     "StructuralSVMPlus": "lupi.structured.structural_svm_plus",
     "JKSE": "lupi.structured.jkse",
@@ -35,7 +34,6 @@ _PUBLIC = {
 if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test compares
     from lupi.comparison import compare as compare
     from lupi.interop import to_onnx as to_onnx
-    from lupi.interop import to_sklearn as to_sklearn
     from lupi.meta.distillation import Distillation as Distillation
     from lupi.meta.knowledge_transfer import KnowledgeTransfer as KnowledgeTransfer
     from lupi.meta.privileged_columns import PrivilegedColumns as PrivilegedColumns

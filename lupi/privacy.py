@@ -1,4 +1,4 @@
-"""Privileged rows stay in the process that was given them: neither model files nor pickles hold any, unless asked for."""
+"""What may leave the process: no privileged rows, unless requested, and no paths of this machine."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from copy import deepcopy
+from copy import copy, deepcopy
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-_KEPT = ContextVar("keep_privileged", default=False)
+_kept = ContextVar("keep_privileged", default=False)
 
 
 @contextmanager
 def keep_privileged(keep: bool = True) -> Iterator[None]:
-    """Within this block, pickles and files of fitted models hold what was learned from single privileged rows.
+    """Keep privileged training rows in pickles and files of fitted models within this block.
 
-    Without it, :func:`lupi.save`, ``pickle.dumps`` and ``joblib.dump`` leave out what only a correcting function or a teacher
-    needs (prediction is not affected), and refuse a model that cannot predict without it.
+    Otherwise :func:`lupi.save`, ``pickle.dumps`` and ``joblib.dump`` leave out the data of correcting functions and teachers
+    (prediction is not affected), and raise for a model that cannot predict without them.
 
     Parameters
     ----------
@@ -43,25 +41,21 @@ def keep_privileged(keep: bool = True) -> Iterator[None]:
     Traceback (most recent call last):
     ValueError: ...files and pickles hold no privileged rows...
     """
-    token = _KEPT.set(bool(keep))
+    token = _kept.set(bool(keep))
     try:
         yield
     finally:
-        _KEPT.reset(token)
+        _kept.reset(token)
 
 
 class WithoutPrivilegedRows:
-    """What leaves the process, of an estimator that lists attributes with privileged rows in ``_privileged_rows_in``.
-
-    Copies within the process (``copy``, ``deepcopy``) are whole.
-    """
+    """Estimator whose attributes in ``_privileged_rows_in`` do not leave the process; copies within it are complete."""
 
     _privileged_rows_in: ClassVar[tuple[str, ...]] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        # Of an object with a __dict__ and no slots a dict.
         state = cast("dict[str, Any]", super().__getstate__())
-        if _KEPT.get():
+        if _kept.get():
             return state
         self._check_leaves()
         return {name: value for name, value in state.items() if name not in self._privileged_rows_in}
@@ -78,6 +72,20 @@ class WithoutPrivilegedRows:
         new = memo[id(self)] = type(self).__new__(type(self))
         vars(new).update(deepcopy(vars(self), memo))
         return new
+
+
+def without_local_data(value: Any) -> Any:
+    """Copy with None for the parameters that a class lists in ``_local_paths_in``, and without the rows behind views."""
+    if isinstance(value, BaseEstimator):
+        stripped, local = copy(value), getattr(value, "_local_paths_in", ())
+        for name, part in vars(value).items():
+            setattr(stripped, name, None if name in local else without_local_data(part))
+        return stripped
+    if type(value) in (list, tuple):
+        return type(value)(map(without_local_data, value))
+    if type(value) is dict:
+        return {key: without_local_data(part) for key, part in value.items()}
+    return value.copy() if isinstance(value, np.ndarray) and value.base is not None else value
 
 
 class _Contents(pickle.Pickler):

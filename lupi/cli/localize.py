@@ -36,12 +36,10 @@ class _Format(StrEnum):
     auto = "auto"
     csv = "csv"
     coco = "coco"
-    cub = "cub"
     voc = "voc"
-    pets = "pets"
 
 
-_Data = Annotated[Path, typer.Argument(help="CSV or COCO JSON file, or a folder of CUB, Pascal VOC or Oxford pets.")]
+_Data = Annotated[Path, typer.Argument(help="CSV or COCO JSON file, or a folder of Pascal VOC.")]
 _Jobs = Annotated[int, typer.Option(help="Cores; -1 takes all.")]
 _Cache = Annotated[Path, typer.Option(metavar="DIR", help="Where features and finished work are kept.")]
 _Skip = Annotated[bool, typer.Option("--skip-errors", help="Leave unreadable images out instead of stopping.")]

@@ -1,15 +1,15 @@
-r"""What a fitted model computes at prediction, as data.
+r"""The prediction function of a fitted model as data.
 
 .. math::
 
     f(x) = b + \sum_t T_t(s(x)),
 
-with s a chain of scalings, and each term T linear, a kernel expansion or a forest.
+with a chain s of scalings, and terms T that are linear, kernel expansions or forests.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from lupi.kernels import Kernel
 
 @dataclass(frozen=True)
 class Scaling:
-    """(x - shift) / scale, column by column, then clipped at +-limit."""
+    """(x - shift) / scale per column, clipped to [-limit, limit]."""
 
     shift: np.ndarray
     scale: np.ndarray
@@ -28,14 +28,14 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Linear:
-    """x @ coef, of shape (n_features, k)."""
+    """x @ coef, with `coef` of shape (n_features, k)."""
 
     coef: np.ndarray
 
 
 @dataclass(frozen=True)
 class SupportVectorSum:
-    """K(x, rows) @ coef, of shape (n_rows, k)."""
+    """K(x, rows) @ coef, with `coef` of shape (n_rows, k)."""
 
     kernel: Kernel
     rows: np.ndarray
@@ -44,9 +44,9 @@ class SupportVectorSum:
 
 @dataclass(frozen=True)
 class Trees:
-    """Mean of the leaves' values that x reaches, times a factor. Node k goes to ``left[k]`` if x[feature] <= threshold.
+    """Mean over trees of the leaf values that x reaches, times a factor.
 
-    Nodes of all trees stand in one array; a leaf leads to itself.
+    Node k leads to ``left[k]`` if x[feature] <= threshold. One array holds the nodes of all trees; a leaf leads to itself.
     """
 
     factor: float
@@ -57,31 +57,21 @@ class Trees:
     right: np.ndarray
     value: np.ndarray
 
-    @property
-    def leaf(self) -> np.ndarray:
-        """Which nodes are leaves."""
-        return np.asarray(self.left == np.arange(len(self.left)))
-
-    def spans(self) -> list[tuple[int, int]]:
-        """First and last + 1 node of each tree."""
-        return list(zip(self.roots.tolist(), [*self.roots[1:].tolist(), len(self.left)]))
-
 
 @dataclass(frozen=True)
 class Formula:
-    """A fitted predictor.
+    """Prediction function of a fitted model.
 
     Attributes
     ----------
     n_features : int
-        Of the raw input.
+        Number of raw input features.
     intercept : ndarray of shape (k,)
     terms : tuple of Linear, SupportVectorSum or Trees
-        At most one is linear.
     kind : {"classifier", "regressor", "ranker", "outlier"}
-        What the values mean: with two classes one log-odds or margin (k = 1), with several one a class; a number; a rank;
-        a distance from the border.
+        Meaning of the k values: of a classifier one log-odds or margin (two classes) or one value per class.
     scalings : tuple of Scaling
+        Applied in this order.
     classes : ndarray or None
         Of a classifier.
     logistic : bool
@@ -104,12 +94,3 @@ class Formula:
         others = tuple(term for term in self.terms if not isinstance(term, Linear))
         if len(linear) > 1:
             object.__setattr__(self, "terms", (Linear(np.sum(linear, axis=0)), *others))
-
-    @property
-    def n_outputs(self) -> int:
-        """Number k of values."""
-        return len(self.intercept)
-
-    def after(self, scaling: Scaling) -> Formula:
-        """The same on features that are scaled first."""
-        return replace(self, scalings=(scaling, *self.scalings))

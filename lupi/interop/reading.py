@@ -1,7 +1,9 @@
-"""From a fitted model to its formula. A new kind of model is one more function here."""
+"""Formulas of fitted models; a new kind of model is one more registered function."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
@@ -41,60 +43,32 @@ if TYPE_CHECKING:
 
 @singledispatch
 def formula_of(model: Any) -> Formula:
-    """What a fitted model computes.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-
-    Returns
-    -------
-    Formula
-
-    Raises
-    ------
-    TypeError
-        If it cannot be written as one.
-    """
+    """Formula of a fitted model; raises TypeError if it has none."""
     if hasattr(model, "best_estimator_"):
         return formula_of(model.best_estimator_)
     if hasattr(model, "coef_") and hasattr(model, "intercept_"):
         return _linear_formula(model, *linear_function(model))
     check_is_fitted(model)
     raise TypeError(
-        f"a {type(model).__name__} cannot be exported: there is a way for SVMPlus, SVM2Plus, SVM2K, SVRPlus, OneClassSVMPlus, "
-        "RankSVM, RankTransfer, SurrogateClassifier and SurrogateRegressor, for linear students of these and of KnowledgeTransfer "
-        "and Distillation, and for pipelines of scalers around them. lupi.save keeps any model."
+        f"a {type(model).__name__} cannot be exported; SVMPlus, SVM2Plus, SVM2K, SVRPlus, OneClassSVMPlus, RankSVM, RankTransfer, "
+        "SurrogateClassifier and SurrogateRegressor can, as can KnowledgeTransfer and Distillation with linear students, and "
+        "pipelines of scalers around them. lupi.save keeps any model."
     )
 
 
 @formula_of.register
 def _(model: KernelClassifier) -> Formula:
-    check_is_fitted(model)
-    return Formula(
-        model.n_features_in_,
-        np.atleast_1d(model.intercept_),
-        (_kernel_term(model),),
-        "classifier",
-        classes=model.classes_,
-        feature_names=_names(model),
-    )
+    return _machine_formula(model, "classifier", lambda: np.atleast_1d(model.intercept_))
 
 
 @formula_of.register
 def _(model: SVRPlus) -> Formula:
-    check_is_fitted(model)
-    return Formula(
-        model.n_features_in_, model.intercept_, (_kernel_term(model),), "regressor", feature_names=_names(model)
-    )
+    return _machine_formula(model, "regressor", lambda: model.intercept_)
 
 
 @formula_of.register
 def _(model: OneClassSVMPlus) -> Formula:
-    check_is_fitted(model)
-    offset = np.array([-model.offset_])
-    return Formula(model.n_features_in_, offset, (_kernel_term(model),), "outlier", feature_names=_names(model))
+    return _machine_formula(model, "outlier", lambda: np.array([-model.offset_]))
 
 
 @formula_of.register
@@ -105,7 +79,7 @@ def _(model: BaseRanker) -> Formula:
     if hasattr(model, "coef_"):
         term: Linear | SupportVectorSum = Linear(np.reshape(model.coef_, (-1, 1)))
     else:
-        term = _expansion(model, model.X_fit_, np.reshape(model.dual_coef_, (-1, 1)))
+        term = _kernel_term(model, model.X_fit_, np.reshape(model.dual_coef_, (-1, 1)))
     return Formula(model.n_features_in_, np.zeros(1), (term,), "ranker", feature_names=_names(model))
 
 
@@ -113,20 +87,13 @@ def _(model: BaseRanker) -> Formula:
 def _(model: Pipeline) -> Formula:
     check_is_fitted(model)
     found = formula_of(model[-1])
-    for _, step in reversed(model.steps[:-1]):
-        if step not in ("passthrough", None):
-            found = found.after(scaling_of(step))
-    return found
+    scalings = tuple(scaling_of(step) for _, step in model.steps[:-1] if step not in ("passthrough", None))
+    return replace(found, scalings=scalings + found.scalings)
 
 
-@formula_of.register
-def _(model: PrivilegedColumns) -> Formula:
-    check_is_fitted(model)
-    return formula_of(model.estimator_)
-
-
-@formula_of.register
-def _(model: Distillation) -> Formula:
+@formula_of.register(PrivilegedColumns)
+@formula_of.register(Distillation)
+def _(model: Any) -> Formula:
     check_is_fitted(model)
     return formula_of(model.estimator_)
 
@@ -136,7 +103,7 @@ def _(model: KnowledgeTransfer) -> Formula:
     check_is_fitted(model)
     coef, intercept = linear_function(model.estimator_)
     if model.regressor_ is not None:
-        # The student sees [X, predictions], or the predictions alone: linear functions of X both.
+        # The student's input is [X, predictions] or the predictions; both are linear functions of X.
         forward, offset = linear_function(model.regressor_)
         direct = len(coef) - forward.shape[1]
         ahead = coef[:direct] if direct else np.zeros((model.n_features_in_, coef.shape[1]))
@@ -220,8 +187,8 @@ def _wrapped_function(student: WrappedStudent) -> tuple[np.ndarray, np.ndarray]:
     coef, intercept = linear_function(inner)
     if coef.shape[1] != student.n_outputs_:
         raise TypeError(
-            f"the {type(inner).__name__} has seen {len(inner.classes_)} of {student.n_outputs_} classes, so its values are no "
-            "linear function of X any more."
+            f"the {type(inner).__name__} has seen {len(inner.classes_)} of {student.n_outputs_} classes, so its values are not a "
+            "linear function of X."
         )
     return coef, intercept
 
@@ -280,24 +247,24 @@ def _linear_formula(estimator: BaseEstimator, coef: np.ndarray, intercept: np.nd
     )
 
 
-def _kernel_term(model: KernelMachine) -> Linear | SupportVectorSum:
+def _machine_formula(model: KernelMachine, kind: Any, intercept: Callable[[], np.ndarray]) -> Formula:
+    check_is_fitted(model)
     if hasattr(model, "coef_"):
-        return Linear(np.asarray(model.coef_, dtype=float).T)
-    if model.kernel == "precomputed":
-        # Its features are kernel values with all training examples: a linear function of them.
-        coef = np.zeros((model.n_features_in_, len(model.dual_coef_)))
-        coef[model.support_] = model.dual_coef_.T
-        return Linear(coef)
-    return _expansion(model, model.support_vectors_, model.dual_coef_.T)
+        term: Linear | SupportVectorSum = Linear(np.asarray(model.coef_, dtype=float).T)
+    else:
+        rows = model.support_ if model.kernel == "precomputed" else model.support_vectors_
+        term = _kernel_term(model, rows, model.dual_coef_.T)
+    classes = getattr(model, "classes_", None)
+    return Formula(model.n_features_in_, intercept(), (term,), kind, classes=classes, feature_names=_names(model))
 
 
-def _expansion(model: BaseEstimator, rows: Matrix, coef: np.ndarray) -> Linear | SupportVectorSum:
-    kernel = model._kernel
-    if kernel.name == "precomputed":
-        full = np.zeros((model.n_features_in_, coef.shape[1]))
-        full[rows] = coef
-        return Linear(full)
-    return SupportVectorSum(kernel, _dense(rows), coef)
+def _kernel_term(model: BaseEstimator, rows: Matrix, coef: np.ndarray) -> Linear | SupportVectorSum:
+    """Kernel expansion; with a precomputed kernel, rows are indices, and features are kernel values with all training rows."""
+    if model._kernel.name != "precomputed":
+        return SupportVectorSum(model._kernel, _dense(rows), coef)
+    full = np.zeros((model.n_features_in_, coef.shape[1]))
+    full[rows] = coef
+    return Linear(full)
 
 
 def _dense(array: MatrixLike) -> np.ndarray:

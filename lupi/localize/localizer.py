@@ -119,7 +119,7 @@ class Localizer(BaseEstimator):
     """
 
     __metadata_request__fit = {"privileged": True}
-    _places_in = ("cache",)
+    _local_paths_in = ("cache",)
     # Models saved before these existed have none of them.
     inference, normalize, geometry, geometry_scale, mean_box_ = "exact", False, False, 20.0, None
 

@@ -79,7 +79,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
     WordImage(70 points, shape=(60, 80))
     """
 
-    _places_in = ("cache",)
+    _local_paths_in = ("cache",)
 
     _parameter_constraints = {
         "n_words": [Interval(Integral, 1, None, closed="left")],

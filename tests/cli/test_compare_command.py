@@ -198,7 +198,7 @@ def test_fit_a_regression(table, tmp_path):
             "no method is called 'magic'",
         ),
         (("compare", "TABLE", "--target", "ill", "--privileged", "z0", "--metric", "r2"), "holds words"),
-        (("predict", "TABLE", "TABLE"), "damaged or is no model"),
+        (("predict", "TABLE", "TABLE"), "damaged or is not a model"),
     ],
 )
 def test_errors_are_one_line(arguments, message, table, tmp_path):

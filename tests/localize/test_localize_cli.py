@@ -154,8 +154,8 @@ def test_errors_are_one_message(folder, tmp_path):
     for arguments, message in (
         (("fit", bad), r"bad\.csv, line 2: expected 5 values"),
         (("predict", tmp_path / "none", folder / "00.png"), "no such model file"),
-        (("predict", bad, folder / "00.png"), r"bad\.csv is damaged or is no model of lupi"),
-        (("predict", cut, folder / "00.png"), r"cut\.lupi is damaged or is no model of lupi"),
+        (("predict", bad, folder / "00.png"), r"bad\.csv is damaged or is not a model of lupi"),
+        (("predict", cut, folder / "00.png"), r"cut\.lupi is damaged or is not a model of lupi"),
         (
             ("evaluate", other, folder / "boxes.csv"),
             r"other\.lupi holds a SVM2Plus, not a model of `lupi localize fit`",

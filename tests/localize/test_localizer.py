@@ -224,7 +224,7 @@ def test_files_hold_what_prediction_needs_and_nothing_privileged(method, tmp_pat
 def test_failed_save_leaves_no_file(tmp_path):
     localizer = Localizer("ssvm", **OPTIONS).fit(IMAGES[:4], BOXES[:4])
     localizer.model_.callback = lambda state: False
-    with pytest.raises(TypeError, match=r"which lupi\.load would refuse"):
+    with pytest.raises(TypeError, match=r"which lupi\.load would reject"):
         lupi.save(localizer, tmp_path / "model.lupi")
     assert list(tmp_path.iterdir()) == []
 

@@ -16,7 +16,7 @@ from sklearn.ensemble import (
 import lupi
 from lupi.comparison.forest import TunedForest
 from lupi.datasets import make_privileged
-from lupi.persistence import _check_loaded
+from lupi.persistence import _check_parts
 
 X, Y, Z = make_privileged(80, 3, 2, random_state=0, return_X_y_privileged=True)
 MODELS = {
@@ -62,7 +62,11 @@ def with_nodes(path, change):
 
 @pytest.mark.parametrize(
     ("field", "value", "message"),
-    [("left", 0, "no end"), ("right", 10_000, "no end"), ("feature_idx", 3, "features that there are not")],
+    [
+        ("left", 0, "nodes that do not exist or lead back"),
+        ("right", 10_000, "nodes that do not exist or lead back"),
+        ("feature_idx", 3, "features that do not exist"),
+    ],
 )
 def test_trees_that_lead_astray_are_refused(field, value, message, tmp_path):
     path = tmp_path / "m.lupi"
@@ -78,9 +82,9 @@ def test_trees_that_lead_astray_are_refused(field, value, message, tmp_path):
 
 def test_a_forest_with_fewer_features_than_its_trees_is_refused():
     model = RandomForestClassifier(2, random_state=0).fit(X, Y)
-    _check_loaded(model)
+    _check_parts(model)
     for tree in model.estimators_:
         tree.n_features_in_ = 1
     model.n_features_in_ = 1
-    with pytest.raises(ValueError, match="features that there are not"):
-        _check_loaded(model)
+    with pytest.raises(ValueError, match="features that do not exist"):
+        _check_parts(model)
