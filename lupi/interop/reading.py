@@ -22,15 +22,10 @@ from lupi.meta.distillation import Distillation
 from lupi.meta.knowledge_transfer import KnowledgeTransfer
 from lupi.meta.privileged_columns import PrivilegedColumns
 from lupi.ranking.rank_svm import BaseRanker
-from lupi.surrogate.base import SurrogateBase
-from lupi.surrogate.students import (
-    CLIP,
-    AveragedStudent,
-    ForestMember,
-    RbfMember,
-    RidgeMember,
-)
-from lupi.surrogate.wrapped import SoftLabelStudent, WrappedStudent
+from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
+from lupi.surrogate.forest import ForestMember
+from lupi.surrogate.members import CLIP, RbfMember, RidgeMember
+from lupi.surrogate.surrogate import SurrogateBase
 from lupi.svm.kernel_machine import KernelClassifier
 from lupi.svm.one_class_svm_plus import OneClassSVMPlus
 from lupi.svm.svr_plus import SVRPlus
@@ -114,68 +109,60 @@ def _(model: KnowledgeTransfer) -> Formula:
 @formula_of.register
 def _(model: SurrogateBase) -> Formula:
     check_is_fitted(model)
-    calibration, terms = model._output, []
+    fitted, terms = model._model, []
+    calibration, scaler = fitted.calibration, fitted.scaler
     factor = calibration.slope / calibration.scale
     intercept = calibration.intercept - factor * calibration.center
-    for student, share in ((model._plain, model._plain_share), (model._student, 1.0 - model._plain_share)):
-        if share:
-            found, constant = _student_terms(student, factor * share / student.spread_)
-            terms += found
-            intercept = intercept + constant
-    own = isinstance(model._plain, AveragedStudent)
-    scaler: Any = model._plain.scaler_ if own else None
+    # The columns of a model that was fitted to sparse rows are scaled, but not centered.
+    offset = None if scaler is None else (scaler.mean_ - scaler.shift_) / scaler.scale_
+    for weight, pool in fitted.parts:
+        for member, unit in zip(pool.members.values(), pool.units_):
+            share = factor * weight / (len(pool.members) * unit * pool.scale_)
+            term, constant = _member_term(member, share, offset)
+            terms.append(term)
+            intercept = intercept + constant - share * pool.center_
     return Formula(
         model.n_features_in_,
         np.atleast_1d(intercept),
         tuple(terms),
         "classifier" if is_classifier(model) else "regressor",
-        scalings=(Scaling(scaler.mean_, scaler.scale_, CLIP),) if own else (),
+        scalings=() if scaler is None else (Scaling(scaler.mean_, scaler.scale_, CLIP),),
         classes=getattr(model, "classes_", None),
         logistic=is_classifier(model),
         feature_names=_names(model),
     )
 
 
-def _student_terms(student: Any, factor: float) -> tuple[Any, ...]:
-    """Terms and constant of a student's output, times a factor."""
-    if isinstance(student, WrappedStudent):
-        coef, intercept = _wrapped_function(student)
-        return [Linear(factor * coef)], factor * intercept
-    terms, constant = [], 0.0
-    for member in student.members_:
-        share = factor / len(student.members_) / max(member.spread_, 1e-12)
-        found, intercept = _member_term(member, share)
-        terms.append(found)
-        constant = constant + share * (intercept - student.center_)
-    return terms, constant
-
-
 @singledispatch
-def _member_term(member: Any, share: float) -> tuple[Any, Any]:
-    raise TypeError(f"a {type(member).__name__} as a member of the averaged student cannot be exported.")
+def _member_term(member: Any, share: float, offset: Any) -> tuple[Any, Any]:
+    """Term and constant of a member's output times `share`; `offset` is added to the standardized columns."""
+    raise TypeError(f"a {type(member).__name__} as a member of the student cannot be exported.")
 
 
 @_member_term.register
-def _(member: RidgeMember, share: float) -> tuple[Any, Any]:
-    return Linear(share * member.coef_), member.intercept_
+def _(member: RidgeMember, share: float, offset: np.ndarray) -> tuple[Any, Any]:
+    return Linear(share * member.coef_), share * (member.intercept_ + offset @ member.coef_)
 
 
 @_member_term.register
-def _(member: RbfMember, share: float) -> tuple[Any, Any]:
-    machine = member.machine_
-    coef = member.coef_ if machine.map_ is None else machine.map_ @ member.coef_
-    return SupportVectorSum(
-        Kernel("rbf", gamma=float(machine.gamma)), _dense(machine.landmarks_), share * coef
-    ), member.intercept_
+def _(member: RbfMember, share: float, offset: np.ndarray) -> tuple[Any, Any]:
+    kernel = Kernel("rbf", gamma=float(member.gamma_))
+    return SupportVectorSum(kernel, _dense(member.landmarks_) - offset, share * member.coef_), share * member.intercept_
 
 
 @_member_term.register
-def _(member: ForestMember, share: float) -> tuple[Any, Any]:
-    found = Trees(share, member.roots_, member.feature_, member.threshold_, member.left_, member.right_, member.value_)
-    return found, 0.0
+def _(member: ForestMember, share: float, offset: np.ndarray) -> tuple[Any, Any]:
+    threshold = member.threshold_ - offset[member.feature_]
+    return Trees(share, member.roots_, member.feature_, threshold, member.left_, member.right_, member.value_), 0.0
 
 
-def _wrapped_function(student: WrappedStudent) -> tuple[np.ndarray, np.ndarray]:
+@_member_term.register
+def _(member: EstimatorMember, share: float, offset: Any) -> tuple[Any, Any]:
+    coef, intercept = _wrapped_function(member)
+    return Linear(share * coef), share * intercept
+
+
+def _wrapped_function(student: EstimatorMember) -> tuple[np.ndarray, np.ndarray]:
     """The linear function of a user's student, if it is one."""
     inner = student.estimator_
     if isinstance(inner, list):

@@ -17,11 +17,12 @@ from lupi.inputs.chunked_input import read_chunks
 from lupi.inputs.chunked_rows import ChunkedRows
 from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.meta._meta import StudentMethods
+from lupi.meta.chunked_students import fit_rows, outputs
 from lupi.model_parts import model_part
 from lupi.privacy import WithoutPrivilegedRows
-from lupi.surrogate.chunked_students import fit_rows, outputs
+from lupi.surrogate.estimators import SMALLEST_SHARE
 from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor
-from lupi.surrogate.wrapped import SMALLEST_SHARE, class_shares
+from lupi.surrogate.targets import class_shares
 
 if TYPE_CHECKING:
     from lupi.inputs.checks import TargetInput
@@ -148,7 +149,7 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
     ) -> tuple[AnyRows, np.ndarray, dict[str, Any]]:
         """Fit the teacher; returns what the student is fitted on: features, target, keywords."""
         self._validate_params()
-        given = X
+        given, given_privileged = X, privileged
         if is_chunked(X):
             chunks = read_chunks(self, X, privileged, (np.float64,), y=y)
             X, privileged, y = chunks.table(), chunks.privileged, chunks.vectors["y"]
@@ -176,8 +177,10 @@ class Distillation(StudentMethods, WithoutPrivilegedRows, MetaEstimatorMixin, Ba
                 "Distillation weights each example with its share of every class, so the student's `fit` must take "
                 f"`sample_weight`; that of {type(self.estimator).__name__} does not."
             )
-        teach = self._averaged_teachers if self.teacher_features == "auto" else self._one_teacher
-        soft = teach(X, known, privileged)
+        if self.teacher_features == "auto":
+            soft = self._averaged_teachers(given, known, given_privileged)
+        else:
+            soft = self._one_teacher(X, known, privileged)
         if soft is None:
             return self._labels_alone(X, known)
         return (self._soft_labels if classification else self._mixed_targets)(X, known, soft)

@@ -1,8 +1,8 @@
-r"""A factor of the privileged features that multiplies what X says: :math:`E[t \mid x, z] = b + v^\top z + h(z) w^\top x`.
+r"""A teacher in which the privileged features multiply X: :math:`E[t \mid x, z] = b + v^\top z + h(z) w^\top x`.
 
-A column "this label was wrong" predicts nothing alone, and nothing beside X: it turns the sign of what X says. So does a column
-that says how far a measurement can be trusted, or for how long somebody was at risk. One direction u of [1, z] is found for all
-of X, so that n rows speak about f and not n rows for every column of Z.
+A column "this label was wrong" predicts nothing by itself and adds nothing to X: it flips the sign of what X predicts. The same
+holds for the precision of a measurement or the time at risk. One direction u of [1, z] serves all columns of X, so that n rows
+estimate one factor and not one per column of Z.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from lupi.surrogate.ridge import TINY, RidgeFit, RidgePath, choose_penalty, groups_of_equal_size, squared_error
+from lupi.surrogate.ridge import TINY, RidgeFit, RidgePath, fit_ridge, groups_of_equal_size, squared_error
 
-# A column takes part if its moments are that many standard deviations longer, squared, than noise would make them.
+# A column counts if its moments are this many standard deviations longer (squared) than those of noise.
 DEVIATIONS = 2.0
-# What is more than a sum needs this much log-evidence from left-out rows, and as much again for every hundred of them, which is
-# an eighth of the squared error. 40 columns of noise beside real tables came to 5.9 at most with 50 to 100 rows; a column of
-# wrong labels comes to 18 and more. With many rows, sums of yes-or-no targets bend enough for products to be clear, and useless:
-# 4 per hundred rows.
+# A product needs this much log-evidence from left-out rows, and as much again for every hundred rows, which is an eighth of the
+# squared error. 40 columns of noise beside real tables reach 5.9 at most with 50 to 100 rows, a column of wrong labels 18 and
+# more. With many rows, sums for yes-or-no targets are curved enough for clear but useless products: 4 per hundred rows.
 CLEAR_EVIDENCE, ROWS_PER_EVIDENCE = 7.0, 100.0
 
 
 def is_clear(gain: float, n: float) -> bool:
-    """Whether this gain of log-evidence, from n rows, speaks for more than a sum.
+    """Whether this gain of log-evidence, from n rows, is enough for a product.
 
     Examples
     --------
@@ -37,12 +36,12 @@ def is_clear(gain: float, n: float) -> bool:
 def factor(
     X: np.ndarray, Z: np.ndarray, targets: np.ndarray, weight: np.ndarray, groups: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    r"""The factor :math:`h_i = u^\top [1, z_i]` of each row, by a direction that the row had no part in.
+    r"""The factor :math:`h_i = u^\top [1, z_i]` of each row, by a direction estimated without that row.
 
     If :math:`E[t \mid x, z] = b + (\theta^\top [1, z]) (w^\top x)` and Z does not depend on X, the moments
-    :math:`C = \sum_i w_i [1, z_i] (t_i - \bar t) x_i^\top` have rank one in the mean, and their left singular vector is
-    :math:`\theta`. Noise alone makes :math:`V_j = \sum_i w_i (t_i - \bar t)^2 z_{ij}^2 |x_i|^2` of the squared length of row j,
-    more or less :math:`d V_j` with :math:`d^2 = 2 \sum_l e_l^2 / (\sum_l e_l)^2`, where :math:`e_l` are the sums of squares of
+    :math:`C = \sum_i w_i [1, z_i] (t_i - \bar t) x_i^\top` have rank one in expectation, and their left singular vector is
+    :math:`\theta`. Noise contributes :math:`V_j = \sum_i w_i (t_i - \bar t)^2 z_{ij}^2 |x_i|^2` to the squared length of row j,
+    give or take :math:`d V_j` with :math:`d^2 = 2 \sum_l e_l^2 / (\sum_l e_l)^2`, where :math:`e_l` are the sums of squares of
     the columns of X. A column counts, :math:`k_j = 1`, if :math:`|C_j|^2 > (1 + 2 d) V_j`, otherwise :math:`k_j = 0`. With K the
     diagonal matrix of these (1 for the constant) and :math:`u_0` the left singular vector of K C, row i gets
 
@@ -50,7 +49,7 @@ def factor(
 
         h_i = [1, z_i]^\top K C_{-i} C_{-i}^\top K u_0, \qquad C_{-i} = C - \min(w_i, 1) [1, z_i] (t_i - \bar t) x_i^\top,
 
-    or that without the row's group. The cost is linear in the rows.
+    or the same without the row's group. The cost is linear in the rows.
 
     Parameters
     ----------
@@ -68,7 +67,7 @@ def factor(
     h : ndarray of shape (n,)
         With mean square 1.
     u : ndarray of shape (s + 1,)
-        The direction, with all rows and on the same scale. None in place of both if no column of Z counts.
+        The direction from all rows, on the same scale. None in place of both if no column of Z counts.
 
     Examples
     --------
@@ -92,8 +91,8 @@ def factor(
     if not counts[1:].any():
         return None
     flat = moments.reshape(len(counts), -1)
-    shrunk = counts[:, None] * flat
-    start = counts * np.linalg.eigh(shrunk @ shrunk.T)[1][:, -1]
+    counted = counts[:, None] * flat
+    start = counts * np.linalg.eigh(counted @ counted.T)[1][:, -1]
     u = counts * (flat @ (flat.T @ start))
     if groups is None:
         h = _without_rows(columns, X, centered, np.minimum(weight, 1.0), moments, counts, start, lengths)
@@ -116,34 +115,33 @@ def _without_rows(
     columns: np.ndarray,
     X: np.ndarray,
     centered: np.ndarray,
-    out: np.ndarray,
+    removed: np.ndarray,
     moments: np.ndarray,
     counts: np.ndarray,
     start: np.ndarray,
     lengths: np.ndarray,
 ) -> np.ndarray:
-    """The formula of `factor` for every row at once, multiplied out."""
+    """The formula of `factor` for all rows at once, expanded."""
     towards = np.tensordot(start, moments, axes=1)  # C' K u0, of shape (k, p)
     along = columns @ start
     value = (columns * counts) @ np.tensordot(moments, towards, axes=2)
-    through = sum(
-        t * ((columns * counts) @ part * X).sum(axis=1) for t, part in zip(centered.T, moments.swapaxes(0, 1))
-    )
-    own = (centered * (X @ towards.T)).sum(axis=1) - out * along * lengths
-    return np.asarray(value - out * along * through - out * (np.square(columns) @ counts) * own)
+    pairs = zip(centered.T, moments.swapaxes(0, 1))
+    through = sum(t * ((columns * counts) @ part * X).sum(axis=1) for t, part in pairs)
+    own = (centered * (X @ towards.T)).sum(axis=1) - removed * along * lengths
+    return np.asarray(value - removed * along * through - removed * (np.square(columns) @ counts) * own)
 
 
 @dataclass(frozen=True)
 class ProductFit:
-    """A ridge of the targets on :math:`[z, h(z) x]`, and what is expected of it where the factor is not known.
+    """A ridge of the targets on :math:`[z, h(z) x]`, and its expectation where the factor is not known.
 
     Attributes
     ----------
     path : RidgePath
     ridge : RidgeFit
-        Its left-out predictions know the factor: by them the teacher is judged.
+        Its left-out predictions use the row's factor; they are the evidence for this teacher.
     expected : RidgeFit
-        What X lets expect of the factor: its mean, or a ridge of it on X where left-out rows speak clearly for that.
+        Expectation of the factor given X: its mean, or a ridge on X where the evidence is clear.
     x_path : RidgePath
         Regressions on X, whose eigenbasis the others use.
     Z : ndarray of shape (n, s)
@@ -156,55 +154,41 @@ class ProductFit:
     Z: np.ndarray
 
     def left_out(self, targets: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
-        r"""Left-out values with the factor that X lets expect: :math:`b + v^\top z_i + \hat h(x_i) w^\top x_i`.
+        r"""Left-out values with the expected factor: :math:`b + v^\top z_i + \hat h(x_i) w^\top x_i`.
 
-        A student on X cannot know the factor of a row. What the factor does to that row would be noise in his target, as large
-        as that of the label; its expectation is what remains of it in the mean.
+        A student on X cannot know the factor of a row. With the row's own factor, the student's target would be as noisy as
+        the label.
         """
-        at = np.hstack([self.Z, self.expected.left_out * self.x_path.rows])
+        at = np.hstack([self.Z, self.expected.left_out * self.x_path.rows.values])
         return self.path.left_out_at(at, targets, self.ridge.alpha, groups)
 
     def predict(self, A: Any, Z: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """The same for other rows."""
         coef, intercept = self.path.solve(targets, self.ridge.alpha)
         s = self.Z.shape[1]
-        inner = self.x_path.from_eigenbasis(coef[s:])
-        return np.asarray(
-            intercept + Z @ coef[:s] + self.expected.predict(A) * (np.asarray(A @ inner) - self.x_path.mean @ inner)
-        )
+        inner = self.x_path.coefficients(coef[s:])
+        along_x = np.asarray(A @ inner) - self.x_path.mean @ inner
+        return np.asarray(intercept + Z @ coef[:s] + self.expected.predict(A) * along_x)
 
 
 def fit_product(
     x_path: RidgePath, Z: np.ndarray, h: np.ndarray, targets: np.ndarray, groups: np.ndarray | None = None
 ) -> ProductFit:
-    r"""Ridge regression on Z, and on X times a factor of each row, the penalty by left-out errors.
+    r"""Ridge regression on Z and on X times the factors `h`, with the penalty of the least left-out error.
 
     .. math::
 
         \min_{b, v, w} \sum_i w_i (t_i - b - v^\top z_i - h_i w^\top x_i)^2 + \alpha (\|v\|^2 + \|w\|^2)
 
-    Parameters
-    ----------
-    x_path : RidgePath
-        Regressions on X: its rows in an eigenbasis (which ridge does not mind) are at most as many columns as there are rows.
-    Z : ndarray of shape (n, s)
-    h : ndarray of shape (n,)
-        Factors, as of :func:`factor`.
-    targets : ndarray of shape (n, k)
-    groups : ndarray of int, shape (n,), optional
-
-    Returns
-    -------
-    ProductFit
+    Rows of X in an eigenbasis give the same ridge with at most n columns.
     """
-    path = RidgePath(np.hstack([Z, h[:, None] * x_path.rows]), x_path.weight)
+    path = RidgePath(np.hstack([Z, h[:, None] * x_path.rows.values]), x_path.weight)
     path.size = max(path.size, x_path.size)
-    ridge = choose_penalty(path, targets, groups, "error")
-    return ProductFit(path, ridge, _expected(x_path, h[:, None], groups), x_path, Z)
+    return ProductFit(path, fit_ridge(path, targets, groups), _expected(x_path, h[:, None], groups), x_path, Z)
 
 
-def _expected(x_path: RidgePath, h: np.ndarray, groups: np.ndarray | None) -> Any:
-    fit = choose_penalty(x_path, h, groups, "error")
+def _expected(x_path: RidgePath, h: np.ndarray, groups: np.ndarray | None) -> RidgeFit:
+    fit = fit_ridge(x_path, h, groups)
     mean = x_path.weight @ h / x_path.total
     constant = np.broadcast_to(mean, h.shape)
     errors = [max(squared_error(guess, h, x_path.weight), TINY) for guess in (constant, fit.left_out)]

@@ -1,57 +1,243 @@
-"""Surrogate learning: a student that learns, from X, the less noisy score of a teacher who sees privileged features."""
+"""Surrogate learning: a student that learns, from X, the less noisy score of a teacher that sees privileged features."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, is_classifier
+from sklearn.utils import get_tags
+from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
-from lupi.inputs.types import MatrixLike
+from lupi.inputs.decorators import fit_context
+from lupi.inputs.training_set import check_rows, check_training_set
+from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.model_parts import model_part
-from lupi.surrogate import calibrate, calibrate_values, one_hot, spread
-from lupi.surrogate.base import SurrogateBase
-from lupi.surrogate.wrapped import LOGIT_LIMIT, class_shares
+from lupi.privacy import WithoutPrivilegedRows
+from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
+from lupi.surrogate.members import (
+    MEMBERS,
+    Pool,
+    Settings,
+    Standardizer,
+    SurrogateData,
+    TableRows,
+    make_pool,
+    member_names,
+)
+from lupi.surrogate.report import Explanation, explain_fit
+from lupi.surrogate.students import Model, Student, calibrate_output, combine
+from lupi.surrogate.targets import ClassTarget, NumberTarget, Target
+from lupi.surrogate.teachers import can_teach, fit_teachers, make_surrogate
 
-if TYPE_CHECKING:
-    from lupi.surrogate.calibration import Calibration
+
+class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
+    """`fit` of both estimators."""
+
+    # Routed to fit by every meta-estimator, without a call of set_fit_request.
+    __metadata_request__fit = {"privileged": True, "groups": True}
+    # Made from the privileged features of single rows.
+    _privileged_rows_in = ("surrogate_",)
+
+    _parameter_constraints: dict[str, Any] = {
+        "estimator": [HasMethods(["fit", "predict"]), StrOptions(set(MEMBERS)), list, tuple, None],
+        "teacher": [HasMethods(["fit", "predict"]), None],
+        "cv": ["cv_object"],
+        "unlabeled": "no_validation",
+        "n_jobs": [None, Integral],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        teacher: Any = None,
+        cv: Any = 5,
+        unlabeled: Any = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.estimator = estimator
+        self.teacher = teacher
+        self.cv = cv
+        self.unlabeled = unlabeled
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        own = member_names(self.estimator) is None
+        tags.input_tags.sparse = not own or get_tags(self.estimator).input_tags.sparse
+        tags.input_tags.allow_nan = own and get_tags(self.estimator).input_tags.allow_nan
+        return tags
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        sample_weight: VectorLike | None = None,
+        groups: VectorLike | None = None,
+    ) -> Self:
+        """Fit teachers, surrogate and students.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_samples, n_features)
+            Decision features. A Dask array or frame stays in its chunks (``estimator="ridge"``, two classes or numbers).
+        y : array-like of shape (n_samples,)
+            Targets; NaN, None, pandas' NA and the value `unlabeled` mark unlabeled rows.
+        privileged : array-like, data frame, or a list or dict of these, optional
+            Features that exist at training time only, one row per example; several privileged tables as a list or dict.
+            A row that is entirely NaN is not available. None fits the baseline.
+        sample_weight : array-like of shape (n_samples,), optional
+            Counts: weight 2 equals two copies of the row, zero-weight rows are dropped.
+        groups : array-like of shape (n_samples,), optional
+            Rows that belong together, such as those of one patient, are left out together.
+
+        Returns
+        -------
+        self : object
+        """
+        data = self._check(X, y, privileged, sample_weight, groups)
+        target: Target = ClassTarget(len(self.classes_)) if is_classifier(self) else NumberTarget()
+        settings = Settings(self.cv, self.n_jobs, self.random_state)
+        scaler = Standardizer().fit(data.rows.X, data.rows.weight)
+        A = data.rows.X.map(scaler.transform, data.rows.X.shape[1])
+        features = TableRows(data.rows.table()) if member_names(self.estimator) is None else A
+
+        pool, labels = make_pool(self.estimator, settings, scaler), data.rows.target[data.labeled]
+        sample = data.sample(features, data.labeled, target.columns(labels), labels=target.labels(labels))
+        plain = Student(pool, data.labeled, pool.fit_left_out(sample))
+
+        teachers = student = None
+        if can_teach(data, type(self).__name__):
+            teachers = fit_teachers(data, A, features, target, plain, self, settings)
+        surrogate = make_surrogate(teachers, target, data)
+        if surrogate is not None:
+            pool, taught = make_pool(self.estimator, settings, scaler), np.isin(surrogate.rows, data.taught)
+            sample = data.sample(features, surrogate.rows, surrogate.values, cross_fit_rows=np.flatnonzero(taught))
+            student = Student(pool, surrogate.rows, pool.fit_left_out(sample))
+        students = combine(plain, student, data, teachers)
+        calibration = calibrate_output(students, data, features, target, teachers, surrogate)
+
+        self._model = Model(plain.pool.scaler, [(part.weight, part.pool) for part in students], calibration)
+        self._report = dict(explain_fit(data, A, target, teachers, surrogate, students))
+        self.teacher_weights_ = {} if teachers is None else teachers.weights
+        self.member_weights_ = {name: 1.0 / len(pool.members) for name in pool.members}
+        self.plain_weight_ = students[0].weight
+        self.n_labeled_, self.n_unlabeled_ = len(data.labeled), len(data.unlabeled)
+        self.surrogate_ = None
+        if surrogate is not None:
+            values = np.full((data.rows.n_rows, surrogate.values.shape[1]), np.nan)
+            values[data.rows.kept[surrogate.rows]] = surrogate.values
+            self.surrogate_ = values[:, 0] if values.shape[1] == 1 else values
+        return self
+
+    def _check(self, X: Any, y: Any, privileged: Any, sample_weight: Any, groups: Any) -> SurrogateData:
+        """Check the parameters and the input of `fit`; sets ``classes_``."""
+        unknown = set(member_names(self.estimator) or MEMBERS) - set(MEMBERS)
+        if unknown or member_names(self.estimator) == []:
+            raise ValueError(
+                f"{type(self).__name__}: `estimator` must name members of {list(MEMBERS)}, got {self.estimator!r}."
+            )
+        closed_form = self.estimator == "ridge" and self.teacher is None and groups is None
+        needs = "estimator='ridge', teacher=None and groups=None: everything else needs its rows in memory"
+        rows = check_training_set(
+            self,
+            X,
+            y,
+            privileged,
+            sample_weight,
+            groups,
+            dense_privileged=True,
+            min_rows=2,
+            in_memory="" if closed_form else needs,
+        )
+        if rows.classes is not None:
+            self.classes_ = rows.classes
+            if not rows.X.resident and len(rows.classes) > 2:
+                raise ValueError(
+                    f"{type(self).__name__} on {rows.n_rows} rows in chunks needs two classes, got {len(rows.classes)}."
+                )
+        return SurrogateData(rows)
+
+    def _scores(self, X: MatrixLike) -> np.ndarray:
+        """Calibrated output of shape (n, k)."""
+        rows = check_rows(self, X)
+        own_table = self._model.scaler is None and hasattr(X, "columns")
+        return self._model.scores(X if own_table else rows)
+
+    def explain(self) -> Explanation:
+        """Report what the teachers and the student are worth.
+
+        Returns
+        -------
+        Explanation
+            A dict that prints as text: weights of the teachers, their quality on left-out rows, how much of the surrogate X
+            can predict, how many more labeled rows it is worth, and which privileged columns carry it (log-evidence lost
+            without each, at the same penalty).
+        """
+        check_is_fitted(self)
+        return Explanation(self._report)
+
+    @property
+    def estimator_(self) -> Any:
+        """The fitted student of the surrogate; the baseline where there is no surrogate."""
+        return _fitted(self._model.parts[-1][1])
+
+    @property
+    def baseline_(self) -> Any:
+        """The fitted student of the labels."""
+        return _fitted(self._model.parts[0][1])
+
+
+def _fitted(pool: Pool) -> Any:
+    """The pool itself, or the fitted estimator of the user's."""
+    member = next(iter(pool.members.values()))
+    if not isinstance(member, EstimatorMember):
+        return pool
+    inner = member.estimator_
+    return inner.estimator_ if isinstance(inner, SoftLabelStudent) else inner
 
 
 @model_part
 class SurrogateClassifier(ClassifierMixin, SurrogateBase):
-    r"""Learn classes from the score of a teacher who sees privileged features; the recommended method.
+    r"""Classification by the score of a teacher that sees privileged features; the recommended method.
 
     Teachers on :math:`[Z, cX]` for several scales c, and one on X alone, are fitted to the labels and averaged by their
-    evidence on left-out rows; one on X *times* a factor of Z joins them where a column says how X is to be read, such as "this
-    label was wrong" (rows in memory only). Their score, calibrated by a logistic (softmax) regression, gives
-    every row, labeled or not, a *surrogate*: a target with less noise than the
-    label. A student learns the surrogate from X, and its output is averaged with that of the plain student on the labels.
-    Prediction needs X alone.
+    evidence on left-out rows. A teacher on X *times* a factor of Z joins them where a column changes the meaning of X, such as
+    "this label was wrong" (rows in memory only). Their score, calibrated by a logistic or softmax regression, gives every
+    row, labeled or not, a *surrogate*: a target with less noise than the label. A student learns the surrogate from X, and
+    its output is averaged with that of the baseline, the same student on the labels. Prediction needs X alone.
 
-    Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the plain
-    estimate; a slope that is never negative (at 0 the plain student is used alone); and the plain student's share,
-    l / (l + u) beside 1 for the other, with l labeled and u unlabeled rows. The other's share shrinks by the
-    weight of the teacher on X alone; not so with ``"ridge"`` and one score, where that teacher is a ridge of its own.
+    Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the baseline's
+    estimate; a slope that is never negative (at 0 the model is the baseline); and the weight of the baseline in the output,
+    l / (l + u) against 1 for the student of the surrogate, with l labeled and u unlabeled rows. The latter shrinks by the
+    weight of the teacher on X alone; except with ``"ridge"`` and one score, where that teacher is a ridge of its own.
 
     Parameters
     ----------
-    estimator : estimator, "ridge" or None, default=None
-        The student. None averages a ridge whose prior trusts columns that go with the target, an RBF ridge and a small
-        forest; "ridge" is the first of them alone, in closed form. A regressor learns the calibrated logit
-        (with several classes, their probabilities), a classifier gets soft labels as weights; a search (GridSearchCV)
-        is scored against the surrogate on all rows.
+    estimator : estimator, list of str, "ridge" or None, default=None
+        The student. None averages three members: "ridge" (adaptive ridge: columns weighted by their correlation with the
+        target), "rbf" (RBF ridge) and "forest" (a small forest). A list of these names averages some of them, and
+        ``"ridge"`` alone is in closed form. A regressor learns the calibrated logit
+        (with several classes, their probabilities), a classifier gets soft labels as weights; a search (GridSearchCV) is
+        scored against the surrogate.
     teacher : estimator, default=None
-        Fitted to [Z, cX] and cross-fitted; None: ridge teachers in closed form,
-        with several classes also in the space of the RBF kernel.
-    scales : tuple of float, default=(0, 0.1, 0.3, 1)
-        Scales of X beside the privileged features; 0 is Z alone.
-    average_plain : bool, default=True
-        Whether the plain student takes part in the output.
+        Fitted to [Z, cX] and cross-fitted. None: ridge teachers in closed form, with several classes also in the
+        space of the RBF kernel.
+    cv : int or splitter, default=5
+        Folds for cross-fitting an `estimator` or `teacher` of yours.
     unlabeled : object, default=None
-        A value of `y` that means "no label", such as -1, beside NaN, None and pandas' NA.
+        A value of `y` that means "no label", such as -1, in addition to NaN, None and pandas' NA.
     n_jobs : int, default=None
-        Processes for the refits of a student or teacher of yours.
+        Processes for refitting an `estimator` or `teacher` of yours.
     random_state : int, RandomState or None, default=None
         For the forest and the folds.
 
@@ -60,20 +246,18 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
     classes_ : ndarray
         The labels.
     estimator_ : estimator
-        The fitted student of the surrogate.
-    plain_estimator_ : estimator
-        The fitted plain student. The same as `estimator_` where nothing was learned from privileged features.
-    teacher_weights_ : ndarray of shape (n_scales + 1,)
-        Weights of the teachers, one a scale and one for X alone. (With several privileged spaces the scales repeat:
-        all spaces together, then each with less of the others.) Only with privileged features, as the next three.
-    product_weight_ : float
-        Weight of the teacher on Z, and on X times a factor of Z; 0 unless left-out rows speak clearly for it. It and
-        `teacher_weights_` sum to 1.
-    teacher_slope_ : float
-        Slope of the calibration, for a score of unit spread.
-    surrogate_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Target of the training rows: calibrated logits of two classes, probabilities of several; NaN for rows without
-        one. Not in a saved model.
+        The fitted student of the surrogate: your estimator, or the pool of members.
+    baseline_ : estimator
+        The fitted student of the labels. The same as `estimator_` where nothing was learned from privileged features.
+    teacher_weights_ : dict of str to float
+        Weight of every teacher by name; they sum to 1. Empty without privileged features.
+    member_weights_ : dict of str to float
+        Weight of every member of the student by name; they are equal.
+    plain_weight_ : float
+        Weight of the baseline in the output.
+    surrogate_ : ndarray of shape (n_samples,) or (n_samples, n_classes), or None
+        Target of the training rows: calibrated logits of two classes, probabilities of several; NaN for rows without one.
+        None where nothing was learned from privileged features. Never saved.
     n_labeled_, n_unlabeled_ : int
         Rows that took part.
     n_features_in_ : int
@@ -91,12 +275,12 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
     :math:`(\tau^2 + \sigma^2) p / n`, the student of the surrogate
     :math:`[\tau^2 p + \sigma^2 \mathrm{tr}(P_X P_Z)] / n`: a gain where X is wide, Z narrow and the label noisy.
 
-    A row of `privileged` that is entirely NaN is not available: with a label it counts in the plain student only, without
-    one it is left out. `privileged=None` fits the plain student.
+    A row of `privileged` that is entirely NaN is not available: a labeled row then counts in the baseline only, an unlabeled
+    row is dropped. `privileged=None` fits the baseline.
 
     Examples
     --------
-    One row in five has a label; the privileged features are known for all of them.
+    One row in five has a label; all rows have privileged features.
 
     >>> import numpy as np
     >>> from sklearn.model_selection import train_test_split
@@ -112,39 +296,8 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
     True
     """
 
-    _is_classification = True
-
-    def _targets(self, y: np.ndarray) -> np.ndarray:
-        """Signs: one column for two classes, otherwise one a class."""
-        if len(self.classes_) == 2:
-            return 2.0 * y[:, None] - 1.0
-        signs = np.full((len(y), len(self.classes_)), -1.0)
-        signs[np.arange(len(y)), y] = 1.0
-        return signs
-
-    def _calibrate(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Calibration:
-        return calibrate(scores, one_hot(y, len(self.classes_)), weight)
-
-    def _calibrate_soft(self, scores: np.ndarray, surrogate: np.ndarray, weight: np.ndarray) -> Calibration:
-        return calibrate(scores, class_shares(surrogate), weight)
-
-    def _surrogate(self, calibration: Calibration, scores: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Clipped logits of two classes; probabilities of several, where a known label counts half.
-
-        With many classes and a handful of labels each, left-out scores err more often than labels do.
-        """
-        logits = calibration.logits(scores)
-        if logits.shape[1] == 1:
-            return np.asarray(np.clip(logits, -LOGIT_LIMIT, LOGIT_LIMIT))
-        shares, known = softmax(logits, axis=1), y >= 0
-        shares[known] = (shares[known] + one_hot(y[known], shares.shape[1])) / 2
-        return np.asarray(shares)
-
-    def _target_spread(self, y: np.ndarray, weight: np.ndarray) -> float:
-        return 1.0
-
     def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Calibrated log-odds of the second class, or one log-probability (up to a constant) a class.
+        """Calibrated log-odds of the second class, or log-probabilities of the classes up to a constant.
 
         Parameters
         ----------
@@ -175,7 +328,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
         return np.asarray(softmax(scores, axis=1))
 
     def predict(self, X: MatrixLike) -> np.ndarray:
-        """The most probable class.
+        """Predict the most probable class from X alone.
 
         Parameters
         ----------
@@ -192,54 +345,52 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
 
 @model_part
 class SurrogateRegressor(RegressorMixin, SurrogateBase):
-    r"""Learn numbers from the score of a teacher who sees privileged features; the recommended method.
+    r"""Regression on the score of a teacher that sees privileged features; the recommended method.
 
     Teachers on :math:`[Z, cX]` for several scales c, and one on X alone, are fitted to the labels and averaged by their
-    evidence on left-out rows; one on X *times* a factor of Z joins them where a column says how X is to be read, such as the
-    time at risk (rows in memory only). Their score gives every row, labeled or not, a *surrogate*: a target with less noise than
-    the label. A student learns the surrogate from X, and its output is averaged with that of the plain student on the labels.
-    Prediction needs X alone.
+    evidence on left-out rows. A teacher on X *times* a factor of Z joins them where a column changes the meaning of X, such as
+    the time at risk (rows in memory only). Their score gives every row, labeled or not, a *surrogate*: a target with less noise
+    than the label. A student learns the surrogate from X, and its output is averaged with that of the baseline, the same
+    student on the labels. Prediction needs X alone.
 
-    Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the plain
-    estimate; a slope that is never negative (at 0 the plain student is used alone); and the plain student's share,
-    l / (l + u) beside 1 for the other, with l labeled and u unlabeled rows. The other's share shrinks by the
-    weight of the teacher on X alone; not so with ``"ridge"`` and one score, where that teacher is a ridge of its own.
+    Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the baseline's
+    estimate; a slope that is never negative (at 0 the model is the baseline); and the weight of the baseline in the output,
+    l / (l + u) against 1 for the student of the surrogate, with l labeled and u unlabeled rows. The latter shrinks by the
+    weight of the teacher on X alone; except with ``"ridge"`` and one score, where that teacher is a ridge of its own.
 
     Parameters
     ----------
-    estimator : estimator, "ridge" or None, default=None
-        The student. None averages a ridge whose prior trusts columns that go with the target, an RBF ridge and a small
-        forest; "ridge" is the first of them alone, in closed form. A regressor, or a search over one, which
-        is then scored against the surrogate on all rows.
+    estimator : estimator, list of str, "ridge" or None, default=None
+        The student. None averages three members: "ridge" (adaptive ridge: columns weighted by their correlation with the
+        target), "rbf" (RBF ridge) and "forest" (a small forest). A list of these names averages some of them, and
+        ``"ridge"`` alone is in closed form. A regressor learns the
+        surrogate; a search (GridSearchCV) is scored against it.
     teacher : estimator, default=None
-        Fitted to [Z, cX] and cross-fitted; None: ridge teachers in closed form.
-    scales : tuple of float, default=(0, 0.1, 0.3, 1)
-        Scales of X beside the privileged features; 0 is Z alone.
-    average_plain : bool, default=True
-        Whether the plain student takes part in the output.
+        Fitted to [Z, cX] and cross-fitted. None: ridge teachers in closed form.
+    cv : int or splitter, default=5
+        Folds for cross-fitting an `estimator` or `teacher` of yours.
     unlabeled : object, default=None
-        A value of `y` that means "no label", such as -1, beside NaN, None and pandas' NA.
+        A value of `y` that means "no label", such as -1, in addition to NaN, None and pandas' NA.
     n_jobs : int, default=None
-        Processes for the refits of a student or teacher of yours.
+        Processes for refitting an `estimator` or `teacher` of yours.
     random_state : int, RandomState or None, default=None
         For the forest and the folds.
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted student of the surrogate.
-    plain_estimator_ : estimator
-        The fitted plain student. The same as `estimator_` where nothing was learned from privileged features.
-    teacher_weights_ : ndarray of shape (n_scales + 1,)
-        Weights of the teachers, one a scale and one for X alone. (With several privileged spaces the scales repeat:
-        all spaces together, then each with less of the others.) Only with privileged features, as the next three.
-    product_weight_ : float
-        Weight of the teacher on Z, and on X times a factor of Z; 0 unless left-out rows speak clearly for it. It and
-        `teacher_weights_` sum to 1.
-    teacher_slope_ : float
-        Slope of the calibration, for a score of unit spread.
-    surrogate_ : ndarray of shape (n_samples,)
-        Target of the training rows; NaN for rows without one. Not in a saved model.
+        The fitted student of the surrogate: your estimator, or the pool of members.
+    baseline_ : estimator
+        The fitted student of the labels. The same as `estimator_` where nothing was learned from privileged features.
+    teacher_weights_ : dict of str to float
+        Weight of every teacher by name; they sum to 1. Empty without privileged features.
+    member_weights_ : dict of str to float
+        Weight of every member of the student by name; they are equal.
+    plain_weight_ : float
+        Weight of the baseline in the output.
+    surrogate_ : ndarray of shape (n_samples,) or None
+        Target of the training rows; NaN for rows without one. None where nothing was learned from privileged features. Never
+        saved.
     n_labeled_, n_unlabeled_ : int
         Rows that took part.
     n_features_in_ : int
@@ -257,8 +408,8 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
     :math:`(\tau^2 + \sigma^2) p / n`, the student of the surrogate
     :math:`[\tau^2 p + \sigma^2 \mathrm{tr}(P_X P_Z)] / n`: a gain where X is wide, Z narrow and the label noisy.
 
-    A row of `privileged` that is entirely NaN is not available: with a label it counts in the plain student only, without
-    one it is left out. `privileged=None` fits the plain student.
+    A row of `privileged` that is entirely NaN is not available: a labeled row then counts in the baseline only, an unlabeled
+    row is dropped. `privileged=None` fits the baseline.
 
     Examples
     --------
@@ -273,23 +424,6 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
     >>> bool(np.corrcoef(model.predict(X), X[:, :2].sum(axis=1))[0, 1] > 0.9)
     True
     """
-
-    _is_classification = False
-
-    def _targets(self, y: np.ndarray) -> np.ndarray:
-        return y[:, None]
-
-    def _calibrate(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Calibration:
-        return calibrate_values(scores, y, weight)
-
-    def _calibrate_soft(self, scores: np.ndarray, surrogate: np.ndarray, weight: np.ndarray) -> Calibration:
-        return calibrate_values(scores, surrogate[:, 0], weight)
-
-    def _surrogate(self, calibration: Calibration, scores: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return scores
-
-    def _target_spread(self, y: np.ndarray, weight: np.ndarray) -> float:
-        return spread(y[:, None], weight)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict from X alone.

@@ -125,13 +125,15 @@ def wrapper(rng):
     return pick(rng, students)
 
 
+SURROGATES = (lupi.SurrogateClassifier, lupi.SurrogateRegressor)
+
+
 def surrogate(rng):
-    kind = pick(rng, (lupi.SurrogateClassifier, lupi.SurrogateRegressor))
+    kind = pick(rng, SURROGATES)
     student = pick(rng, (*["ridge"] * 12, Ridge(), Ridge(), DecisionTreeRegressor(max_depth=2, random_state=0), None))
     teacher = pick(rng, (None, None, None, Ridge(1e-9), DecisionTreeRegressor(max_depth=2, random_state=0)))
     return kind(
-        student, teacher=teacher, scales=pick(rng, ((0, 0.1, 0.3, 1), (1,), (0,))), average_plain=rng.random() < 0.8,
-        unlabeled=pick(rng, (None, NO_LABEL)), random_state=0,
+        student, teacher=teacher, cv=pick(rng, (2, 5)), unlabeled=pick(rng, (None, NO_LABEL)), random_state=0,
     )  # fmt: skip
 
 
@@ -237,9 +239,9 @@ def make_with(build):
         extra = {"privileged": None if rng.random() < 0.1 else contained(rng, Z)}
         if isinstance(model, lupi.RankSVM | lupi.StructuralSVM | lupi.JKSE) and not hasattr(model, "lam"):
             extra = {}
-        if (hasattr(model, "correction") or hasattr(model, "average_plain")) and rng.random() < 0.2:
+        if (hasattr(model, "correction") or isinstance(model, SURROGATES)) and rng.random() < 0.2:
             extra["sample_weight"] = rng.integers(0, 3, n) * pick(rng, (1.0, 1e-6, 1e6))
-        if hasattr(model, "average_plain") and rng.random() < 0.2:
+        if isinstance(model, SURROGATES) and rng.random() < 0.2:
             extra["groups"] = rng.integers(0, 1 + n // 2, n)
         if isinstance(model, lupi.RankSVM | lupi.RankTransfer) and rng.random() < 0.2:
             extra["group"] = rng.integers(0, 3, n)

@@ -62,7 +62,7 @@ def kernel_models():
 def surrogate_models():
     for y in (TWO, THREE):
         yield SurrogateClassifier(random_state=0), y
-        yield SurrogateClassifier("ridge", average_plain=False), y
+        yield SurrogateClassifier("ridge"), y
         yield SurrogateClassifier(make_pipeline(StandardScaler(), LogisticRegression()), random_state=0), y
         yield SurrogateClassifier(Ridge(), random_state=0), y
     yield SurrogateRegressor(random_state=0), NUMBERS

@@ -143,7 +143,7 @@ def test_useless_privileged_features_leave_the_student_alone():
     X, Z = rng.normal(size=(60, 2)), rng.normal(size=(60, 1))
     y = rng.integers(0, 2, 60)
     model = Distillation(LogisticRegression()).fit(X, y, privileged=Z)
-    assert model.teacher_.teacher_slope_ == 0
+    assert model.teacher_.explain()["slope"] == 0
     assert_array_equal(model.decision_function(X), LogisticRegression().fit(X, y).decision_function(X))
 
 

@@ -19,7 +19,9 @@ FOREST = RandomForestClassifier(3, random_state=0)
 MODELS = {
     "search around": GridSearchCV(lupi.SVM2Plus(), {"C": [1.0, 10.0]}, cv=2),
     "search around, folds": GridSearchCV(
-        lupi.SurrogateClassifier("ridge"), {"average_plain": [True, False]}, cv=ShuffleSplit(2, random_state=0)
+        lupi.SurrogateClassifier(random_state=0),
+        {"estimator": ["ridge", ["ridge", "rbf"]]},
+        cv=ShuffleSplit(2, random_state=0),
     ),
     "search around a pipeline": GridSearchCV(
         make_pipeline(StandardScaler(), lupi.SVM2Plus()), {"svm2plus__C": [1.0, 10.0]}, cv=2

@@ -25,7 +25,7 @@ STUDENTS = {
     "boosting": lupi.Distillation(HistGradientBoostingClassifier(max_iter=3, random_state=0)),
     "distilled forest": lupi.Distillation(forest()),
     "transferred forest": lupi.KnowledgeTransfer(forest(), Ridge(), random_state=0),
-    "search over it": GridSearchCV(lupi.SurrogateClassifier("ridge"), {"average_plain": [True, False]}, cv=2),
+    "search over it": GridSearchCV(lupi.SurrogateClassifier(), {"estimator": ["ridge", ["ridge", "forest"]]}, cv=2),
     "search over a machine": GridSearchCV(lupi.SVM2Plus(), {"C": [0.1, 1.0]}, cv=2),
 }
 

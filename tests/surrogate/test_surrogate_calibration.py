@@ -1,4 +1,4 @@
-"""Calibration against scikit-learn's logistic regression and a generic optimizer; evidence; the risk formulas."""
+"""Calibration against scikit-learn's logistic regression and a generic optimizer; effective rows against the risk formulas."""
 
 import numpy as np
 import pytest
@@ -6,21 +6,9 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 
-from lupi.surrogate import (
-    blend,
-    calibrate,
-    calibrate_values,
-    delta_bias,
-    effective_rows,
-    gaussian_weights,
-    label_noise,
-    likelihood_weights,
-    log_loss,
-    one_hot,
-    overlap,
-    plain_risk,
-    surrogate_risk,
-)
+from lupi.surrogate.report import effective_rows
+from lupi.surrogate.targets import blend, calibrate, calibrate_values, log_loss, one_hot
+from lupi.surrogate.teachers import label_noise
 
 
 def test_two_classes_are_logistic_regression_with_a_unit_ridge():
@@ -99,42 +87,27 @@ def test_blend_of_two_calibrations():
     )
 
 
-def test_evidence_is_the_likelihood():
-    errors = np.array([1.0, 1.1, 3.0])
-    expected = errors ** (-30 / 2)
-    np.testing.assert_allclose(gaussian_weights(errors, 30), expected / expected.sum())
-    expected = np.exp(-30 * errors)
-    np.testing.assert_allclose(likelihood_weights(errors, 30), expected / expected.sum())
-    assert np.isfinite(gaussian_weights(np.array([1e-300, 1.0]), 1e6)).all()
+def test_the_unit_of_the_scores_does_not_matter():
+    rng = np.random.default_rng(4)
+    score, labels, values = rng.normal(size=(30, 1)), rng.integers(0, 2, 30), rng.normal(size=30)
+    for unit in (1e-13, 1e13):
+        small = calibrate(unit * score, one_hot(labels, 2), np.ones(30))
+        line = calibrate_values(unit * score, unit * values, np.ones(30))
+        np.testing.assert_allclose(small.slope, calibrate(score, one_hot(labels, 2), np.ones(30)).slope, rtol=1e-9)
+        np.testing.assert_allclose(line.slope, unit * calibrate_values(score, values, np.ones(30)).slope, rtol=1e-9)
 
 
-def _simulated_risks(delta_size, n=120, p=15, q=4, n_draws=1500):
-    """Mean squared distance to the best prediction from X, of plain, surrogate and joint least squares."""
-    rng = np.random.default_rng(0)
-    X, B = rng.normal(size=(n, p)), rng.normal(size=(p, q)) / np.sqrt(p)
-    theta, delta = rng.normal(size=q), delta_size * rng.normal(size=p) / np.sqrt(p)
-    P_X = np.linalg.qr(X)[0]
-    totals, formula = np.zeros(3), np.zeros(2)
-    for _ in range(n_draws):
-        eta = 0.5 * rng.normal(size=(n, q))
-        Z = X @ B + eta
-        y = Z @ theta + X @ delta + 2.0 * rng.normal(size=n)
-        best = X @ (B @ theta + delta)
-        P_Z, P_XZ = np.linalg.qr(Z)[0], np.linalg.qr(np.hstack([X, Z]))[0]
-        for k, target in enumerate((y, P_Z @ (P_Z.T @ y), P_XZ @ (P_XZ.T @ y))):
-            totals[k] += np.mean((P_X @ (P_X.T @ target) - best) ** 2)
-        gap = 0.25 * theta @ theta
-        formula[0] += plain_risk(4.0, gap, p, n)
-        formula[1] += surrogate_risk(4.0, gap, p, overlap(X, Z), n) + delta_bias(X, Z, delta)
-    return totals / n_draws, formula / n_draws
+def plain_risk(noise, gap, p, n):
+    return (gap + noise) * p / n
 
 
-@pytest.mark.parametrize("delta_size", [0.0, 1.0])
-def test_risk_formulas(delta_size):
-    (plain, surrogate, joint), (plain_formula, surrogate_formula) = _simulated_risks(delta_size)
-    np.testing.assert_allclose(plain, plain_formula, rtol=0.05)
-    np.testing.assert_allclose(surrogate, surrogate_formula, rtol=0.05)
-    np.testing.assert_allclose(joint, plain, rtol=1e-9)
+def surrogate_risk(noise, gap, p, trace, n, n_scored=None):
+    return gap * p / (n_scored or n) + noise * trace / n
+
+
+def overlap(X, Z):
+    """tr(P_X P_Z)."""
+    return np.sum(np.square(np.linalg.qr(X)[0].T @ np.linalg.qr(Z)[0]))
 
 
 def _projection_probe(n, p, q, n_unlabeled):

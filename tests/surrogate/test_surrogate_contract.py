@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -24,6 +24,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lupi
 from lupi import PrivilegedColumns, SurrogateClassifier, SurrogateRegressor
+from lupi.inputs.rows import ArrayRows
+from lupi.surrogate.forest import ForestMember
+from lupi.surrogate.members import Sample
 
 
 @ignore_warnings  # scikit-learn's own: checks that are skipped, casts of NaN
@@ -127,7 +130,8 @@ def test_several_spaces_are_blocks_with_names():
     noise = np.random.default_rng(1).normal(size=(120, 30))
     model = SurrogateClassifier("ridge").fit(X, y, privileged={"visit": Z, "noise": noise})
     facts = model.explain()
-    assert len(facts["teachers"]) == len(model.teacher_weights_) == 5 * 4 + 1
+    assert facts["teachers"] == model.teacher_weights_
+    assert len(model.teacher_weights_) == 5 * 4 + 1
     assert sum(w for name, w in facts["teachers"].items() if name.startswith("visit")) > 0.9
     assert list(facts["columns"])[:4] == ["visit/0", "visit/1", "visit/2", "noise/0"]
     again = SurrogateClassifier("ridge").fit(X, y, privileged=[Z, noise])
@@ -142,12 +146,12 @@ def test_groups_leave_whole_groups_out():
     """Copies of rows make leave-one-out scores too good; with groups they are as without the copies."""
     X, y, Z = table(n=60, n_unlabeled=0)
     three = np.tile(np.arange(60), 3)
-    once = SurrogateClassifier("ridge", scales=(0,)).fit(X, y, privileged=Z)
-    model = SurrogateClassifier("ridge", scales=(0,))
-    honest = model.fit(X[three], y[three], privileged=Z[three], groups=three).explain()["teacher_quality"]["AUC"]
+    once = SurrogateClassifier("ridge").fit(X, y, privileged=Z)
+    model = SurrogateClassifier("ridge")
+    grouped = model.fit(X[three], y[three], privileged=Z[three], groups=three).explain()["teacher_quality"]["AUC"]
     blind = model.fit(X[three], y[three], privileged=Z[three]).explain()["teacher_quality"]["AUC"]
-    assert abs(honest - once.explain()["teacher_quality"]["AUC"]) < 0.01
-    assert honest < blind
+    assert abs(grouped - once.explain()["teacher_quality"]["AUC"]) < 0.01
+    assert grouped < blind
     with pytest.raises(ValueError, match="`groups` has shape"):
         model.fit(X, y, privileged=Z, groups=[1, 2])
 
@@ -184,7 +188,7 @@ def test_students_of_a_regression_and_of_labels():
     assert model.score(X[80:], Z[80:].sum(axis=1)) > 0.4
     plain = SurrogateClassifier(LogisticRegression(), random_state=0).fit(X, (Z[:, 0] > 0).astype(int))
     expected = LogisticRegression().fit(X, Z[:, 0] > 0)
-    np.testing.assert_allclose(plain.plain_estimator_.coef_, expected.coef_)
+    np.testing.assert_allclose(plain.baseline_.coef_, expected.coef_)
     np.testing.assert_allclose(np.corrcoef(plain.decision_function(X), expected.decision_function(X))[0, 1], 1)
 
 
@@ -208,22 +212,28 @@ def test_a_student_without_weights_says_so():
 def test_any_teacher(teacher, classes):
     X, y, Z = table(classes=classes)
     _, truth, _ = table(120, 0, classes=classes)
-    model = SurrogateClassifier("ridge", teacher=teacher, scales=(0, 1), random_state=0).fit(X, y, privileged=Z)
-    assert len(model.teacher_weights_) == 3
-    assert model.teacher_weights_[:2].sum() > 0.9
+    model = SurrogateClassifier("ridge", teacher=teacher, random_state=0).fit(X, y, privileged=Z)
+    assert len(model.teacher_weights_) == 5
+    assert model.teacher_weights_["X alone"] < 0.1
     assert model.score(X[80:], truth[80:]) > (0.7 if classes == 2 else 0.55)
     assert model.explain()["columns"] is None
+
+
+def test_folds_of_a_splitter():
+    X, y, Z = table()
+    models = [SurrogateClassifier(Ridge(), cv=cv, random_state=0).fit(X, y, privileged=Z) for cv in (5, KFold(3), None)]
+    assert len({model.explain()["surrogate_correlation"] for model in models}) == 3
 
 
 def test_teacher_of_the_users_with_groups_is_fitted_without_the_group():
     X, y, Z = table(n_unlabeled=0)
     twice = np.tile(np.arange(80), 2)
     memory = KNeighborsClassifier(1)  # repeats the label of a copy
-    blind = SurrogateClassifier("ridge", teacher=memory, scales=(0,), random_state=0)
+    blind = SurrogateClassifier("ridge", teacher=memory, random_state=0)
     blind.fit(X[twice], y[twice], privileged=Z[twice])
-    honest = clone(blind).fit(X[twice], y[twice], privileged=Z[twice], groups=twice)
+    grouped = clone(blind).fit(X[twice], y[twice], privileged=Z[twice], groups=twice)
     assert blind.explain()["teacher_quality"]["AUC"] > 0.95
-    assert honest.explain()["teacher_quality"]["AUC"] < 0.93
+    assert grouped.explain()["teacher_quality"]["AUC"] < 0.95
 
 
 @pytest.mark.parametrize(
@@ -265,7 +275,7 @@ def test_routing(routing):
     [
         SurrogateClassifier(random_state=0),
         SurrogateClassifier("ridge"),
-        SurrogateClassifier(LogisticRegression(), teacher=SVC(), scales=(0,)),
+        SurrogateClassifier(LogisticRegression(), teacher=SVC(), cv=2),
         SurrogateRegressor(random_state=0),
         SurrogateRegressor(SVR()),
     ],
@@ -294,9 +304,10 @@ def test_a_second_fit_forgets_the_first():
     X, y, Z = table(n_unlabeled=0)
     model = SurrogateClassifier("ridge").fit(X, y, privileged=Z)
     model.fit(X, y)
-    assert not hasattr(model, "surrogate_")
-    assert not hasattr(model, "teacher_weights_")
-    assert "plain student" in repr(model.explain())
+    assert model.surrogate_ is None
+    assert model.teacher_weights_ == {}
+    assert model.plain_weight_ == 1
+    assert "the model is the baseline" in repr(model.explain())
 
 
 def test_representations():
@@ -317,35 +328,69 @@ def test_representations():
 
 
 def test_stored_trees_are_those_of_scikit_learn():
-    from lupi.surrogate.students import ForestMember
-
     rng = np.random.default_rng(0)
-    A, t = rng.normal(size=(60, 4)), rng.normal(size=(60, 2))
+    A, t = rng.normal(size=(60, 4)), rng.uniform(-0.6, 0.6, size=(60, 2))  # in a unit of 1/2
     trees = []
     member = ForestMember(n_trees=7, random_state=0)
     store = member._store
-    member._store = lambda found: (trees.extend(found), store(found))
-    member.fit(A, t, np.ones(60), None)
+    member._store = lambda found, unit: (trees.extend(found), store(found, unit))
+    member.fit_left_out(Sample(ArrayRows(A), t, np.ones(60), None))
     new = rng.normal(size=(9, 4))
-    expected = np.mean([tree.predict(new.astype(np.float32)).reshape(9, 2) for tree in trees], axis=0)
+    expected = np.mean([tree.predict(new.astype(np.float32)).reshape(9, 2) for tree in trees], axis=0) / 2
     np.testing.assert_allclose(member.predict(new), expected)
 
 
 def test_left_out_values_of_the_forest_do_not_know_the_row():
-    from lupi.surrogate.students import ForestMember
-
     rng = np.random.default_rng(0)
     A, t = rng.normal(size=(200, 5)), rng.normal(size=(200, 1))
-    member = ForestMember(random_state=0).fit(A, t, np.ones(200), None)
+    member = ForestMember(random_state=0)
+    left_out = member.fit_left_out(Sample(ArrayRows(A), t, np.ones(200), None))
     assert np.corrcoef(member.predict(A)[:, 0], t[:, 0])[0, 1] > 0.5
-    assert np.corrcoef(member.left_out_[:, 0], t[:, 0])[0, 1] < 0.1
+    assert np.corrcoef(left_out[:, 0], t[:, 0])[0, 1] < 0.1
 
 
-@pytest.mark.parametrize("scales", [(), (-1,), ((0, 1), (2, 3)), (float("nan"),)])
-def test_scales_are_checked(scales):
+def test_the_forest_with_labels_in_few_of_many_groups():
+    X, y, Z = table(n=40, n_unlabeled=200)
+    groups = 29 - np.arange(240) // 8  # the labels are in the last five groups
+    model = SurrogateClassifier("forest", random_state=0).fit(X, y, privileged=Z, groups=groups)
+    assert model.predict(X).shape == (240,)
+
+
+@pytest.mark.parametrize("members", [[], ["ridge", "stump"], "stump"])
+def test_names_of_members_are_checked(members):
     X, y, Z = table()
-    with pytest.raises(ValueError, match="`scales`"):
-        SurrogateClassifier("ridge", scales=scales).fit(X, y, privileged=Z)
+    with pytest.raises(ValueError, match=r"(?s)estimator.*'ridge'"):
+        SurrogateClassifier(members).fit(X, y, privileged=Z)
+
+
+def test_a_list_of_members_is_a_pool_of_them():
+    X, y, Z = table()
+    model = SurrogateClassifier(["ridge", "rbf"]).fit(X, y, privileged=Z)
+    assert model.member_weights_ == {"ridge": 0.5, "rbf": 0.5}
+    alone = SurrogateClassifier(["ridge"]).fit(X, y, privileged=Z)
+    assert alone.member_weights_ == {"ridge": 1.0}
+    outputs = [SurrogateClassifier(name).fit(X, y, privileged=Z).baseline_.predict(X) for name in ("ridge", "rbf")]
+    mixed = np.mean(outputs, axis=0)[:, 0]
+    np.testing.assert_allclose(np.corrcoef(model.baseline_.predict(X)[:, 0], mixed)[0, 1], 1)
+
+
+def test_sparse_rows_are_clipped_like_dense_ones():
+    """Also zeros that are not stored; and a model predicts the same for both kinds of rows."""
+    X, y, Z = table(n=100, n_unlabeled=0)
+    X[:, 5] = 20 + 0.1 * X[:, 5]
+    X[:3, 5] = 0.0  # 5 standard deviations and more below the mean
+    X[np.abs(X) < 0.3] = 0.0
+    dense = SurrogateClassifier("ridge").fit(X, y, privileged=Z)
+    thin = SurrogateClassifier("ridge").fit(sparse.csr_array(X), y, privileged=Z)
+    expected = dense.decision_function(X)
+    for found in (
+        thin.decision_function(sparse.csr_array(X)),
+        thin.decision_function(X),
+        dense.decision_function(sparse.csr_array(X)),
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+    pool = SurrogateClassifier(random_state=0).fit(sparse.csr_array(X), y, privileged=Z)
+    np.testing.assert_allclose(pool.decision_function(X), pool.decision_function(sparse.csr_array(X)), atol=0.05)
 
 
 def test_wide_sparse_tables_stay_sparse():

@@ -1,10 +1,13 @@
 """The closed form, step by step, against a plain implementation with explicit refits; weights, groups, missing parts."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 from lupi import SurrogateClassifier, SurrogateRegressor
+from lupi.surrogate.teachers import line_scores
 
 ALPHAS = np.array([0.03, 0.1, 0.3, 1, 3, 10, 30, 100])
 
@@ -103,8 +106,8 @@ def test_two_classes_in_closed_form(p, n_unlabeled, grouped):
     X_new = rng.normal(size=(15, p)) * 2
     expected, weights, slope, target = reference_output(X, y, Z, X_new, groups)
     model = SurrogateClassifier("ridge").fit(X, y, privileged=Z, groups=groups)
-    np.testing.assert_allclose(model.teacher_weights_, weights, atol=1e-8)
-    np.testing.assert_allclose(model.teacher_slope_, slope, atol=1e-4)
+    np.testing.assert_allclose([*model.teacher_weights_.values()], weights, atol=1e-8)
+    np.testing.assert_allclose(model.explain()["slope"], slope, atol=1e-4)
     np.testing.assert_allclose(model.surrogate_, target, atol=1e-3)
     found = model.decision_function(X_new)
     # The output is calibrated at last: a line with a positive slope.
@@ -113,15 +116,16 @@ def test_two_classes_in_closed_form(p, n_unlabeled, grouped):
     np.testing.assert_allclose(found, line[0] + line[1] * expected, atol=2e-3)
 
 
-def test_slope_zero_is_the_plain_student():
+def test_slope_zero_is_the_baseline():
     X, _, score, rng = table(n=60)
     y = (score > 0).astype(int)
     Z = rng.normal(size=(60, 3))
-    tried = (SurrogateClassifier("ridge", scales=(0,)).fit(X, rng.permutation(y), privileged=Z) for _ in range(50))
-    model = next(m for m in tried if m.teacher_slope_ == 0)
-    assert model.estimator_ is model.plain_estimator_
-    assert not hasattr(model, "surrogate_")
-    assert "plain student is used alone" in repr(model.explain())
+    tried = (SurrogateClassifier("ridge").fit(X, rng.permutation(y), privileged=Z) for _ in range(50))
+    model = next(m for m in tried if m.explain()["slope"] == 0)
+    assert model.estimator_ is model.baseline_
+    assert model.plain_weight_ == 1
+    assert model.surrogate_ is None
+    assert "the model is the baseline" in repr(model.explain())
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -134,7 +138,7 @@ def test_weight_two_is_the_row_twice_and_weight_zero_no_row(classes, estimator):
     rows = np.repeat(np.arange(len(y)), weight)
     one = SurrogateClassifier(estimator, random_state=0).fit(X, y, privileged=Z, sample_weight=weight)
     other = SurrogateClassifier(estimator, random_state=0).fit(X[rows], y[rows], privileged=Z[rows])
-    np.testing.assert_allclose(one.teacher_weights_, other.teacher_weights_, atol=1e-9)
+    assert one.teacher_weights_ == pytest.approx(other.teacher_weights_, abs=1e-9)
     np.testing.assert_allclose(one.surrogate_[rows], other.surrogate_, atol=1e-8)
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-7)
 
@@ -159,7 +163,7 @@ def test_regression_follows_the_same_steps():
     weights = np.array([error for error, _, _ in teachers]) ** -20.0
     weights /= weights.sum()
     model = SurrogateRegressor("ridge").fit(X, y, privileged=Z)
-    np.testing.assert_allclose(model.teacher_weights_, weights, atol=1e-8)
+    np.testing.assert_allclose([*model.teacher_weights_.values()], weights, atol=1e-8)
     expected = sum(w * f(t[~known]) for w, (_, _, f), t in zip(weights, teachers, inputs))
     np.testing.assert_allclose(model.surrogate_[~known], expected, atol=1e-8)
     np.testing.assert_allclose(
@@ -174,42 +178,99 @@ def test_regression_follows_the_same_steps():
     np.testing.assert_allclose(np.corrcoef(output, model.predict(X_new))[0, 1], 1, atol=1e-9)
 
 
-def test_units_of_a_regression_come_back():
-    X, Z, y, _ = table(n=150)
-    one = SurrogateRegressor("ridge").fit(X, y, privileged=Z)
-    other = SurrogateRegressor("ridge").fit(X, 1000 * y - 5, privileged=Z)
-    np.testing.assert_allclose(other.predict(X), 1000 * one.predict(X) - 5, rtol=1e-9, atol=1e-6)
-    assert one.score(X, y) > 0.3
+@pytest.mark.parametrize("estimator", ["ridge", None])
+def test_units_of_features_and_targets_do_not_matter(estimator):
+    X, Z, y, rng = table(n=150)
+    make = partial(SurrogateRegressor, estimator, random_state=0)
+    expected = make().fit(X, y, privileged=Z).predict(X)
+    tight = {"rtol": 1e-6 if estimator is None else 1e-9}
+    other = make().fit(X, 1024 * y - 5, privileged=Z)
+    np.testing.assert_allclose(other.predict(X), 1024 * expected - 5, **tight | {"atol": 1e-6})
+    # Powers of two: the same numbers but for their exponents.
+    units = 2.0 ** -np.array([50.0, -40.0, 60.0, 0.0, 45.0, 50.0])
+    other = make().fit(X * units, y * 2.0**-50, privileged=Z * 2.0**-45)
+    np.testing.assert_allclose(2.0**50 * other.predict(X * units), expected, **tight)
 
 
-def test_average_plain():
-    X, Z, score, _ = table(n=40, n_unlabeled=40)
-    y = np.where(np.arange(80) < 40, score > 0, np.nan)
-    alone = SurrogateClassifier("ridge", average_plain=False).fit(X, y, privileged=Z)
-    both = SurrogateClassifier("ridge").fit(X, y, privileged=Z)
-    plain = SurrogateClassifier("ridge").fit(X[:40], y[:40])
-    # |L| / (|L| + |U|) of the plain student beside 1 of the other.
-    assert both.explain()["plain_share"] == pytest.approx(0.5 / 1.5)
-    assert alone.explain()["plain_share"] == 0.0
-    scores = [m.estimator_.predict(X)[:, 0] for m in (alone, plain)]
-    mixed = 2 / 3 * scores[0] + 1 / 3 * both.plain_estimator_.predict(X)[:, 0]
-    np.testing.assert_allclose(np.corrcoef(mixed, both.decision_function(X))[0, 1], 1, atol=1e-12)
+@pytest.mark.parametrize("value", [1e9 / 3, 1e-30 / 3, 0.0])
+def test_a_constant_column_is_ignored(value):
+    X, Z, y, _ = table(n=60)
+    constant = np.full((60, 1), value)
+    model = SurrogateRegressor("ridge").fit(np.hstack([X, constant]), y, privileged=np.hstack([Z, constant]))
+    new = np.hstack([X, constant + 1])
+    np.testing.assert_allclose(model.predict(new), model.predict(np.hstack([X, constant])), rtol=1e-9)
 
 
-def test_rows_without_privileged_features_count_in_the_plain_student_only():
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("estimator", ["ridge", None])
+def test_weight_of_the_baseline(estimator, classes):
+    """l / (l + m) with l labeled and m scored rows, both weighted, plus the weight of the teacher on X alone."""
+    X, Z, score, rng = table(n=60, n_unlabeled=40)
+    Z = Z[:, :1] + 4 * rng.normal(size=(100, 1))  # weak, so that X alone has some weight
+    y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes)).astype(float)
+    y[60:] = np.nan
+    Z[:10] = np.nan
+    weight = np.where(np.arange(100) < 60, 1.0, 3.0)
+    model = SurrogateClassifier(estimator, random_state=0).fit(X, y, privileged=Z, sample_weight=weight)
+    ratio = 60 / (50 + 3 * 40)
+    alone = model.teacher_weights_["X alone"]
+    assert 0.01 < alone < 0.99
+    closed_form = estimator == "ridge" and classes == 2
+    expected = 1 - (1 - ratio / (1 + ratio)) * (1 - (0 if closed_form else alone))
+    assert model.plain_weight_ == pytest.approx(expected)
+    assert model.explain()["plain_weight"] == model.plain_weight_
+    # The output is that mean of the two students, but for the calibration.
+    parts = [pool.predict(X) for pool in (model.baseline_, model.estimator_)]
+    mixed = expected * parts[0] + (1 - expected) * parts[1]
+    found = np.reshape(model.decision_function(X), mixed.shape)
+    for k in range(mixed.shape[1]):
+        np.testing.assert_allclose(np.corrcoef(mixed[:, k], found[:, k])[0, 1], 1, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_line_through_the_outputs_without_each_row(k):
+    """The teacher on X alone: one slope for all columns, intercepts of their own, refitted without each row."""
+    rng = np.random.default_rng(k)
+    output, weight = rng.normal(size=(25, k)) + 2, np.where(np.arange(25) % 3, 1.0, 2.0)
+    targets = 0.7 * output + rng.normal(size=(25, k))
+    new = rng.normal(size=(6, k))
+    design = np.vstack([np.c_[output[:, [j]], np.tile(np.eye(k)[j], (25, 1))] for j in range(k)])
+
+    def line(weight):
+        root = np.sqrt(np.tile(weight, k))
+        return np.linalg.lstsq(root[:, None] * design, root * targets.T.ravel(), rcond=None)[0]
+
+    found, others = line_scores(output, new, targets, weight)
+    slope, *intercepts = line(weight)
+    np.testing.assert_allclose(others, slope * new + intercepts, atol=1e-12)
+    for i in range(25) if k == 1 else ():
+        slope, intercept = line(weight - (np.arange(25) == i))
+        np.testing.assert_allclose(found[i], slope * output[i] + intercept, atol=1e-10)
+    if k > 1:  # each column of a row is left out by itself
+        for i in range(25):
+            for j in range(k):
+                keep = np.ones((k, 25))
+                keep[j, i] = 1 - 1 / weight[i]
+                root = np.sqrt((keep * weight).ravel())
+                slope, *intercepts = np.linalg.lstsq(root[:, None] * design, root * targets.T.ravel(), rcond=None)[0]
+                np.testing.assert_allclose(found[i, j], slope * output[i, j] + intercepts[j], atol=1e-10)
+    backwards, others = line_scores(output, new, -targets, weight)
+    np.testing.assert_allclose(others, np.broadcast_to(-weight @ targets / weight.sum(), (6, k)))
+
+
+def test_rows_without_privileged_features_count_in_the_baseline_only():
     X, Z, score, _ = table(n=60)
     y = (score > 0).astype(int)
     Z[40:] = np.nan
     model = SurrogateClassifier("ridge").fit(X, y, privileged=Z)
     assert np.isnan(model.surrogate_[40:]).all()
     assert not np.isnan(model.surrogate_[:40]).any()
-    assert model.explain()["plain_share"] == pytest.approx(1.5 / 2.5)
+    assert model.plain_weight_ == pytest.approx(1.5 / 2.5)
     plain = SurrogateClassifier("ridge").fit(X, y)
-    np.testing.assert_allclose(model.plain_estimator_.predict(X), plain.plain_estimator_.predict(X))
+    np.testing.assert_allclose(model.baseline_.predict(X), plain.baseline_.predict(X))
     # The other rows change the standardization of X and nothing else of the surrogate.
-    apart = SurrogateClassifier("ridge", scales=(0,)).fit(X, y, privileged=Z)
-    alone = SurrogateClassifier("ridge", scales=(0,)).fit(X[:40], y[:40], privileged=Z[:40])
-    assert np.corrcoef(apart.surrogate_[:40], alone.surrogate_)[0, 1] > 0.99
+    alone = SurrogateClassifier("ridge").fit(X[:40], y[:40], privileged=Z[:40])
+    assert np.corrcoef(model.surrogate_[:40], alone.surrogate_)[0, 1] > 0.99
 
 
 def test_unlabeled_rows_without_privileged_features_are_left_out():

@@ -5,8 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from lupi.surrogate import KernelPath, RidgePath, correlation, fit_ridge
-from lupi.surrogate.ridge import GRID
+from lupi.surrogate.ridge import GRID, RidgePath, correlation, fit_ridge
 
 
 def explicit(A, targets, weight, alpha):
@@ -96,7 +95,7 @@ def test_errors_without_a_column(n, p, grouped):
 def test_weight_two_is_the_row_twice(n, p):
     A, targets, weight, _ = problem(n, p)
     twice = np.repeat(np.arange(n), weight.astype(int))
-    one, other = fit_ridge(A, targets, weight), fit_ridge(A[twice], targets[twice], np.ones(len(twice)))
+    one, other = fit_ridge(RidgePath(A, weight), targets), fit_ridge(RidgePath(A[twice]), targets[twice])
     assert one.alpha == other.alpha
     np.testing.assert_allclose(one.coef, other.coef, atol=1e-10)
     np.testing.assert_allclose(one.left_out[twice], other.left_out, atol=1e-9)
@@ -120,7 +119,7 @@ def test_sparse_table_and_column_scales(n, p):
 def test_kernel_ridge_is_ridge_in_feature_space():
     A, targets, weight, _ = problem(20, 4)
     kernel = rbf_kernel(A, gamma=0.1)
-    path = KernelPath(kernel, weight)
+    path = RidgePath.of_kernel(kernel, weight)
     dual, intercept = path.solve(targets, 0.5)
     factor = np.linalg.cholesky(kernel + 1e-13 * np.eye(20))
     np.testing.assert_allclose(kernel @ dual + intercept, explicit(factor, targets, weight, 0.5)(factor), atol=1e-7)
@@ -130,8 +129,8 @@ def test_kernel_ridge_is_ridge_in_feature_space():
 @pytest.mark.parametrize("by", ["error", "correlation"])
 def test_penalty_is_the_best_of_the_grid(by):
     A, targets, weight, _ = problem(40, 6)
-    fit = fit_ridge(A, targets, weight, by=by)
     path = RidgePath(A, weight)
+    fit = fit_ridge(path, targets, by=by)
     scores = []
     for alpha in GRID * weight.sum():
         left_out = path.left_out(targets, alpha, refit_intercept=by == "error")

@@ -1,14 +1,16 @@
-"""Any scikit-learn estimator as a student or teacher of surrogate learning: soft labels in, scores out, cross-fitting."""
+"""Any scikit-learn estimator as a student or teacher: soft labels, scores and cross-fitting."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.special import expit, log_softmax
+from scipy.special import log_softmax
 from sklearn import get_config
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
+from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, get_tags
@@ -16,23 +18,24 @@ from sklearn.utils.validation import has_fit_parameter
 
 from lupi.inputs.types import MatrixLike, RandomState, VectorLike
 from lupi.model_parts import model_part
-from lupi.surrogate import correlation, spread
+from lupi.surrogate.ridge import correlation, unit_of
+from lupi.surrogate.targets import LOGIT_LIMIT, class_shares
 
-# Logits beyond this are as good as certain; a forest's probabilities of 0 and 1 end here.
-LOGIT_LIMIT = 6.0
-# Shares of a class below this change no fit, but would multiply the rows by the number of classes.
+if TYPE_CHECKING:
+    from lupi.surrogate.members import Sample
+
+# Smaller class probabilities do not change a fit, but would multiply the rows by the number of classes.
 SMALLEST_SHARE = 1e-3
-FOLDS = 5
 
 
 @model_part
 class SoftLabelStudent(RegressorMixin, BaseEstimator):
-    """A classifier that learns soft labels: every row once for each class, weighted with that class's share.
+    """A classifier that learns soft labels: every row appears once per class, weighted with the class's probability.
 
     Parameters
     ----------
     estimator : classifier
-        Its ``fit`` takes ``sample_weight``.
+        Its ``fit`` must accept ``sample_weight``.
 
     Examples
     --------
@@ -48,7 +51,7 @@ class SoftLabelStudent(RegressorMixin, BaseEstimator):
         self.estimator = estimator
 
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> Self:
-        """Fit to `y` of shape (n, 1), logits of two classes, or (n, n_classes), probabilities of several."""
+        """Fit to logits of two classes, of shape (n, 1), or to probabilities of several, of shape (n, n_classes)."""
         shares = class_shares(y)
         self.n_outputs_ = y.shape[1]
         row, label = np.nonzero(shares > SMALLEST_SHARE)
@@ -63,16 +66,8 @@ class SoftLabelStudent(RegressorMixin, BaseEstimator):
         return class_scores(self.estimator_, X, self.n_outputs_)
 
 
-def class_shares(target: np.ndarray) -> np.ndarray:
-    """Probabilities of shape (n, n_classes) from the surrogate: logits of two classes, probabilities of several."""
-    if target.shape[1] > 1:
-        return target
-    positive = expit(target[:, 0])
-    return np.column_stack([1.0 - positive, positive])
-
-
 def class_scores(classifier: BaseEstimator, X: MatrixLike, n_outputs: int) -> np.ndarray:
-    """Scores of shape (n, n_outputs) from a fitted classifier whose labels are positions of classes."""
+    """Scores of shape (n, n_outputs) from a classifier that was fitted to class codes."""
     n_classes = 2 if n_outputs == 1 else n_outputs
     seen = np.asarray(classifier.classes_, dtype=int)
     if hasattr(classifier, "decision_function"):
@@ -91,13 +86,13 @@ def class_scores(classifier: BaseEstimator, X: MatrixLike, n_outputs: int) -> np
 
 
 def centered_logits(logits: np.ndarray) -> np.ndarray:
-    """Logits of several classes that sum to 0, no log-probability below -2 * LOGIT_LIMIT."""
+    """Logits of several classes with sum 0 and no log-probability below -2 * LOGIT_LIMIT."""
     logs = np.maximum(log_softmax(logits, axis=1), -2 * LOGIT_LIMIT)
     return np.asarray(logs - logs.mean(axis=1, keepdims=True))
 
 
 def weight_keyword(estimator: BaseEstimator) -> str | None:
-    """Name of the keyword by which ``fit`` takes the weights; None if it takes none."""
+    """Keyword argument of ``fit`` for sample weights; None if it has none."""
     if isinstance(estimator, BaseSearchCV):
         return weight_keyword(estimator.estimator)
     if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
@@ -108,16 +103,15 @@ def weight_keyword(estimator: BaseEstimator) -> str | None:
 
 
 def fit_weighted(estimator: BaseEstimator, X: MatrixLike, y: np.ndarray, weight: np.ndarray) -> BaseEstimator:
-    """Fit with weights, which a ``fit`` without them gets only if they are all equal."""
+    """Fit with weights; raise if they differ and ``fit`` does not accept weights."""
     keyword = weight_keyword(estimator)
-    # Weights of 1 are none; scikit-learn's boosting takes ten times as long with them.
+    # scikit-learn's boosting takes ten times as long with weights, even if they are all 1.
     if keyword is not None and (weight != 1).any():
         return estimator.fit(X, y, **{keyword: weight})
     if np.ptp(weight) > 0:
         raise TypeError(
-            f"the weights of the rows differ (a classifier gets soft labels as weights), so the `fit` of "
-            f"{type(estimator).__name__} must take `sample_weight`, which it does not; choose another estimator, or a "
-            "regressor in place of a classifier."
+            f"`fit` of {type(estimator).__name__} must take `sample_weight`, because the rows have different weights (soft "
+            "labels are weights of a classifier's rows); choose another estimator, or a regressor instead of a classifier."
         )
     return estimator.fit(X, y)
 
@@ -126,7 +120,7 @@ def fit_weighted(estimator: BaseEstimator, X: MatrixLike, y: np.ndarray, weight:
 def soft_correlation(
     estimator: BaseEstimator, X: MatrixLike, y: np.ndarray, sample_weight: VectorLike | None = None
 ) -> float:
-    """Score of a search: correlation of the output with the soft target."""
+    """Scorer of a search: correlation of the output with the soft target."""
     target = np.asarray(y).reshape(len(y), -1)
     if isinstance(estimator, SoftLabelStudent) and target.shape[1] > 1:
         target = centered_logits(np.log(np.maximum(target, np.finfo(float).tiny)))
@@ -135,69 +129,58 @@ def soft_correlation(
 
 
 @model_part
-class WrappedStudent(BaseEstimator):
-    """A user's estimator in the role of a student or a teacher.
+class EstimatorMember(BaseEstimator):
+    """A scikit-learn estimator as the member of a pool, or as a teacher.
 
     Parameters
     ----------
     estimator : estimator
-        A regressor learns the target itself, a classifier soft labels, a search is scored against the target.
-    cross_fit : bool, default=True
-        Whether to compute ``left_out_`` by refits without a fifth of the rows each.
+        A regressor learns the targets, a classifier learns soft labels, a search is scored against the targets.
+    cv : int or splitter
+        Folds of the refits that make left-out predictions.
     n_jobs : int or None
     random_state : int, RandomState or None
 
     Attributes
     ----------
     estimator_ : estimator or list of estimators
-        One fitted estimator; a list, one a class, if it cannot predict several columns at once.
-    left_out_ : ndarray of shape (n, k)
-        Cross-fitted values of the rows asked for (NaN elsewhere).
-    spread_ : float
+        A list, one per class, if the estimator cannot predict several columns at once.
     """
 
-    def __init__(self, estimator: Any, n_jobs: int | None = None, random_state: RandomState = None) -> None:
+    def __init__(
+        self, estimator: Any, cv: Any = 5, n_jobs: int | None = None, random_state: RandomState = None
+    ) -> None:
         self.estimator = estimator
+        self.cv = cv
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: MatrixLike,
-        targets: np.ndarray,
-        weight: np.ndarray,
-        groups: np.ndarray | None = None,
-        labels: np.ndarray | None = None,
-        honest: np.ndarray | None = None,
-    ) -> Self:
-        """Fit to targets of shape (n, k), or to the class numbers `labels`; cross-fit the rows `honest`."""
+    def fit_left_out(self, sample: Sample) -> np.ndarray:
+        """Fit to all rows, and refit without each fold; rows that are not cross-fitted get NaN."""
+        X, targets, groups, labels = sample.X.values, sample.targets, sample.groups, sample.labels
         self.n_outputs_ = targets.shape[1]
         self.on_labels_ = labels is not None and is_classifier(self.estimator)
-        rows = np.arange(len(targets)) if honest is None else honest
+        everything = np.arange(len(targets))
+        rows = everything if sample.cross_fit_rows is None else sample.cross_fit_rows
         strata = np.zeros(len(targets), dtype=int) if labels is None else labels
-        folds = deal(rows, strata, groups, check_random_state(self.random_state))
-        jobs = [
-            np.arange(len(targets)),
-            *(np.setdiff1d(np.arange(len(targets)), _with_group(f, groups)) for f in folds),
-        ]
-        fitted = Parallel(n_jobs=self.n_jobs)(
-            delayed(self._fit_rows)(X, targets, weight, labels, kept) for kept in jobs
-        )
-        self.estimator_, *others = fitted
-        self.left_out_ = np.full(targets.shape, np.nan)
-        for fold, estimator in zip(folds, others):
-            self.left_out_[fold] = self._values(estimator, _safe_indexing(X, fold))
-        there = ~np.isnan(self.left_out_[:, 0])
-        self.spread_ = max(spread(self.left_out_[there], weight[there]), 1e-12) if there.any() else 1.0
-        return self
+        folds = make_folds(rows, strata, groups, check_random_state(self.random_state), self.cv)
+        parts = [everything, *(np.setdiff1d(everything, _with_group(fold, groups)) for fold in folds)]
+        jobs = (delayed(self._fit_rows)(X, targets, sample.weight, labels, part) for part in parts)
+        self.estimator_, *refitted = Parallel(n_jobs=self.n_jobs)(jobs)
+        left_out = np.full(targets.shape, np.nan)
+        for fold, estimator in zip(folds, refitted):
+            left_out[fold] = self._values(estimator, _safe_indexing(X, fold))
+        found = ~np.isnan(left_out[:, 0])
+        self.spread_ = unit_of(left_out[found], sample.weight[found]) if found.any() else 1.0
+        return left_out
 
     def _fit_rows(
-        self, X: MatrixLike, targets: np.ndarray, weight: np.ndarray, labels: np.ndarray | None, kept: np.ndarray
+        self, X: MatrixLike, targets: np.ndarray, weight: np.ndarray, labels: np.ndarray | None, rows: np.ndarray
     ) -> BaseEstimator | list[BaseEstimator]:
-        X, targets, weight = _safe_indexing(X, kept), targets[kept], weight[kept]
+        X, targets, weight = _safe_indexing(X, rows), targets[rows], weight[rows]
         if self.on_labels_:
-            return fit_weighted(clone(self.estimator), X, np.asarray(labels)[kept], weight)
-        student = _against_soft_target(self.estimator)
+            return fit_weighted(clone(self.estimator), X, np.asarray(labels)[rows], weight)
+        student = _for_soft_targets(self.estimator)
         if is_classifier(self.estimator):
             return fit_weighted(student, X, targets, weight)
         if targets.shape[1] > 1 and not get_tags(student).target_tags.multi_output:
@@ -216,8 +199,8 @@ class WrappedStudent(BaseEstimator):
         return self._values(self.estimator_, X)
 
 
-def _against_soft_target(estimator: BaseEstimator) -> BaseEstimator:
-    """A clone that learns from soft targets; a search in it is scored against them."""
+def _for_soft_targets(estimator: BaseEstimator) -> BaseEstimator:
+    """A clone that learns soft targets; a search is scored against them."""
     if not isinstance(estimator, BaseSearchCV):
         return SoftLabelStudent(estimator) if is_classifier(estimator) else clone(estimator)
     search = clone(estimator).set_params(scoring=soft_correlation)
@@ -241,22 +224,27 @@ def _with_group(fold: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
     return fold if groups is None else np.flatnonzero(np.isin(groups, groups[fold]))
 
 
-def deal(
-    rows: np.ndarray, strata: np.ndarray, groups: np.ndarray | None, rng: np.random.RandomState, n_folds: int = FOLDS
+def make_folds(
+    rows: np.ndarray, strata: np.ndarray, groups: np.ndarray | None, rng: np.random.RandomState, cv: Any
 ) -> list[np.ndarray]:
-    """Folds of `rows`, every stratum spread evenly; rows of one group stay together.
+    """Folds of `rows` with every stratum spread evenly; rows of a group stay together.
 
     Examples
     --------
-    >>> folds = deal(np.arange(6), np.array([0, 0, 0, 0, 1, 1]), None, np.random.RandomState(0), n_folds=2)
+    >>> folds = make_folds(np.arange(6), np.array([0, 0, 0, 0, 1, 1]), None, np.random.RandomState(0), cv=2)
     >>> [sorted(np.array([0, 0, 0, 0, 1, 1])[fold].tolist()) for fold in folds]
     [[0, 0, 1], [0, 0, 1]]
     """
     unit = rows if groups is None else groups[rows]
     units, first = np.unique(unit, return_index=True)
+    if len(units) < 2:
+        return []
+    if not isinstance(cv, Integral):
+        splits = check_cv(cv).split(rows, strata[rows], None if groups is None else unit)
+        return [rows[test] for _, test in splits]
     order = rng.permutation(len(units))
     order = order[np.argsort(strata[rows][first][order], kind="stable")]
     number = np.empty(len(units), dtype=int)
-    number[order] = np.arange(len(units)) % min(n_folds, len(units))
+    number[order] = np.arange(len(units)) % min(int(cv), len(units))
     fold_of = number[np.searchsorted(units, unit)]
-    return [rows[fold_of == fold] for fold in range(fold_of.max() + 1)] if len(units) > 1 else []
+    return [rows[fold_of == fold] for fold in range(fold_of.max() + 1)]

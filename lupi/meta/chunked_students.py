@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 from lupi.inputs.chunked_rows import ChunkedRows, chunkwise, in_a_row
 from lupi.inputs.types import MatrixLike
-from lupi.surrogate import RidgePath
+from lupi.surrogate.ridge import RidgePath
 from lupi.svm.kernel_machine import KernelClassifier
 
 if TYPE_CHECKING:

@@ -1,0 +1,348 @@
+"""Pools of members: each is fitted to the same targets, and the output is their mean after scaling each to unit spread.
+
+A member has ``fit_left_out(sample)``, which fits it and returns left-out predictions of the training rows, ``spread_``,
+by which its outputs are divided, and ``predict``. A new member is a class with these three and an entry in ``MEMBERS``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils import _safe_indexing
+
+from lupi.inputs.rows import ArrayRows, chunkwise
+from lupi.inputs.training_set import TrainingSet
+from lupi.inputs.types import Matrix, RandomState
+from lupi.kernels import Kernel
+from lupi.kernels.nystroem import FeatureSpace
+from lupi.model_parts import model_part
+from lupi.surrogate.estimators import EstimatorMember
+from lupi.surrogate.forest import ForestMember
+from lupi.surrogate.ridge import BLOCK, GRID, SMALLEST_SPREAD, TINY, RidgePath, fit_ridge, spread
+
+# Standardized values are clipped at plus and minus this.
+CLIP = 5.0
+# The RBF ridge is exact up to this many rows; above, it uses this many landmarks.
+EXACT_ROWS, LANDMARKS = 1500, 500
+# Penalties for a kernel with a diagonal of 1, relative to the number of rows.
+KERNEL_GRID = GRID / 30
+
+
+class TableRows(ArrayRows):
+    """Rows of the user's table, for estimators that read column names."""
+
+    def take(self, index: np.ndarray) -> TableRows:
+        """Some of the rows."""
+        return TableRows(_safe_indexing(self.values, index))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Training rows of a pool.
+
+    Attributes
+    ----------
+    X : Rows
+        Standardized features; for an estimator of the user's, the features as passed to `fit`.
+    targets : ndarray of shape (n, k)
+    weight : ndarray of shape (n,)
+    groups : ndarray of int of shape (n,) or None
+        Rows of a group are left out together.
+    labels : ndarray of int of shape (n,) or None
+        Class codes that a classifier is fitted to; None: the targets are soft labels or numbers.
+    cross_fit_rows : ndarray of int or None
+        Rows for which an estimator of the user's is refitted (None: all); other rows get NaN.
+    """
+
+    X: Any
+    targets: np.ndarray
+    weight: np.ndarray
+    groups: np.ndarray | None
+    labels: np.ndarray | None = None
+    cross_fit_rows: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class SurrogateData:
+    """A training set with the positions of its rows by role."""
+
+    rows: TrainingSet
+
+    @cached_property
+    def labeled(self) -> np.ndarray:
+        """Rows with a label."""
+        return np.flatnonzero(self.rows.labeled)
+
+    @cached_property
+    def taught(self) -> np.ndarray:
+        """Rows with a label and privileged features, to which the teachers are fitted."""
+        return np.flatnonzero(self.rows.labeled & self.rows.available)
+
+    @cached_property
+    def unlabeled(self) -> np.ndarray:
+        """Rows with privileged features and no label."""
+        return np.flatnonzero(~self.rows.labeled)
+
+    @cached_property
+    def scored(self) -> np.ndarray:
+        """Rows that the teachers score: taught and unlabeled."""
+        return np.sort(np.concatenate([self.taught, self.unlabeled]))
+
+    def groups(self, index: np.ndarray) -> np.ndarray | None:
+        """Group numbers of some rows."""
+        return None if self.rows.groups is None else self.rows.groups[index]
+
+    def sample(self, features: Any, index: np.ndarray, targets: np.ndarray, **options: Any) -> Sample:
+        """Some of the rows with targets for a pool."""
+        return Sample(features.take(index), targets, self.rows.weight[index], self.groups(index), **options)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Parameters of the estimator that members and teachers read."""
+
+    cv: Any
+    n_jobs: int | None
+    random_state: RandomState
+
+
+class Member(Protocol):
+    """A regression on standardized features."""
+
+    spread_: float
+
+    def fit_left_out(self, sample: Sample) -> np.ndarray:
+        """Fit; return left-out predictions of the training rows, of shape (n, k)."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Values of shape (n, k)."""
+
+
+@model_part
+class Standardizer(BaseEstimator):
+    """Columns to mean 0 and standard deviation 1, clipped at +-5; missing values become 0, the mean.
+
+    Fitted to a sparse matrix, 0 stays 0: the columns are not centered, which no member and no teacher depends on.
+    """
+
+    def fit(self, X: Any, weight: np.ndarray) -> Self:
+        """Weighted means and standard deviations of the values that are not missing."""
+        weights, sums = _column_sums(X, weight, None)
+        weights = np.maximum(weights, TINY)
+        self.mean_ = sums / weights
+        scale = np.sqrt(_column_sums(X, weight, self.mean_)[1] / weights)
+        self.scale_ = np.where(scale <= SMALLEST_SPREAD * np.abs(self.mean_), 1.0, scale)
+        self.sparse_ = X.resident and sparse.issparse(X.values)
+        reach = CLIP * self.scale_
+        # A sparse 0 is clipped like any other value, so it is the clipped 0 that maps to 0.
+        self.shift_ = np.clip(0.0, self.mean_ - reach, self.mean_ + reach) if self.sparse_ else self.mean_
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Standardized copy."""
+        if not sparse.issparse(X):
+            scaled = X - self.mean_
+            scaled /= self.scale_
+            np.clip(scaled, -CLIP, CLIP, out=scaled)
+            np.nan_to_num(scaled, copy=False, nan=0.0)
+            return scaled + (self.mean_ - self.shift_) / self.scale_ if self.sparse_ else scaled
+        if not self.sparse_:
+            return self.transform(X.toarray())
+        scaled = X.tocsr(copy=True)
+        mean, scale, shift = (values[scaled.indices] for values in (self.mean_, self.scale_, self.shift_))
+        clipped = np.clip(scaled.data, mean - CLIP * scale, mean + CLIP * scale)
+        scaled.data = (np.where(np.isnan(clipped), mean, clipped) - shift) / scale
+        return scaled
+
+
+@chunkwise("sum", "weight")
+def _column_sums(X: Any, weight: np.ndarray, center: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and weighted sums of the values that are not missing, or of their squared distances to a center."""
+    if sparse.issparse(X):
+        return _sparse_column_sums(X.tocsr(), weight, center)
+    weights, sums = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for start in range(0, len(X), BLOCK):
+        block, part = X[start : start + BLOCK], weight[start : start + BLOCK]
+        values = block if center is None else np.square(block - center)
+        missing = np.isnan(block)
+        if missing.any():
+            weights += part @ ~missing
+            sums += part @ np.where(missing, 0.0, values)
+        else:
+            weights += part.sum()
+            sums += part @ values
+    return weights, sums
+
+
+def _sparse_column_sums(X: Any, weight: np.ndarray, center: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def of_columns(values: np.ndarray) -> np.ndarray:
+        return np.asarray(sparse.csr_array((values, X.indices, X.indptr), shape=X.shape).T @ weight).ravel()
+
+    missing = np.isnan(X.data)
+    weights = weight.sum() - of_columns(missing.astype(float))
+    if center is None:
+        return weights, of_columns(np.where(missing, 0.0, X.data))
+    squares = of_columns(np.where(missing, 0.0, np.square(X.data - center[X.indices])))
+    return weights, squares + np.square(center) * (weight.sum() - of_columns(np.ones(len(X.data))))
+
+
+def standardized(X: Any, weight: np.ndarray) -> Any:
+    """Standardized rows; rows in chunks are standardized when they are read."""
+    return X.map(Standardizer().fit(X, weight).transform, X.shape[1])
+
+
+@model_part
+class RidgeMember(BaseEstimator):
+    """Adaptive ridge: with p <= n, columns are scaled by the root of their correlation with the target."""
+
+    def fit_left_out(self, sample: Sample) -> np.ndarray:
+        """Fit with the penalty of the largest left-out correlation."""
+        A, targets, weight = sample.X, sample.targets, sample.weight
+        scale = np.ones(A.shape[1])
+        if A.shape[1] <= weight.sum():
+            scale = np.sqrt(_correlations(A, targets, weight))
+            scale /= np.sqrt(np.sqrt(np.mean(scale**4)) + 1e-12)
+        fit = fit_ridge(RidgePath(A, weight, scale), targets, sample.groups, "correlation")
+        self.coef_, self.intercept_, self.alpha_, self.spread_ = fit.coef, fit.intercept, fit.alpha, fit.spread
+        return fit.left_out
+
+    def predict(self, A: Matrix) -> np.ndarray:
+        """Values of shape (n, k)."""
+        return np.asarray(A @ self.coef_ + self.intercept_)
+
+
+def _correlations(A: Any, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Root mean square, over the targets, of each column's correlations; 0 for constant columns."""
+    n = weight.sum()
+    mean = A.transposed_times(weight) / n
+    square = _column_sums(A, weight, np.zeros(len(mean)))[1] / n
+    variance = square - np.square(mean)
+    centered = targets - weight @ targets / n
+    covariance = A.transposed_times(weight[:, None] * centered) / n
+    scale = np.outer(np.where(variance > SMALLEST_SPREAD * square, variance, 0.0), weight @ np.square(centered) / n)
+    squared = np.divide(np.square(covariance), scale, out=np.zeros_like(scale), where=scale > 0)
+    return np.asarray(np.sqrt(np.minimum(squared, 1.0).mean(axis=1)))
+
+
+@dataclass(frozen=True)
+class RbfPath:
+    """Ridge regressions in the space of the RBF kernel; above 1500 rows on 500 landmarks (Nystroem)."""
+
+    path: RidgePath
+    gamma: float
+    landmarks: Matrix
+    projection: np.ndarray | None
+
+    @classmethod
+    def of(cls, A: Matrix, weight: np.ndarray, gamma: float, random_state: RandomState) -> RbfPath:
+        """Decompose the kernel of the rows."""
+        if A.shape[0] <= EXACT_ROWS:
+            return cls(RidgePath.of_kernel(rbf_kernel(A, gamma=gamma), weight), gamma, A, None)
+        space = FeatureSpace.nystroem(Kernel("rbf", gamma=gamma), A, LANDMARKS, random_state, tol=1e-8)
+        return cls(RidgePath(space.values, weight), gamma, space.rows, space.projection)
+
+    def kernel_values(self, A: Matrix) -> np.ndarray:
+        """Kernel values of shape (n, n_landmarks)."""
+        return np.asarray(rbf_kernel(A, self.landmarks, gamma=self.gamma))
+
+    def dual(self, coef: np.ndarray) -> np.ndarray:
+        """Coefficients of the kernel values."""
+        return coef if self.projection is None else self.projection @ coef
+
+
+@model_part
+class RbfMember(BaseEstimator):
+    """RBF ridge with gamma = 1 / (2 p)."""
+
+    def __init__(self, random_state: RandomState = None) -> None:
+        self.random_state = random_state
+
+    def fit_left_out(self, sample: Sample) -> np.ndarray:
+        """Fit with the penalty of the largest left-out correlation."""
+        self.gamma_ = 0.5 / sample.X.shape[1]
+        rbf = RbfPath.of(sample.X.values, sample.weight, self.gamma_, self.random_state)
+        fit = fit_ridge(rbf.path, sample.targets, sample.groups, "correlation", KERNEL_GRID)
+        self.landmarks_, self.coef_, self.intercept_ = rbf.landmarks, rbf.dual(fit.coef), fit.intercept
+        self.alpha_, self.spread_ = fit.alpha, fit.spread
+        return fit.left_out
+
+    def predict(self, A: Matrix) -> np.ndarray:
+        """Values of shape (n, k)."""
+        return np.asarray(rbf_kernel(A, self.landmarks_, gamma=self.gamma_) @ self.coef_ + self.intercept_)
+
+
+MEMBERS: dict[str, Any] = {
+    "ridge": lambda settings: RidgeMember(),
+    "rbf": lambda settings: RbfMember(settings.random_state),
+    "forest": lambda settings: ForestMember(random_state=settings.random_state),
+}
+
+
+def member_names(estimator: Any) -> list[str] | None:
+    """Names of the members that the parameter `estimator` stands for; None for an estimator of the user's."""
+    if estimator is None:
+        return list(MEMBERS)
+    if isinstance(estimator, str):
+        return [estimator]
+    return list(estimator) if isinstance(estimator, list | tuple) else None
+
+
+@model_part
+class Pool(BaseEstimator):
+    """Mean of several members' outputs, each scaled to unit spread.
+
+    Parameters
+    ----------
+    members : dict of str to member
+    scaler : Standardizer or None
+        Standardizes raw features; None for an estimator of the user's.
+    """
+
+    def __init__(self, members: dict[str, Any], scaler: Standardizer | None = None) -> None:
+        self.members = members
+        self.scaler = scaler
+
+    def fit_left_out(self, sample: Sample) -> np.ndarray:
+        """Fit every member; return left-out outputs of the training rows."""
+        outputs = [member.fit_left_out(sample) for member in self.members.values()]
+        self.center_ = sample.weight @ sample.targets / sample.weight.sum()
+        rounding = SMALLEST_SPREAD * float(np.abs(sample.targets).max())
+        self.units_ = np.array([max(member.spread_, rounding) or 1.0 for member in self.members.values()])
+        self.scale_ = 1.0
+        left_out = self._mean(outputs)
+        if len(self.members) > 1:
+            self.scale_ = spread(left_out, sample.weight) or 1.0
+        return left_out / self.scale_
+
+    def _mean(self, outputs: list[np.ndarray]) -> np.ndarray:
+        scaled = [(output - self.center_) / unit for output, unit in zip(outputs, self.units_)]
+        return np.asarray(np.mean(scaled, axis=0)) / self.scale_
+
+    def outputs(self, A: Any) -> np.ndarray:
+        """Outputs of shape (n, k) for standardized features."""
+        return self._mean([member.predict(A) for member in self.members.values()])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Outputs of shape (n, k) for raw features; of unit spread and not calibrated."""
+        return self.outputs(X if self.scaler is None else self.scaler.transform(X))
+
+
+def make_pool(estimator: Any, settings: Settings, scaler: Standardizer) -> Pool:
+    """An unfitted pool for the parameter `estimator`."""
+    names = member_names(estimator)
+    if names is None:
+        member = EstimatorMember(estimator, settings.cv, settings.n_jobs, settings.random_state)
+        return Pool({type(estimator).__name__: member})
+    return Pool({name: MEMBERS[name](settings) for name in names}, scaler)
+
+
+@chunkwise("concatenate")
+def pool_outputs(A: Any, pool: Pool) -> np.ndarray:
+    """Outputs of shape (n, k) for standardized rows, in memory or in chunks."""
+    return pool.outputs(A)

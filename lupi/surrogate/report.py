@@ -1,0 +1,180 @@
+"""What a fitted surrogate model reports: weights and quality of the teachers, and what they are worth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lupi.surrogate.members import SurrogateData
+from lupi.surrogate.ridge import TINY, RidgePath, correlation, squared_error
+from lupi.surrogate.targets import Target
+from lupi.surrogate.teachers import X_ALONE, Surrogate, Teachers, label_noise, probed_rows
+
+if TYPE_CHECKING:
+    from lupi.surrogate.students import Student
+
+# Smallest weight of a teacher, and number of columns, in the printed text.
+SMALL_WEIGHT, SHOWN_COLUMNS = 0.005, 10
+# Above this weight of the teacher on X alone, the text says that the privileged features teach nothing.
+NOTHING_TAUGHT = 0.9
+
+
+class Explanation(dict[str, Any]):
+    """Result of ``explain()``: a dict that prints as text; empty without privileged features.
+
+    Keys: ``teachers`` (name -> weight), ``teacher_quality`` (measures of the averaged teacher on left-out rows), ``slope`` (of
+    its calibration), ``surrogate_r2`` and ``surrogate_correlation`` (how well the student predicts the surrogate of left-out
+    rows), ``plain_weight`` (of the baseline in the output), ``n_labeled``, ``n_unlabeled``, ``n_taught`` (labeled rows with
+    privileged features), ``effective_rows`` (labeled rows with which the baseline would have the same variance; None if not
+    known) and ``columns`` (privileged column -> log-evidence that the teacher loses without it; None if not known).
+    """
+
+    def __repr__(self) -> str:
+        if not self:
+            return "No privileged features were used: the model is the baseline."
+        lines = [f"Surrogate from {self['n_labeled']} labeled and {self['n_unlabeled']} unlabeled rows"]
+        lines += ["", "Teachers (weight by left-out evidence)"]
+        shown = {name: w for name, w in self["teachers"].items() if w >= SMALL_WEIGHT}
+        lines += [f"  {weight:6.3f}  {name}" for name, weight in sorted(shown.items(), key=lambda item: -item[1])]
+        if self["teachers"][X_ALONE] > NOTHING_TAUGHT:
+            lines.append("  Nearly all weight is on X alone: the privileged features teach nothing here.")
+        quality = ", ".join(f"{name} {value:.3f}" for name, value in self["teacher_quality"].items())
+        lines += ["", f"Teacher on left-out rows: {quality}"]
+        if self["slope"] == 0:
+            return "\n".join([*lines, "Its scores do not follow the targets (slope 0): the model is the baseline."])
+        lines.append(
+            f"X predicts the surrogate of left-out rows with correlation {self['surrogate_correlation']:.2f} "
+            f"(R2 {self['surrogate_r2']:.2f})"
+        )
+        return "\n".join(lines + self._gain_lines() + self._column_lines())
+
+    def _gain_lines(self) -> list[str]:
+        if self["effective_rows"] is None:
+            return []
+        gained = max(0, round(self["effective_rows"] - self["n_taught"]))
+        method = (
+            "estimated from the noise that teacher and student keep, compared with a ridge on X; bias is not counted"
+        )
+        if gained == 0:
+            return [f"No gain in variance ({method}: a comparison on test rows tells more)"]
+        return [f"Worth about {gained} more labeled rows ({method})"]
+
+    def _column_lines(self) -> list[str]:
+        if not self["columns"]:
+            return []
+        best = sorted(self["columns"].items(), key=lambda item: -item[1])
+        lines = ["", "Privileged columns (log-evidence lost without each; below 0: better without)"]
+        lines += [f"  {value:+8.2f}  {name}" for name, value in best[:SHOWN_COLUMNS]]
+        if len(best) > SHOWN_COLUMNS:
+            lines.append(f"  ... and {len(best) - SHOWN_COLUMNS} more")
+        return lines
+
+
+def explain_fit(
+    data: SurrogateData,
+    A: Any,
+    target: Target,
+    teachers: Teachers | None,
+    surrogate: Surrogate | None,
+    students: list[Student],
+) -> Explanation:
+    """Explanation of a fit; empty without teachers."""
+    if teachers is None:
+        return Explanation()
+    y, weight = data.rows.target[data.taught], data.rows.weight[data.taught]
+    columns = teachers.column_evidence
+    report = Explanation(
+        teachers=teachers.weights,
+        teacher_quality=target.quality(teachers.taught, y, weight),
+        slope=teachers.calibration.slope,
+        n_labeled=len(data.labeled),
+        n_unlabeled=len(data.unlabeled),
+        n_taught=float(weight.sum()),
+        columns=None if columns is None else dict(zip(_column_names(data), map(float, columns))),
+        surrogate_r2=None,
+        surrogate_correlation=None,
+        effective_rows=None,
+        plain_weight=students[0].weight,
+    )
+    if surrogate is not None:
+        left_out = students[-1].left_out
+        found = ~np.isnan(left_out[:, 0])
+        of_rows = data.rows.weight[surrogate.rows[found]]
+        r = correlation(left_out[found], surrogate.values[found], of_rows)
+        report |= {"surrogate_correlation": r, "surrogate_r2": max(r, 0.0) ** 2}
+        report["effective_rows"] = _effective_rows(data, A, target, teachers, report["surrogate_r2"])
+    return report
+
+
+def _column_names(data: SurrogateData) -> list[str]:
+    """Names of the privileged columns; "table/column" if there are several tables."""
+    names = []
+    for block in data.rows.privileged:
+        columns = range(block.rows.shape[1]) if block.feature_names is None else block.feature_names
+        names += [str(column) if block.name is None else f"{block.name}/{column}" for column in columns]
+    return names
+
+
+def _effective_rows(data: SurrogateData, A: Any, target: Target, teachers: Teachers, r2: float) -> float | None:
+    """Effective rows of the fit, from the taught rows and a sample of the unlabeled rows; None if not known."""
+    if teachers.noise is None or teachers.x_alpha is None:
+        return None
+    taught = data.rows.weight[data.taught]
+    noise = squared_error(teachers.taught, target.columns(data.rows.target[data.taught]), taught)
+    scores = np.vstack([teachers.taught, teachers.unlabeled])
+    of_scores = np.concatenate([taught, data.rows.weight[data.unlabeled]])
+    mean = np.broadcast_to(of_scores @ scores / of_scores.sum(), scores.shape)
+    gap = (1.0 - r2) * squared_error(scores, mean, of_scores)
+    chosen = data.unlabeled[probed_rows(len(data.unlabeled))]
+    rows = np.concatenate([data.taught, chosen])
+    labeled, weight = np.arange(len(rows)) < len(data.taught), data.rows.weight[rows]
+    if len(chosen):  # each chosen row stands for several
+        weight[~labeled] *= data.rows.weight[data.unlabeled].sum() / weight[~labeled].sum()
+    found = effective_rows(noise, gap, A.values[rows], labeled, weight, teachers.noise, teachers.x_alpha)
+    # The teacher on X alone adds nothing to the baseline.
+    n = float(taught.sum())
+    return n + (1.0 - teachers.weights[X_ALONE]) * (found - n)
+
+
+def effective_rows(
+    noise: float, gap: float, A: Any, labeled: np.ndarray, weight: np.ndarray, teacher_noise: np.ndarray, alpha: float
+) -> float:
+    r"""Labeled rows with which a ridge on X would have the variance of the student of the surrogate.
+
+    With :math:`y = Z\theta + X\delta + \varepsilon` and :math:`Z = XB + \eta`, let :math:`\sigma^2` be the variance of
+    :math:`\varepsilon` (label noise) and :math:`\tau^2` that of :math:`\eta\theta` (the part of the score that X does not
+    determine). Least squares of the labels on X has the risk :math:`(\tau^2 + \sigma^2) p / n`, of the score of a teacher on Z
+    :math:`\tau^2 p / m + \sigma^2\,\mathrm{tr}(P_X P_Z) / n` with m scored rows. For ridges, noise of unit variance is sent
+    through the plain regression, through teacher and student, and through the student alone; the mean squares at the rows
+    replace p, the trace and p.
+
+    Parameters
+    ----------
+    noise, gap : float
+        :math:`\sigma^2` and :math:`\tau^2`.
+    A : ndarray or sparse matrix of shape (m, p)
+        Standardized decision features of the rows that the teacher scores.
+    labeled : ndarray of bool, shape (m,)
+    weight : ndarray of shape (m,)
+    teacher_noise : ndarray of shape (m, n_probes)
+        Scores of a teacher that was fitted to noise.
+    alpha : float
+        Penalty of a ridge on X for the labeled rows; the student's has the same size per row.
+
+    Returns
+    -------
+    float
+    """
+    n, m = weight[labeled].sum(), weight.sum()
+    rows = np.flatnonzero(labeled)
+    coef, intercept = RidgePath(A[rows], weight[rows]).solve(label_noise(weight[rows]), alpha)
+    student = RidgePath(A, weight)
+
+    def risk(values: np.ndarray) -> float:
+        return float(weight @ np.square(values).mean(axis=1) / m)
+
+    plain = (noise + gap) * risk(np.asarray(A @ coef) + intercept)
+    through_both = risk(student.fitted(teacher_noise, alpha * m / n))
+    through_student = risk(student.fitted(label_noise(weight), alpha * m / n))
+    return float(n * plain / max(noise * through_both + gap * through_student, TINY))

@@ -1,0 +1,292 @@
+r"""Classes or numbers as targets, and the calibration from scores to logits or numbers.
+
+Two classes: :math:`P(y = 1) = \sigma(a + b u)`; several: :math:`P(y = k) \propto \exp(a_k + b u_k)`, where u is the score
+scaled to mean 0 and spread 1 on the labeled rows. A unit ridge on b keeps separable scores finite, and :math:`b \ge 0`:
+scores that are anticorrelated with the labels are not used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from scipy.special import expit, log_softmax, softmax
+
+from lupi.model_parts import model_part
+from lupi.surrogate.ridge import TINY, spread, unit_of
+
+# The surrogate's logits are clipped here, and so are the logits of probabilities 0 and 1.
+LOGIT_LIMIT = 6.0
+MAX_NEWTON_STEPS = 100
+TOLERANCE = 1e-12
+# Unit ridge on the intercepts of several classes: a handful of labels per class says little about its frequency.
+INTERCEPT_RIDGE = 1.0
+
+
+@model_part
+@dataclass(frozen=True)
+class Calibration:
+    """A fitted calibration: ``logits = intercept + slope * (scores - center) / scale``.
+
+    Attributes
+    ----------
+    center : ndarray of shape (k,)
+        Mean scores of the labeled rows.
+    scale : float
+        Their spread.
+    intercept : ndarray of shape (k,)
+    slope : float
+        Zero or larger, for scores of unit spread.
+    """
+
+    center: np.ndarray
+    scale: float
+    intercept: np.ndarray
+    slope: float
+
+    def logits(self, scores: np.ndarray) -> np.ndarray:
+        """Calibrated log-odds or numbers (one column), or log-probabilities up to a constant (several)."""
+        return np.asarray(self.intercept + self.slope * (scores - self.center) / self.scale)
+
+
+@dataclass(frozen=True)
+class ClassTarget:
+    """Class codes 0 .. K-1: one column of signs for two classes, otherwise one column per class."""
+
+    n_classes: int
+
+    def columns(self, y: np.ndarray) -> np.ndarray:
+        """Regression targets of shape (n, k): +1 for the class, -1 for the others."""
+        signs = 2.0 * one_hot(y, self.n_classes) - 1.0
+        return signs[:, 1:] if self.n_classes == 2 else signs
+
+    def labels(self, y: np.ndarray) -> np.ndarray | None:
+        """Class codes for classifiers and log-losses."""
+        return y
+
+    def calibrate(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Calibration:
+        """Calibrate scores to labels."""
+        return calibrate(scores, one_hot(y, self.n_classes), weight)
+
+    def calibrate_to(self, scores: np.ndarray, surrogate: np.ndarray, weight: np.ndarray) -> Calibration:
+        """Calibrate scores to the surrogate."""
+        return calibrate(scores, class_shares(surrogate), weight)
+
+    def surrogate(self, calibration: Calibration, scores: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Clipped logits of two classes; probabilities of several, where a known label counts half.
+
+        With many classes and a handful of labels each, left-out scores err more often than labels do.
+        """
+        logits = calibration.logits(scores)
+        if logits.shape[1] == 1:
+            return np.asarray(np.clip(logits, -LOGIT_LIMIT, LOGIT_LIMIT))
+        shares, labeled = softmax(logits, axis=1), y >= 0
+        shares[labeled] = (shares[labeled] + one_hot(y[labeled], self.n_classes)) / 2
+        return np.asarray(shares)
+
+    def unit(self, y: np.ndarray, weight: np.ndarray) -> float:
+        """Unit of the calibrated output."""
+        return 1.0
+
+    def quality(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> dict[str, float]:
+        """Measures of left-out scores."""
+        if self.n_classes == 2:
+            return {"AUC": area_under_curve(scores[:, 0], y == 1, weight)}
+        present = [k for k in range(self.n_classes) if 0 < (y == k).sum() < len(y)]
+        areas = [area_under_curve(scores[:, k], y == k, weight) for k in present]
+        accuracy = weight @ (scores.argmax(axis=1) == y) / weight.sum()
+        return {"accuracy": float(accuracy), "mean AUC": float(np.mean(areas))}
+
+
+@dataclass(frozen=True)
+class NumberTarget:
+    """Numbers: one column, calibrated by a line."""
+
+    def columns(self, y: np.ndarray) -> np.ndarray:
+        """Regression targets of shape (n, 1)."""
+        return y[:, None]
+
+    def labels(self, y: np.ndarray) -> np.ndarray | None:
+        """Numbers have no class codes."""
+        return None
+
+    def calibrate(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Calibration:
+        """Calibrate scores to labels."""
+        return calibrate_values(scores, y, weight)
+
+    def calibrate_to(self, scores: np.ndarray, surrogate: np.ndarray, weight: np.ndarray) -> Calibration:
+        """Calibrate scores to the surrogate."""
+        return calibrate_values(scores, surrogate[:, 0], weight)
+
+    def surrogate(self, calibration: Calibration, scores: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The teachers' scores themselves."""
+        return scores
+
+    def unit(self, y: np.ndarray, weight: np.ndarray) -> float:
+        """Unit of the calibrated output."""
+        return spread(y[:, None], weight)
+
+    def quality(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> dict[str, float]:
+        """Measures of left-out scores."""
+        residual, centered = y - scores[:, 0], y - weight @ y / weight.sum()
+        return {"R2": float(1.0 - weight @ np.square(residual) / max(weight @ np.square(centered), TINY))}
+
+
+Target: TypeAlias = ClassTarget | NumberTarget
+
+
+def one_hot(labels: np.ndarray, n_classes: int) -> np.ndarray:
+    """Class probabilities of shape (n, n_classes) for known labels."""
+    shares = np.zeros((len(labels), n_classes))
+    shares[np.arange(len(labels)), labels] = 1.0
+    return shares
+
+
+def class_shares(surrogate: np.ndarray) -> np.ndarray:
+    """Probabilities of shape (n, n_classes) from a surrogate: logits of two classes or probabilities of several."""
+    if surrogate.shape[1] > 1:
+        return surrogate
+    positive = expit(surrogate[:, 0])
+    return np.column_stack([1.0 - positive, positive])
+
+
+def calibrate(scores: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> Calibration:
+    """Logistic or softmax regression of hard or soft labels on scores.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, k)
+        One column for two classes, otherwise one per class.
+    shares : ndarray of shape (n, n_classes)
+        Probability of each class; 0 and 1 for known labels (:func:`one_hot`).
+    weight : ndarray of shape (n,)
+
+    Returns
+    -------
+    Calibration
+
+    Examples
+    --------
+    >>> score, labels = np.array([[-1.0], [0.0], [1.0], [2.0]]), one_hot(np.array([0, 1, 0, 1]), 2)
+    >>> calibrate(score, labels, np.ones(4)).slope > 0, calibrate(-score, labels, np.ones(4)).slope
+    (True, 0.0)
+    """
+    center, scale = weight @ scores / weight.sum(), unit_of(scores, weight)
+    unit = (scores - center) / scale
+    objective = (_Logistic if scores.shape[1] == 1 else _Softmax)(unit, shares, weight)
+    parameters = _minimize(objective)
+    if parameters[-1] <= 1e-6:
+        parameters = np.append(objective.without_score(), 0.0)
+    return Calibration(center, scale, intercept=parameters[:-1], slope=float(parameters[-1]))
+
+
+def calibrate_values(values: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> Calibration:
+    """Least squares of a numeric target on one score with a slope of at least 0.
+
+    Examples
+    --------
+    >>> line = calibrate_values(np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 5.0]), np.ones(3))
+    >>> line.logits(np.array([[3.0]])).round(12)
+    array([[7.]])
+    """
+    center, scale = weight @ values / weight.sum(), unit_of(values, weight)
+    unit = (values[:, 0] - center[0]) / scale
+    mean = weight @ targets / weight.sum()
+    slope = weight @ (unit * (targets - mean)) / max(weight @ np.square(unit), TINY)
+    return Calibration(center, scale, intercept=np.array([mean]), slope=float(max(slope, 0.0)))
+
+
+def blend(one: Calibration, other: Calibration, share: float) -> Calibration:
+    """The calibration whose logits are `share` times those of the first plus `1 - share` times those of the second."""
+    parts = ((one, share), (other, 1.0 - share))
+    slope = sum(w * c.slope / c.scale for c, w in parts) * one.scale
+    shift = sum(w * (c.intercept - c.slope * c.center / c.scale) for c, w in parts)
+    return Calibration(one.center, one.scale, shift + slope * one.center / one.scale, float(slope))
+
+
+def log_loss(logits: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> float:
+    """Weighted mean of -log P(label)."""
+    if logits.shape[1] == 1:
+        losses = np.logaddexp(0.0, np.where(labels == 1, -1.0, 1.0) * logits[:, 0])
+    else:
+        losses = -log_softmax(logits, axis=1)[np.arange(len(labels)), labels]
+    return float(weight @ losses / weight.sum())
+
+
+def area_under_curve(score: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> float:
+    """Weighted fraction of pairs (positive, other) in the right order; ties count half.
+
+    Examples
+    --------
+    >>> area_under_curve(np.array([1.0, 2.0, 2.0]), np.array([False, False, True]), np.ones(3))
+    0.75
+    """
+    values, place = np.unique(score, return_inverse=True)
+    ups = np.bincount(place, weights=weight * positive, minlength=len(values))
+    downs = np.bincount(place, weights=weight * ~positive, minlength=len(values))
+    return float(ups @ (np.cumsum(downs) - downs / 2) / (ups.sum() * downs.sum()))
+
+
+class _Logistic:
+    def __init__(self, unit: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> None:
+        self.unit, self.target, self.weight = unit[:, 0], shares[:, 1], weight
+
+    def without_score(self) -> np.ndarray:
+        share = self.weight @ self.target / self.weight.sum()
+        return np.array([np.log((share + 1e-3) / (1.0 - share + 1e-3))])
+
+    def __call__(self, parameters: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        a, b = parameters
+        logit = a + b * self.unit
+        value = self.weight @ (np.logaddexp(0.0, logit) - self.target * logit) + b * b / 2
+        p = expit(logit)
+        error, curvature = self.weight * (p - self.target), self.weight * np.maximum(p * (1.0 - p), 1e-12)
+        gradient = np.array([error.sum(), error @ self.unit + b])
+        cross = curvature @ self.unit
+        hessian = np.array([[curvature.sum(), cross], [cross, curvature @ np.square(self.unit) + 1.0]])
+        return value, gradient, hessian
+
+
+class _Softmax:
+    def __init__(self, unit: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> None:
+        self.unit, self.shares, self.weight = unit, shares, weight
+
+    def without_score(self) -> np.ndarray:
+        share = self.weight @ self.shares / self.weight.sum()
+        return np.asarray(np.log(share + 1e-3) - np.log(share + 1e-3).mean())
+
+    def __call__(self, parameters: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        a, b = parameters[:-1], parameters[-1]
+        log_p = log_softmax(a + b * self.unit, axis=1)
+        value = -self.weight @ (self.shares * log_p).sum(axis=1) + (b * b + INTERCEPT_RIDGE * a @ a) / 2
+        p = np.exp(log_p)
+        error = self.weight[:, None] * (p - self.shares)
+        gradient = np.append(error.sum(axis=0) + INTERCEPT_RIDGE * a, (error * self.unit).sum() + b)
+        weighted = self.weight[:, None] * p
+        mean_score = (p * self.unit).sum(axis=1)
+        hessian = np.empty((len(a) + 1, len(a) + 1))
+        hessian[:-1, :-1] = np.diag(weighted.sum(axis=0) + INTERCEPT_RIDGE) - weighted.T @ p
+        hessian[:-1, -1] = hessian[-1, :-1] = (weighted * (self.unit - mean_score[:, None])).sum(axis=0)
+        hessian[-1, -1] = self.weight @ ((p * np.square(self.unit)).sum(axis=1) - np.square(mean_score)) + 1.0
+        return value, gradient, hessian
+
+
+def _minimize(objective: _Logistic | _Softmax) -> np.ndarray:
+    """Newton's method with halved steps; the objectives are smooth and strictly convex."""
+    parameters = np.append(objective.without_score(), 0.0)
+    value, gradient, hessian = objective(parameters)
+    for _ in range(MAX_NEWTON_STEPS):
+        step = np.linalg.solve(hessian, gradient)
+        decrease = gradient @ step
+        if decrease <= TOLERANCE**2 * (1.0 + abs(value)):
+            break
+        length = 1.0
+        while length > 1e-10:
+            trial = objective(parameters - length * step)
+            if trial[0] <= value - 1e-4 * length * decrease + 1e-14 * abs(value):
+                break
+            length /= 2
+        parameters = parameters - length * step
+        value, gradient, hessian = trial
+    return parameters
