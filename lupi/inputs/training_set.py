@@ -136,7 +136,11 @@ class TrainingSet:
     @property
     def privileged_columns(self) -> tuple[tuple[Hashable | None, int], ...]:
         """Name and number of columns of every block, for :func:`check_privileged_rows`."""
-        return tuple((block.name, block.rows.shape[-1]) for block in self.privileged)
+        kernel_matrices = [getattr(block.rows, "square", False) for block in self.privileged]
+        return tuple(
+            (block.name, self.n_rows if square else block.rows.shape[-1])
+            for block, square in zip(self.privileged, kernel_matrices)
+        )
 
     def table(self) -> MatrixLike:
         """Decision features in the user's container, for estimators that read column names."""
@@ -157,7 +161,7 @@ class TrainingSet:
 
     def set_columns(self, estimator: Any) -> None:
         """Set ``n_features_in_`` and ``feature_names_in_`` of an estimator that shares this training set."""
-        estimator.n_features_in_ = self.X.shape[1]
+        estimator.n_features_in_ = self.n_rows if getattr(self.X, "square", False) else self.X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         if self.feature_names is not None:
             estimator.feature_names_in_ = self.feature_names
@@ -226,7 +230,8 @@ def check_training_set(
     if kind == "outputs":
         return _check_structured(estimator, X, y, privileged, task, privileged_task)
     spaces = split_spaces(privileged, name)
-    check_per_space(estimator, list(spaces) or [None])
+    if spaces:
+        check_per_space(estimator, list(spaces))
     dtypes = SINGLE if single else DOUBLE
     chunked = None
     if is_dask(X):
@@ -238,7 +243,7 @@ def check_training_set(
     if isinstance(X, DaskRows):
         if in_memory:
             raise ValueError(f"{name} on {X.shape[0]} rows in chunks needs {in_memory}.")
-        rows, feature_names = X, chunked.feature_names
+        rows, feature_names = X, None if chunked is None else chunked.feature_names
     else:
         rows = _check_X(estimator, X, dtypes, min_rows, name)
         feature_names = getattr(estimator, "feature_names_in_", None)
@@ -365,7 +370,7 @@ def check_privileged_rows(
 
 def _kernel_matrices(estimator: Any, names: list[Any]) -> list[bool]:
     """Whether each privileged table is a kernel matrix."""
-    if not hasattr(estimator, "privileged_kernel"):
+    if not names or not hasattr(estimator, "privileged_kernel"):
         return [False] * len(names)
     kernels = values_per_space(estimator, "privileged_kernel", names)
     return [isinstance(kernel, str) and kernel == "precomputed" for kernel in kernels]
@@ -451,7 +456,8 @@ def _check_structured(
     per_space = any(map(is_per_space, (privileged_task, getattr(estimator, "lam", None))))
     tables = not is_per_space(privileged_task) and getattr(privileged_task, "tabular", privileged_task is None)
     spaces = split_spaces(privileged, name, several=None if tables else per_space)
-    check_per_space(estimator, list(spaces) or [None])
+    if spaces:
+        check_per_space(estimator, list(spaces))
     blocks = []
     for (space, inputs), one in zip(spaces.items(), _tasks(estimator, privileged_task, list(spaces))):
         if one is None:

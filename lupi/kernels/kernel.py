@@ -120,9 +120,9 @@ class Kernel:
         if B is None:
             with np.errstate(over="ignore", invalid="ignore"):
                 return self._finite(self._values(A))
-        length = B.nnz / max(1, B.shape[0]) if sparse.issparse(B) else B.shape[1]
+        entries: Any = getattr(B, "nnz", B.size)
         most = SLOW_OPERATIONS if self.name in SLOW_KERNELS else OPERATIONS
-        step = max(1, int(most / max(1.0, length * B.shape[0])))
+        step = max(1, int(most / max(1.0, float(entries))))
         if step >= A.shape[0]:
             return self._values(A, B)
         out = np.empty((A.shape[0], B.shape[0]))

@@ -1,241 +1,310 @@
-"""What the kernel machines share: training data with its spaces, what a fit leaves behind, prediction."""
+"""Shared by the kernel machines: spaces of the training data, fitted attributes, prediction."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from lupi.inputs import check_classes, check_magnitude, check_privileged, effective_class_weight, is_chunked
-from lupi.inputs.chunked_input import check_target, not_linear, read_chunks
-from lupi.inputs.chunked_rows import ChunkedRows
-from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
+from lupi.inputs import check_rows, check_training_set, per_space
+from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, all_are, make_space
-from lupi.kernels.several_spaces import PER_SPACE, POSITIVE, SpaceStack, check_spaces, refuse_several
+from lupi.kernels.stack import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
 from lupi.privacy import WithoutPrivilegedRows
 from lupi.solution import MAX_TIME, unfinished
 from lupi.svm import over_weights
-from lupi.svm.landmarks import LandmarkExpansions, LandmarkFeatures, weights_of
-from lupi.svm.paths import WarmStartedPath
+from lupi.svm.kernel_qp import KernelQP
+from lupi.svm.linear import LinearPrimal
 from lupi.svm.solve import SOLVERS
 
 if TYPE_CHECKING:
-    from lupi.inputs.chunked_rows import AnyRows
+    from lupi.inputs import TrainingSet
     from lupi.solution import Solution
     from lupi.svm.kernel_qp import Expansion
-    from lupi.svm.paths import Problems
 
+# One per class, or a single one.
+Problems: TypeAlias = Sequence[KernelQP | LinearPrimal]
+Machine = TypeVar("Machine", bound="KernelMachine")
+
+POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NON_NEGATIVE = [Interval(Real, 0, None, closed="left")]
-
-# What linear functions can be trained in; kernel matrices are always in the first.
-PRECISIONS = [np.float64, np.float32]
-# What holds several privileged spaces, or one value of a parameter for each.
-SEVERAL = (list, tuple, dict)
-# What scikit-learn's check of X leaves behind.
-COLUMNS = ("n_features_in_", "feature_names_in_")
-# What a fit leaves behind only with certain kernels, or only with privileged features.
-OPTIONAL_ATTRIBUTES = (
-    "support_vectors_",
-    "coef_",
-    "privileged_dual_coef_",
-    "privileged_intercept_",
-    "privileged_coef_",
-    "_privileged_rows",
-    "_privileged_data",
-    "_stack",
-    "_landmark_coef",
-    "approximation_error_",
-    "privileged_approximation_error_",
+LAM = per_space(POSITIVE)
+KAPPA = [Interval(Real, 0, np.inf, closed="right")]
+LINEAR_ONLY = (
+    "kernel='linear', privileged_kernel='linear', solver='auto' and, with hinges, at most 5000 weights: these machines train on "
+    "the weights of linear functions"
 )
+# Private attributes of a fitted machine.
+FITTED = ("_kernel", "_stack", "_privileged_kernel", "_privileged_rows", "_privileged_data", "_landmark_coef")
 
 
-@dataclass
-class TrainingData(LandmarkFeatures):
-    """Checked input of a fit and its spaces: what does not depend on prices such as C and lam.
+@dataclass(frozen=True)
+class Spaces:
+    """Decision and privileged space of a training set; matrices are formed when they are first needed.
 
     Attributes
     ----------
-    X : array or sparse matrix of shape (n, n_features)
-        Examples with a positive weight.
-    kept : ndarray of shape (n,)
-        Their rows in what the user gave.
-    weight : ndarray of shape (n,)
-        Their weights; of a classifier with the weights of the classes.
     kernel : Kernel
-    cache_size : float
-        Megabytes for a kernel matrix.
-    Z : array, sparse matrix or None
-        Privileged features, and None where no example has any.
-    available : ndarray of bool, shape (n,)
-        Which examples have them.
+    X : ndarray, CSR matrix or DaskRows
+    stack : BlockStack or None
+        How the privileged tables become one; None where no row is available.
     privileged_kernel : Kernel or None
-    n_privileged : int
-        Number of privileged features in what the user gave.
-    privileged : Space or None
-        Formed when it is first needed.
-    by_features : bool
-        Whether both functions are to be linear in features: a number of components was asked for.
-    landmarks : FeatureSpace or None
-        These features in place of a decision kernel that is not linear.
-    approximation : FeatureSpace or None
-        Features of the available examples that stand for the privileged kernel where its matrix is out of reach.
-    remarks : list of Warning
-        What a user should know about the spaces.
-    labels, classes : ndarray
-        Of a classifier: the positions of the examples' classes, and the classes.
-    columns : dict
-        What scikit-learn's check of X has set on the estimator.
+    Z : ndarray, CSR matrix, DaskRows or None
+        Rows of the stack, 0 where not available.
+    available : ndarray of bool
+    cache_size, privileged_cache_size : float
+        Megabytes for a kernel matrix of each space.
+    landmarks, privileged_landmarks : FeatureSpace or None
+        Nystroem's features instead of a kernel.
     """
 
-    X: Any
-    kept: np.ndarray
-    weight: np.ndarray
     kernel: Kernel
-    cache_size: float
-    Z: Any
+    X: Any
     available: np.ndarray
-    privileged_kernel: Any
-    n_privileged: int
-    privileged: Space | None = None
-    by_features: bool = False
+    stack: BlockStack | None = None
+    privileged_kernel: Kernel | None = None
+    Z: Any = None
+    cache_size: float = np.inf
+    privileged_cache_size: float = np.inf
     landmarks: FeatureSpace | None = None
-    approximation: FeatureSpace | None = None
-    remarks: list[Warning] = field(default_factory=list)
-    labels: np.ndarray | None = None
-    classes: Any = None
-    columns: dict[str, Any] = field(default_factory=dict)
-    stack: SpaceStack | None = None
-
-    @classmethod
-    def of(
-        cls,
-        estimator: BaseEstimator,
-        X: MatrixLike,
-        privileged: PrivilegedLike,
-        weight: np.ndarray,
-        cache_size: float = np.inf,
-        *,
-        index_of: MatrixLike,
-    ) -> TrainingData:
-        """Check the privileged features (``index_of``: X as the user gave it), and resolve both kernels on what counts."""
-        if estimator.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"kernel='precomputed' needs a square matrix of shape (n_samples, n_samples) as `X`; got {X.shape}."
-            )
-        check_magnitude(X, "X", estimator_name=type(estimator).__name__)
-        dtypes = PRECISIONS if _linear(estimator) else PRECISIONS[:1]
-        options = {"index_of": index_of, "dtypes": dtypes}
-        if isinstance(privileged, SEVERAL) or _per_space(estimator):
-            checked = check_spaces(estimator, privileged, X.shape[0], **options)
-        else:
-            given = estimator.privileged_kernel == "precomputed"
-            name = type(estimator).__name__
-            checked = check_privileged(privileged, X.shape[0], estimator_name=name, precomputed=given, **options)
-        # An example of weight 0 is one that is not there.
-        kept = np.flatnonzero(weight > 0)
-        X, weight = _rows(X, kept, estimator.kernel), weight[kept]
-        kernel = Kernel.of(estimator, X, weight=weight)
-        stack = getattr(checked, "stack", None)
-        Z, available, privileged_kernel = None, np.zeros(len(kept), dtype=bool), None
-        if checked is not None and checked.available[kept].any():
-            given = all_are(estimator.privileged_kernel, "precomputed")
-            Z, available = _rows(checked.data, kept, "precomputed" if given else ""), checked.available[kept]
-            known = Z if given or available.all() or isinstance(Z, ChunkedRows) else Z[available]
-            if stack is not None:
-                privileged_kernel = stack.kernel(estimator, known, weight[available])
-            else:
-                privileged_kernel = Kernel.of(estimator, known, "privileged_", weight[available])
-        n_privileged = 0 if checked is None else checked.data.shape[1]
-        return cls(X, kept, weight, kernel, cache_size, Z, available, privileged_kernel, n_privileged, stack=stack)
-
-    def lam(self, lam: Any) -> float:
-        """Weight of the correcting function's norm, from that of the estimator: of several spaces one for their sum."""
-        return lam if self.stack is None else self.stack.effective_lam(lam)
+    privileged_landmarks: FeatureSpace | None = None
 
     @cached_property
     def decision(self) -> Space:
         """Space of the decision features."""
         return make_space(self.kernel, self.X.astype(np.float64, copy=False), self.cache_size)
 
-    def over_weights(self, solver: str, smooth: bool) -> bool:
+    @cached_property
+    def privileged(self) -> Space:
+        """Space of the privileged features."""
+        assert self.privileged_kernel is not None
+        Z = self.Z.astype(np.float64, copy=False)
+        return make_space(self.privileged_kernel, Z, self.privileged_cache_size, available=self.available)
+
+    def lam(self, estimator: Any) -> float:
+        """Weight of the correcting function's norm."""
+        return 1.0 if self.stack is None else self.stack.lam(estimator)
+
+    @property
+    def available_rows(self) -> Any:
+        """Rows of the stack that are available; of a kernel matrix the same columns."""
+        if self.available.all():
+            return self.Z
+        square = self.privileged_kernel is not None and self.privileged_kernel.name == "precomputed"
+        return self.Z[np.ix_(self.available, self.available)] if square else self.Z[self.available]
+
+    @property
+    def explicit(self) -> tuple[Any, Any]:
+        """Features of both spaces, in which the functions are linear."""
+        X = self.X if self.landmarks is None else self.landmarks.values
+        return X, self.Z if self.privileged_landmarks is None else self.landmark_rows
+
+    @property
+    def landmark_rows(self) -> np.ndarray:
+        """Privileged features by landmarks; 0 where not available."""
+        assert self.privileged_landmarks is not None
+        values: np.ndarray = self.privileged_landmarks.values
+        out = np.zeros((len(self.available), values.shape[1]), dtype=values.dtype)
+        out[self.available] = values
+        return out
+
+    def over_weights(self, estimator: Any, data: TrainingSet, *, smooth: bool) -> bool:
         """Whether to solve over the weights of linear functions, which needs no kernel matrix."""
-        if self.by_features:
+        if estimator.n_components is not None:
             return True
         linear = all(kernel is None or kernel.name == "linear" for kernel in (self.kernel, self.privileged_kernel))
-        if solver == "newton" and not linear:
+        if estimator.solver == "newton" and not linear:
             raise ValueError(
                 "solver='newton' works on the weights of linear functions: use kernel='linear' and "
                 "privileged_kernel='linear', or solver='auto'."
             )
         n_weights = self.X.shape[1] + 1 + (0 if self.Z is None else self.Z.shape[1] + 1)
-        possible = linear and solver in SOLVERS["linear"]
-        chosen = possible and (solver == "newton" or over_weights(self.X.shape[0], n_weights, smooth))
-        if isinstance(self.X, ChunkedRows) and not chosen:
-            raise not_linear(self.X)
+        chosen = estimator.solver == "newton" or over_weights(self.X.shape[0], n_weights, smooth)
+        chosen = linear and estimator.solver in SOLVERS["linear"] and chosen
+        if not chosen and not data.X.resident:
+            raise ValueError(f"{type(estimator).__name__} on {len(data)} rows in chunks needs {LINEAR_ONLY}.")
         return chosen
 
-    def privileged_space(self, cache_size: float = np.inf) -> Space:
-        """Space of the privileged features, formed once for all prices that are tried on the data."""
-        if self.privileged is None:
-            Z = self.Z.astype(np.float64, copy=False)
-            self.privileged = make_space(self.privileged_kernel, Z, cache_size, available=self.available)
-        return self.privileged
 
-    @property
-    def signs(self) -> list[np.ndarray]:
-        """Labels -1 and +1 of the one-vs-rest problems; of the second class alone when there are two."""
-        signs = [np.where(self.labels == k, 1.0, -1.0) for k in range(len(self.classes))]
-        return signs[1:] if len(signs) == 2 else signs
+def check_input(
+    estimator: Any, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike, sample_weight: VectorLike | None
+) -> TrainingSet:
+    """Checked input; machines that train on the weights of linear functions accept single precision and chunks."""
+    if not isinstance(estimator, CorrectedClassifier):
+        return check_training_set(estimator, X, y, privileged, sample_weight)
+    linear = all_are(estimator.kernel, "linear") and all_are(estimator.privileged_kernel, "linear")
+    in_memory = "" if linear else LINEAR_ONLY
+    return check_training_set(estimator, X, y, privileged, sample_weight, single=linear, in_memory=in_memory)
 
 
-def _per_space(estimator: BaseEstimator) -> bool:
-    """Whether some parameter has one value for each privileged space."""
-    return any(isinstance(getattr(estimator, name, None), SEVERAL) for name in PER_SPACE)
+def make_spaces(
+    estimator: Any, data: TrainingSet, *, cache_sizes: tuple[float, float], privileged_components: int | None = None
+) -> Spaces:
+    """Kernels of both spaces, with gammas from the data; landmarks where the estimator or the caller asks for them."""
+    X = _values(data.X)
+    kernel, privileged_kernel = Kernel.of(estimator, X, weight=data.weight), None
+    spaces = Spaces(kernel, X, data.available, cache_size=cache_sizes[0], privileged_cache_size=cache_sizes[1])
+    if data.available.any():
+        stack = replace(BlockStack.of(estimator, data.privileged), columns=data.privileged_columns)
+        joined = stack.join(data.privileged)
+        privileged_kernel = stack.kernel(estimator, joined, data.weight)
+        spaces = replace(spaces, stack=stack, privileged_kernel=privileged_kernel, Z=_values(joined.rows))
+    n_components, landmarks, privileged = getattr(estimator, "n_components", None), None, None
+    if n_components is not None and estimator.solver not in SOLVERS["linear"]:
+        raise ValueError(
+            f"solver={estimator.solver!r} works on kernel matrices, but n_components={n_components} replaces them by features; "
+            "use solver='auto'."
+        )
+    if n_components is not None and kernel.name != "linear":
+        landmarks = FeatureSpace.nystroem(kernel, X, n_components, estimator.random_state)
+    privileged_components = n_components or privileged_components
+    if privileged_components is not None and privileged_kernel is not None and privileged_kernel.name != "linear":
+        privileged = FeatureSpace.nystroem(
+            privileged_kernel, spaces.available_rows, privileged_components, estimator.random_state
+        )
+    return replace(spaces, landmarks=landmarks, privileged_landmarks=privileged)
 
 
-def _linear(estimator: BaseEstimator) -> bool:
-    """Whether both functions are linear: these are kept in single precision where the user gave that."""
-    other = estimator.privileged_kernel
-    return estimator.kernel == "linear" and (
-        all_are(other, "linear") if isinstance(other, SEVERAL) else other == "linear"
-    )
+def _values(rows: Any) -> Any:
+    """Values of rows in memory; rows in chunks stay as they are."""
+    return rows.values if rows.resident else rows
 
 
-def _rows(data: AnyRows, kept: np.ndarray, kernel: KernelName) -> AnyRows:
-    """Rows (and, of a kernel matrix, columns) of the examples that count."""
-    if len(kept) == data.shape[0]:
-        return data
-    if isinstance(data, ChunkedRows):
-        return data.view(kept)
-    return data[np.ix_(kept, kept)] if kernel == "precomputed" else data[kept]
+def one_vs_rest(data: TrainingSet) -> list[np.ndarray]:
+    """Labels -1 and +1 of each class against the others; of the second class alone if there are two."""
+    assert data.classes is not None
+    signs = [np.where(data.target == k, 1.0, -1.0) for k in range(len(data.classes))]
+    return signs[1:] if len(signs) == 2 else signs
 
 
-class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
-    """A decision function and a correcting function by kernel expansions: what they leave behind, and their values."""
+def warn_about(estimator: Any, problems: Problems, solutions: Sequence[Solution], stacklevel: int = 4) -> None:
+    """Warn about solutions that are not converged or, of a classifier, collapsed; raise if a problem has no solution."""
+    name, classifier = type(estimator).__name__, isinstance(estimator, KernelClassifier)
+    for problem, solution in zip(problems, solutions):
+        if classifier and problem.diverges(solution.point):
+            raise ValueError(
+                f"{name}(correction='labeled', kappa=inf) has no solution on these data: without residual slack every "
+                "example must be separated by the decision and the privileged features together, and they are not "
+                "separable. Use a finite kappa (3 is the default), or correction='slack'."
+            )
+        if not solution.converged:
+            warnings.warn(unfinished(estimator, solution, estimator._advice), stacklevel=stacklevel)
+        elif classifier and problem.collapsed(solution):
+            reason = (
+                "With kappa=inf the privileged features must explain every slack, and the same slack for all "
+                "examples is cheaper than using X: use a finite kappa (3 is the default)"
+                if problem.hard[0].any()
+                else "Slack is cheaper than using X: use a larger C or, with SVM+ and SVM2+, a kappa closer to 1"
+            )
+            warnings.warn(
+                f"{name}: the solution collapsed to w = 0, the same decision for every example. {reason}.",
+                stacklevel=stacklevel,
+            )
 
-    # The privileged features are routed to fit by every meta-estimator, without a call of set_fit_request.
+
+def store(
+    estimator: Machine, data: TrainingSet, spaces: Spaces, problems: Problems, solutions: Sequence[Solution]
+) -> Machine:
+    """Set the fitted attributes, and delete those of an earlier fit."""
+    for name in [name for name in vars(estimator) if name.endswith("_") or name in FITTED]:
+        delattr(estimator, name)
+    data.set_columns(estimator)
+    if data.classes is not None:
+        estimator.classes_ = data.classes
+    estimator._kernel = spaces.kernel
+    _store_decision(estimator, data, spaces, [p.decision(s) for p, s in zip(problems, solutions)])
+    if spaces.stack is not None:
+        _store_privileged(estimator, data, spaces, [p.privileged(s) for p, s in zip(problems, solutions)])
+    estimator.n_privileged_features_in_ = sum(n_columns for _, n_columns in data.privileged_columns)
+    estimator.n_iter_ = int(max(solution.n_iter for solution in solutions))
+    estimator.objective_ = float(sum(solution.objective for solution in solutions))
+    estimator.dual_gap_ = float(max(solution.gap for solution in solutions))
+    estimator.kkt_violation_ = float(max(solution.violation for solution in solutions))
+    return estimator
+
+
+def _store_decision(estimator: Any, data: TrainingSet, spaces: Spaces, functions: Sequence[Expansion]) -> None:
+    """Store the decision functions: by weights, or as expansions over support vectors or landmarks."""
+    coefficients, weights = _stacked(functions)
+    if spaces.landmarks is None:
+        support = np.flatnonzero(np.any(coefficients != 0, axis=0))
+        estimator.dual_coef_ = coefficients[:, support]
+    else:
+        support = np.asarray(spaces.landmarks.landmarks)
+        estimator.dual_coef_ = spaces.landmarks.coefficients(np.asarray(weights).T).T
+        estimator.approximation_error_ = spaces.landmarks.trace_error(spaces.X, estimator.random_state)
+        weights = None
+    estimator.support_ = data.kept[support]
+    estimator.intercept_ = np.array([function.intercept for function in functions])
+    if weights is None and spaces.kernel.name != "precomputed":
+        estimator.support_vectors_ = spaces.X[support]
+    if spaces.kernel.name == "linear":
+        estimator.coef_ = np.asarray(estimator.dual_coef_ @ spaces.X[support]) if weights is None else weights
+
+
+def _store_privileged(estimator: Any, data: TrainingSet, spaces: Spaces, functions: Sequence[Expansion]) -> None:
+    """Store the correcting functions; a problem may have several, with a row of coefficients and an intercept each."""
+    assert spaces.stack is not None
+    assert spaces.privileged_kernel is not None
+    coefficients, weights = _stacked(functions)
+    coefficients = coefficients[:, spaces.available]
+    kernel, landmarks = spaces.privileged_kernel, spaces.privileged_landmarks
+    estimator._stack, estimator._privileged_kernel = spaces.stack, kernel
+    estimator.privileged_dual_coef_ = coefficients
+    estimator.privileged_intercept_ = np.hstack([function.intercept for function in functions])
+    rows = np.flatnonzero(spaces.available)
+    if landmarks is not None:
+        weights = coefficients @ landmarks.values if weights is None else weights
+        estimator._landmark_coef = landmarks.coefficients(weights.T).T
+        rows = rows[landmarks.landmarks]
+        estimator.privileged_approximation_error_ = landmarks.trace_error(spaces.available_rows, estimator.random_state)
+    if kernel.name == "linear":
+        weights = np.asarray(coefficients @ spaces.Z[rows]) if weights is None else weights
+        # In units of the features that the user passed.
+        estimator.privileged_coef_ = weights * spaces.stack.column_scale
+    elif kernel.name == "precomputed":
+        estimator._privileged_rows = data.kept[rows]
+    else:
+        estimator._privileged_data = spaces.Z[rows]
+
+
+def _stacked(functions: Sequence[Expansion]) -> tuple[np.ndarray, np.ndarray | None]:
+    """Coefficients over the training rows and, where they are known, weights of all functions."""
+    coefficients = np.vstack([function.coefficients for function in functions])
+    if functions[0].weights is None:
+        return coefficients, None
+    return coefficients, np.vstack([np.asarray(function.weights) for function in functions])
+
+
+class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
+    """A decision function and a correcting function by kernel expansions."""
+
+    # Meta-estimators route the privileged features to fit without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True}
     _privileged_rows_in = ("_privileged_data",)
-    # Models of files that were written before the parameter was there.
-    max_time: float | None = None
-    _stack: SpaceStack | None = None
+    # Parameters whose values may differ between fits that share their spaces.
+    _path_parameters: ClassVar[tuple[str, ...]] = ()
+    _advice: ClassVar[str] = "increase max_iter, scale the features, or lower C"
 
     _parameter_constraints: dict[str, Any] = {
         **KERNEL_CONSTRAINTS,
-        **{name: constraint for name, constraint in PER_SPACE.items() if name != "lam"},
+        **PRIVILEGED_KERNEL_CONSTRAINTS,
         "solver": [StrOptions(set(SOLVERS["kernel"]))],
         "tol": POSITIVE,
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "max_time": MAX_TIME,
     }
+
+    def _spaces(self, data: TrainingSet) -> Spaces:
+        return make_spaces(self, data, cache_sizes=(getattr(self, "cache_size", np.inf),) * 2)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -243,57 +312,9 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def _store_functions(self, data: TrainingData, problems: Problems, solutions: list[Solution]) -> None:
-        """Both functions of every problem, and what is known of their values."""
-        # Nothing of an earlier fit with another kernel or with privileged features may remain.
-        for name in OPTIONAL_ATTRIBUTES:
-            self.__dict__.pop(name, None)
-        self._kernel = data.kernel
-        decisions = [problem.decision(solution) for problem, solution in zip(problems, solutions)]
-        coefficients = np.vstack([function.coefficients for function in decisions])
-        support = np.flatnonzero(np.any(coefficients != 0, axis=0))
-        self.support_ = data.kept[support]
-        self.dual_coef_ = coefficients[:, support]
-        self.intercept_ = np.array([function.intercept for function in decisions])
-        if data.landmarks is not None:
-            self._store_landmarks(data, weights_of(decisions))
-        elif decisions[0].weights is not None:
-            self.coef_ = weights_of(decisions)
-        elif data.kernel.name != "precomputed":
-            self.support_vectors_ = data.X[support]
-        if data.kernel.name == "linear" and decisions[0].weights is None:
-            self.coef_ = np.asarray(self.dual_coef_ @ self.support_vectors_)
-        if data.Z is not None:
-            self._store_privileged(data, [problem.privileged(s) for problem, s in zip(problems, solutions)])
-        self.n_privileged_features_in_ = data.n_privileged
-        self.n_iter_ = int(max(solution.n_iter for solution in solutions))
-        self.objective_ = float(sum(solution.objective for solution in solutions))
-        self.dual_gap_ = float(max(solution.gap for solution in solutions))
-
-    def _store_privileged(self, data: TrainingData, functions: list[Expansion]) -> None:
-        self._privileged_kernel = kernel = data.privileged_kernel
-        coefficients = np.vstack([function.coefficients for function in functions])[:, data.available]
-        self.privileged_dual_coef_ = coefficients
-        # A problem may have several functions of the space: a row of coefficients and an intercept each.
-        self.privileged_intercept_ = np.hstack([function.intercept for function in functions])
-        self._privileged_rows = data.kept[data.available]
-        self._stack = data.stack
-        if data.approximation is not None:
-            self._store_privileged_landmarks(data, functions)
-        elif functions[0].weights is not None:
-            self.privileged_coef_ = weights_of(functions)
-        elif kernel.name == "linear":
-            self.privileged_coef_ = np.asarray(coefficients @ data.Z[data.available])
-        elif kernel.name != "precomputed":
-            self._privileged_data = data.Z[data.available]
-        if data.stack is not None and hasattr(self, "privileged_coef_"):
-            # In units of the features that the user gave.
-            self.privileged_coef_ = self.privileged_coef_ * data.stack.column_scale
-
     def _decision_values(self, X: MatrixLike) -> np.ndarray:
         """Values of the decision functions without intercepts, one column each."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        X = check_rows(self, X)
         if hasattr(self, "coef_"):
             return np.asarray(X @ self.coef_.T)
         rows = self.support_ if self._kernel.name == "precomputed" else self.support_vectors_
@@ -311,7 +332,7 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            NaN where a row is entirely NaN. Of a regressor two columns: the slack above of the tube, and the one below.
+            NaN where a row is entirely NaN. Of a regressor two columns: the slack above the tube and the slack below it.
         """
         check_is_fitted(self)
         name = type(self).__name__
@@ -320,106 +341,34 @@ class KernelMachine(WithoutPrivilegedRows, LandmarkExpansions, BaseEstimator):
                 f"this {name} was fitted without privileged features, so it has no correcting function; "
                 "call fit with privileged=Z."
             )
-        n = privileged.shape[0] if hasattr(privileged, "shape") else len(privileged)
-        if self._stack is not None:
-            checked: Any = self._stack.read(privileged, f"{name}.correcting_function")
+        kernel, stack = self._privileged_kernel, self._stack
+        joined = stack.read(self, privileged)
+        if kernel.name == "linear":
+            values = joined.rows.times((self.privileged_coef_ / stack.column_scale).T)
         else:
-            checked = check_privileged(privileged, n, estimator_name=f"{name}.correcting_function")
-        if checked.data.shape[1] != self.n_privileged_features_in_:
-            raise ValueError(
-                f"`privileged` has {checked.data.shape[1]} features, but {name} was fitted with "
-                f"{self.n_privileged_features_in_}."
-            )
-        values = self._privileged_values(checked.data) + self.privileged_intercept_
-        values[~checked.available] = np.nan
+            given = kernel.name == "precomputed"
+            if not given and not hasattr(self, "_privileged_data"):
+                raise ValueError(
+                    f"this {name} was loaded, and files and pickles hold no privileged rows, which the correcting "
+                    "function of a non-linear privileged kernel needs; call correcting_function before, use "
+                    "privileged_kernel='linear', or write it within lupi.keep_privileged()."
+                )
+            rows = self._privileged_rows if given else self._privileged_data
+            coefficients = getattr(self, "_landmark_coef", self.privileged_dual_coef_)
+            values = kernel.expand(joined.rows.values, rows, coefficients)
+        values = np.asarray(values + self.privileged_intercept_)
+        values[~joined.available] = np.nan
         return np.asarray(values.ravel() if values.shape[1] == 1 else values)
 
-    def _privileged_values(self, Z: MatrixLike) -> np.ndarray:
-        if hasattr(self, "privileged_coef_"):
-            scale = 1.0 if self._stack is None else self._stack.column_scale
-            return np.asarray(Z @ (self.privileged_coef_ / scale).T)
-        given = self._privileged_kernel.name == "precomputed"
-        if not given and not hasattr(self, "_privileged_data"):
-            raise ValueError(
-                f"this {type(self).__name__} was loaded, and files and pickles hold no privileged rows, which the correcting "
-                "function of a non-linear privileged kernel needs; call correcting_function before, use "
-                "privileged_kernel='linear', or write it within lupi.keep_privileged()."
-            )
-        rows = self._privileged_rows if given else self._privileged_data
-        coefficients = getattr(self, "_landmark_coef", self.privileged_dual_coef_)
-        return np.asarray(self._privileged_kernel.expand(Z, rows, coefficients))
 
-
-class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
-    """Kernel classifiers, one against the rest: a subclass has a ``fit``, and says which problems its data pose."""
+class KernelClassifier(ClassifierMixin, KernelMachine):
+    """Prediction of kernel classifiers, one against the rest."""
 
     _parameter_constraints: dict[str, Any] = {
         **KernelMachine._parameter_constraints,
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "cache_size": POSITIVE,
     }
-
-    def _check(
-        self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike = None, sample_weight: VectorLike | None = None
-    ) -> TrainingData:
-        """Checked input with the decision space; sets the attributes of scikit-learn's checks."""
-        if self.kernel == "precomputed" and sparse.issparse(X):
-            raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
-        dtypes = PRECISIONS if _linear(self) else PRECISIONS[:1]
-        if is_chunked(X):
-            refuse_several(self, privileged)
-            chunks = read_chunks(self, X, privileged, dtypes, y=y, sample_weight=sample_weight)
-            X, privileged = chunks.table(), chunks.privileged
-            y, sample_weight = chunks.vectors.values()
-            chunks.set_columns(self)
-        if isinstance(X, ChunkedRows):
-            if not _linear(self):
-                raise not_linear(X)
-            self.n_features_in_ = X.shape[1]
-            valid_X, y = X, check_target(y)
-        else:
-            valid_X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtypes, order="C")
-        checked = check_classes(valid_X, y, sample_weight, estimator_name=type(self).__name__)
-        data = TrainingData.of(self, valid_X, privileged, checked.sample_weight, self.cache_size, index_of=X)
-        data.classes, data.labels = checked.classes, checked.y[data.kept]
-        class_weight = effective_class_weight(self.class_weight, checked.classes, checked.y, checked.sample_weight)
-        data.weight = data.weight * class_weight[data.labels]
-        data.columns = {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
-        if getattr(self, "n_components", None) is not None:
-            data.approximate(self.n_components, self.solver, self.random_state)
-        return data
-
-    def _remarks(self, problems: Problems, solutions: list[Solution]) -> Iterator[Warning]:
-        """What a user should know about solutions that are no ordinary ones, as warnings; raises if there is none."""
-        name = type(self).__name__
-        for problem, solution in zip(problems, solutions):
-            if problem.diverges(solution.point):
-                raise ValueError(
-                    f"{name}(correction='labeled', kappa=inf) has no solution on these data: without residual slack every "
-                    "example must be separated by the decision and the privileged features together, and they are not "
-                    "separable. Use a finite kappa (3 is the default), or correction='slack'."
-                )
-            if not solution.converged:
-                yield unfinished(self, solution, "increase max_iter, scale the features, or lower C")
-            elif problem.collapsed(solution):
-                reason = (
-                    "With kappa=inf the privileged features must explain every slack, and paying the same slack for all "
-                    "examples is cheaper than using X: use a finite kappa (3 is the default)"
-                    if problem.hard[0].any()
-                    else "Slack is cheaper than using X: use a larger C or, with SVM+ and SVM2+, a kappa closer to 1"
-                )
-                yield UserWarning(
-                    f"{name}: the solution collapsed to w = 0, the same decision for every example. {reason}."
-                )
-
-    def _store(self, data: TrainingData, problems: Problems, solutions: list[Solution]) -> Self:
-        """Fitted attributes from the solutions of all classes."""
-        self._store_functions(data, problems, solutions)
-        self.classes_ = data.classes
-        self.kkt_violation_ = float(max(solution.violation for solution in solutions))
-        for name, value in data.columns.items():
-            setattr(self, name, value)
-        return self
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Distance-like score of every class; of the second class alone when there are two.
@@ -450,3 +399,63 @@ class KernelClassifier(WarmStartedPath, ClassifierMixin, KernelMachine):
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[chosen])
+
+
+class CorrectedClassifier(KernelClassifier):
+    """Parameters of SVM+ and SVM2+."""
+
+    _parameter_constraints: dict[str, Any] = {
+        **KernelClassifier._parameter_constraints,
+        "C": POSITIVE,
+        "lam": LAM,
+        "kappa": KAPPA,
+        "correction": [StrOptions({"slack", "labeled"})],
+        "n_components": [None, Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+    _path_parameters = ("C", "lam", "kappa")
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        lam: Any = 1.0,
+        *,
+        correction: str = "slack",
+        kappa: float = 3.0,
+        kernel: KernelName = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "rbf",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        class_weight: Any = None,
+        n_components: int | None = None,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        max_time: float | None = None,
+        cache_size: float = 200,
+        random_state: RandomState = None,
+    ) -> None:
+        self.C = C
+        self.lam = lam
+        self.correction = correction
+        self.kappa = kappa
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.privileged_kernel = privileged_kernel
+        self.privileged_gamma = privileged_gamma
+        self.privileged_degree = privileged_degree
+        self.privileged_coef0 = privileged_coef0
+        self.class_weight = class_weight
+        self.n_components = n_components
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.cache_size = cache_size
+        self.random_state = random_state

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import validate_data
 
+from lupi.inputs import check_training_set
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
-from lupi.kernels.several_spaces import PER_SPACE
 from lupi.model_parts import model_part
-from lupi.solution import deadline, unfinished
-from lupi.svm import check_nu, one_class_dual, one_class_plus_dual
-from lupi.svm.kernel_machine import KernelMachine, TrainingData
+from lupi.solution import deadline
+from lupi.svm.kernel_machine import LAM, KernelMachine, store, warn_about
+from lupi.svm.one_class_dual import check_nu, one_class_dual, one_class_plus_dual
 from lupi.svm.solve import SOLVERS, solve
 
 # Working sets would need kernel rows on demand, which one-class problems do not have.
@@ -87,9 +85,10 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
     _parameter_constraints: dict[str, Any] = {
         **KernelMachine._parameter_constraints,
         "nu": [Real],
-        "lam": PER_SPACE["lam"],
+        "lam": LAM,
         "solver": [StrOptions(ONE_CLASS_SOLVERS)],
     }
+    _advice = "raise max_iter or tol"
 
     def __init__(
         self,
@@ -144,18 +143,17 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         """
         with deadline(self.max_time):
             check_nu(self.nu)
-            valid_X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C")
-            data = TrainingData.of(self, valid_X, privileged, np.ones(valid_X.shape[0]), index_of=X)
-            if data.Z is None:
-                problem: Any = one_class_dual(data.decision.dense, self.nu)
+            data = check_training_set(self, X, privileged=privileged, target="none")
+            spaces = self._spaces(data)
+            if spaces.stack is None:
+                problem: Any = one_class_dual(spaces.decision.dense, self.nu)
             else:
-                spaces = data.decision.dense, data.privileged_space().dense
-                problem = one_class_plus_dual(*spaces, self.nu, data.lam(self.lam), data.available)
+                matrices = spaces.decision.dense, spaces.privileged.dense
+                problem = one_class_plus_dual(*matrices, self.nu, spaces.lam(self), spaces.available)
             solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
-            if not solution.converged:
-                warnings.warn(unfinished(self, solution), stacklevel=3)
-            self._store_functions(data, [problem], [solution])
-            if data.Z is not None:
+            warn_about(self, [problem], [solution])
+            store(self, data, spaces, [problem], [solution])
+            if spaces.stack is not None:
                 self.privileged_intercept_: Any = float(self.privileged_intercept_[0])
             rho = -self.intercept_[0]
             # A training example on the boundary is inside, whatever the rounding of its kernel values.

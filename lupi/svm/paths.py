@@ -1,32 +1,31 @@
-"""Fits of one estimator for many parameters on the same data."""
+"""Fits of one estimator for many parameters on the same data, each started from its neighbor's solution."""
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from sklearn.base import clone
 
 from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.solution import Solution, deadline
-from lupi.svm.kernel_qp import KernelQP
-from lupi.svm.linear import LinearPrimal
+from lupi.svm.kernel_machine import KernelMachine, Problems, check_input, store, warn_about
 from lupi.svm.solve import solve, solve_near
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-# Of one machine: one for each class, or a single one.
-Problems: TypeAlias = Sequence[KernelQP | LinearPrimal]
-
 
 def fit_path(
     estimator: BaseEstimator, candidates: list[dict[str, Any]], X: MatrixLike, y: VectorLike, **fit_params: Any
 ) -> list[Any]:
-    """Fit an estimator for each candidate: by its own ``fit_path`` if it has one, else one by one.
+    """Fit a clone of an estimator for each candidate.
+
+    Kernel machines share checked data and kernels where candidates differ in C, lam and the like, and start from the solution
+    of the nearest candidate that is already solved: the result is the same within the solver's tolerance. ``max_time`` is the
+    limit of all fits together. Rankers have their own ``fit_path``; other estimators are fitted one by one.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ def fit_path(
     Returns
     -------
     list of estimator or ValueError
-        For each candidate the fitted clone, or why there is none.
+        For each candidate the fitted clone, or the error that its fit raised.
 
     Examples
     --------
@@ -52,6 +51,8 @@ def fit_path(
     >>> [model.C for model in models]
     [1.0, 10.0]
     """
+    if isinstance(estimator, KernelMachine) and estimator._path_parameters:
+        return _fit_machines(estimator, candidates, X, y, **fit_params)
     if hasattr(estimator, "fit_path"):
         return list(estimator.fit_path(candidates, X, y, **fit_params))
     fitted = []
@@ -63,73 +64,52 @@ def fit_path(
     return fitted
 
 
-class WarmStartedPath:
-    """``fit_path`` of an estimator whose fit is check, problems, solve, store."""
+def _fit_machines(
+    estimator: KernelMachine,
+    candidates: list[dict[str, Any]],
+    X: MatrixLike,
+    y: VectorLike,
+    privileged: Any = None,
+    sample_weight: VectorLike | None = None,
+) -> list[Any]:
+    """Fits of a kernel machine."""
+    fitted: list[Any] = [None] * len(candidates)
+    with deadline(estimator.max_time):
+        for members in _same_but(candidates, estimator._path_parameters):
+            shared: Any = None
+            solved: dict[int, tuple[Problems, list[Solution]]] = {}
+            for k in _easiest_first(members, candidates):
+                model: Any = clone(estimator).set_params(**candidates[k])
+                try:
+                    model._validate_params()
+                    if shared is None:
+                        data = check_input(model, X, y, privileged, sample_weight)
+                        shared = data, model._spaces(data)
+                    problems = model._problems(*shared)
+                    nearest = _nearest(candidates[k], {j: candidates[j] for j in solved})
+                    solutions = _solve_near(model, problems, None if nearest is None else solved[nearest])
+                    warn_about(model, problems, solutions)
+                    solved[k] = problems, solutions
+                    fitted[k] = store(model, shared[0], shared[1], problems, solutions)
+                except ValueError as problem:
+                    fitted[k] = problem
+    return fitted
 
-    # Parameters that leave kernels and checked data as they are.
-    _prices: tuple[str, ...] = ()
-    solver: str
-    tol: float
-    max_iter: int
-    max_time: float | None
 
-    def fit_path(self, candidates: list[dict[str, Any]], X: MatrixLike, y: VectorLike, **fit_params: Any) -> list[Any]:
-        """Fit a clone for each candidate: kernels and checked data are shared where only prices differ.
-
-        Each fit starts from the solution of the nearest candidate that is already solved; it is the same within the
-        solver's tolerance. ``max_time`` counts for all fits together.
-
-        Parameters
-        ----------
-        candidates : sequence of dict
-            Parameters of each fit.
-        X, y : array-like
-            Training data, as in ``fit``.
-        **fit_params
-            Further arguments of ``fit``, such as ``privileged``.
-
-        Returns
-        -------
-        list of estimator or ValueError
-            For each candidate the fitted clone, or why there is none.
-        """
-        with deadline(self.max_time):
-            fitted: list[Any] = [None] * len(candidates)
-            for members in _same_but(candidates, self._prices):
-                data: Any = None
-                solved: dict[int, Any] = {}
-                for k in _easiest_first(members, candidates):
-                    model = clone(self).set_params(**candidates[k])
-                    try:
-                        model._validate_params()
-                        if data is None:
-                            data = model._check(X, y, **fit_params)
-                        problems = model._problems(data)
-                        nearest = _nearest(candidates[k], {j: candidates[j] for j in solved})
-                        near = None if nearest is None else solved[nearest]
-                        solved[k] = problems, model._solve_near(problems, near)
-                        for remark in [*data.remarks, *model._remarks(*solved[k])]:
-                            warnings.warn(remark, stacklevel=2)
-                        data.remarks.clear()
-                        fitted[k] = model._store(data, *solved[k])
-                    except ValueError as problem:
-                        fitted[k] = problem
-            return fitted
-
-    def _solve_near(self, problems: Problems, near: tuple[Problems, list[Solution]] | None) -> list[Solution]:
-        """Solutions that start from those of similar problems, where that is of use."""
-        solutions = []
-        for k, problem in enumerate(problems):
-            solution = None if near is None else solve_near(problem, near[0][k], near[1][k], tol=self.tol)
-            solutions.append(solution or solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter))
-        return solutions
+def _solve_near(model: Any, problems: Problems, near: tuple[Problems, list[Solution]] | None) -> list[Solution]:
+    """Solutions that start from those of similar problems where that helps."""
+    solutions = []
+    for k, problem in enumerate(problems):
+        solution = None if near is None else solve_near(problem, near[0][k], near[1][k], tol=model.tol)
+        solutions.append(solution or solve(problem, model.solver, tol=model.tol, max_iter=model.max_iter))
+    return solutions
 
 
 def _same_but(candidates: list[dict[str, Any]], free: Collection[str]) -> Iterable[list[int]]:
     """Positions of the candidates, in groups that agree in all parameters but the free ones."""
     groups: dict[str, list[int]] = {}
     for k, params in enumerate(candidates):
-        # A price with one value per space is part of the kernels' sum.
+        # One value per space changes the sum of the kernels.
         fixed = {name: value for name, value in params.items() if name not in free or not isinstance(value, Real)}
         key = repr(sorted(fixed.items()))
         groups.setdefault(key, []).append(k)
@@ -137,13 +117,13 @@ def _same_but(candidates: list[dict[str, Any]], free: Collection[str]) -> Iterab
 
 
 def _easiest_first(members: list[int], candidates: list[dict[str, Any]]) -> list[int]:
-    """Positions in the order of C; with a large lam the correcting function hardly moves, so that comes first."""
+    """Positions in the order of C; a large lam first, because the correcting function hardly moves then."""
 
-    def price(k: int, name: str) -> float:
-        value = candidates[k].get(name, 0.0)
-        return float(value) if isinstance(value, Real) else 0.0
+    def value(k: int, name: str) -> float:
+        found = candidates[k].get(name, 0.0)
+        return float(found) if isinstance(found, Real) else 0.0
 
-    return sorted(members, key=lambda k: (price(k, "C"), -price(k, "lam")))
+    return sorted(members, key=lambda k: (value(k, "C"), -value(k, "lam")))
 
 
 def _nearest(params: dict[str, Any], others: dict[int, dict[str, Any]]) -> int | None:
@@ -157,5 +137,5 @@ def _distance(first: dict[str, Any], second: dict[str, Any]) -> float:
     return sum(abs(_log(a) - _log(b)) for a, b in pairs if a != b)
 
 
-def _log(price: float) -> float:
-    return math.log(max(float(price), 1e-300))
+def _log(value: float) -> float:
+    return math.log(max(float(value), 1e-300))

@@ -3,38 +3,43 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
-from lupi.kernels import FeatureSpace, Space
-from lupi.kernels.several_spaces import PER_SPACE, POSITIVE
+from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
+from lupi.kernels import Space, all_are, fits
 from lupi.model_parts import model_part
 from lupi.solution import deadline
-from lupi.svm import linear_problems
-from lupi.svm.kernel_machine import KernelClassifier
+from lupi.svm.kernel_machine import (
+    CorrectedClassifier,
+    check_input,
+    make_spaces,
+    one_vs_rest,
+    store,
+    warn_about,
+)
+from lupi.svm.linear_machines import linear_problems
 from lupi.svm.solve import SOLVERS, solve
 from lupi.svm.svm2_plus_dual import deformation_space, svm2_plus_dual
 
 if TYPE_CHECKING:
-    from lupi.svm.kernel_machine import TrainingData
-    from lupi.svm.paths import Problems
+    from lupi.inputs import TrainingSet
+    from lupi.svm.kernel_machine import Problems, Spaces
 
 # Tolerances for which Q in single precision suffices, and the most problems that share its low-rank approximation.
-ROUGH = 1e-4
+COARSE = 1e-4
 FEW_PROBLEMS = 3
-# Q is worth this many megabytes before it is replaced by an approximation.
+# Q may take this many megabytes before it is replaced by an approximation.
 LARGEST_MATRIX = 1100
 NYSTROEM_RANK = 1500
 
 
 @model_part
-class SVM2Plus(KernelClassifier):
+class SVM2Plus(CorrectedClassifier):
     r"""SVM2+ classifier: SVM+ with squared slacks, as fast as a plain SVM.
 
     .. math::
@@ -120,62 +125,9 @@ class SVM2Plus(KernelClassifier):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        **KernelClassifier._parameter_constraints,
-        "C": POSITIVE,
-        "lam": PER_SPACE["lam"],
-        "kappa": [Interval(Real, 0, np.inf, closed="right")],
-        "correction": [StrOptions({"slack", "labeled"})],
-        "n_components": [None, Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
+        **CorrectedClassifier._parameter_constraints,
         "solver": [StrOptions(set(SOLVERS["kernel"]) | set(SOLVERS["linear"]))],
     }
-
-    _prices = ("C", "lam", "kappa")
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        lam: Any = 1.0,
-        *,
-        correction: str = "slack",
-        kappa: float = 3.0,
-        kernel: KernelName = "rbf",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        privileged_kernel: KernelName = "rbf",
-        privileged_gamma: str | float = "scale",
-        privileged_degree: float = 3,
-        privileged_coef0: float = 0.0,
-        class_weight: Any = None,
-        n_components: int | None = None,
-        solver: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_time: float | None = None,
-        cache_size: float = 200,
-        random_state: RandomState = None,
-    ) -> None:
-        self.C = C
-        self.lam = lam
-        self.correction = correction
-        self.kappa = kappa
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.privileged_kernel = privileged_kernel
-        self.privileged_gamma = privileged_gamma
-        self.privileged_degree = privileged_degree
-        self.privileged_coef0 = privileged_coef0
-        self.class_weight = class_weight
-        self.n_components = n_components
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.cache_size = cache_size
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -206,54 +158,50 @@ class SVM2Plus(KernelClassifier):
         self : object
         """
         with deadline(self.max_time):
-            data = self._check(X, y, privileged, sample_weight)
-            problems = self._problems(data)
-            for remark in data.remarks:
-                warnings.warn(remark, stacklevel=3)
+            data = check_input(self, X, y, privileged, sample_weight)
+            spaces = self._spaces(data)
+            problems = self._problems(data, spaces)
             solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
-            for remark in self._remarks(problems, solutions):
-                warnings.warn(remark, stacklevel=3)
-            return self._store(data, problems, solutions)
+            warn_about(self, problems, solutions)
+            return store(self, data, spaces, problems, solutions)
 
-    def _problems(self, data: TrainingData) -> Problems:
-        """One problem a class, over the same kernel matrix and the same Q."""
-        C, deformation = self.C * data.weight, None
-        prices = C, data.lam(self.lam), self.kappa, self.correction == "labeled", data.available
-        if data.over_weights(self.solver, smooth=np.isfinite(self.kappa) or data.Z is None):
-            X, Z = data.explicit
-            return linear_problems(X, Z, data.signs, *prices, squared=True)
-        if data.Z is not None:
-            space = self._privileged_space(data)
-            # Of many classes each would pay for the corrections that steps on a low-rank matrix need.
-            few = self.tol >= ROUGH and len(data.signs) <= FEW_PROBLEMS and not data.decision.on_demand
-            curvature = float(data.decision.diagonal().mean()) if few else None
+    def _spaces(self, data: TrainingSet) -> Spaces:
+        """Spaces, with landmarks instead of a privileged kernel where the matrix Q would not fit into memory."""
+        cache_sizes = self.cache_size, max(self.cache_size, LARGEST_MATRIX)
+        exact = all_are(self.privileged_kernel, "linear") or all_are(self.privileged_kernel, "precomputed")
+        if exact or self.n_components is not None or fits(len(data), cache_sizes[1]) or not data.available.any():
+            return make_spaces(self, data, cache_sizes=cache_sizes)
+        warnings.warn(
+            f"SVM2Plus: {len(data)} examples are too many for the matrix Q, so the privileged kernel is replaced "
+            f"by its Nystroem approximation with {NYSTROEM_RANK} landmarks; dual_gap_ certifies the problem with the "
+            "approximate kernel. privileged_kernel='linear' and SVMPlus are exact at this size.",
+            stacklevel=4,
+        )
+        return make_spaces(self, data, cache_sizes=cache_sizes, privileged_components=NYSTROEM_RANK)
+
+    def _problems(self, data: TrainingSet, spaces: Spaces) -> Problems:
+        """One problem per class, with the same kernel matrix and the same Q."""
+        C, lam, signs = self.C * data.loss_weight, spaces.lam(self), one_vs_rest(data)
+        costs = C, lam, self.kappa, self.correction == "labeled", spaces.available
+        if spaces.over_weights(self, data, smooth=np.isfinite(self.kappa) or spaces.stack is None):
+            X, Z = spaces.explicit
+            return linear_problems(X, Z, signs, *costs, squared=True)
+        deformation = None
+        if spaces.stack is not None:
+            decision, curvature = spaces.decision, None
+            # With many classes, the corrections of steps on a low-rank Q cost more than Q itself.
+            if self.tol >= COARSE and len(signs) <= FEW_PROBLEMS and not decision.on_demand:
+                curvature = float(decision.diagonal().mean())
             deformation = deformation_space(
-                space, C, data.lam(self.lam), data.available, single=self.tol >= ROUGH, curvature=curvature
+                _privileged_space(spaces), C, lam, spaces.available, single=self.tol >= COARSE, curvature=curvature
             )
-        return [svm2_plus_dual(data.decision, deformation, y, *prices) for y in data.signs]
+        return [svm2_plus_dual(spaces.decision, deformation, y, *costs) for y in signs]
 
-    def _privileged_space(self, data: TrainingData) -> Space:
-        """Kernel matrix or features of the privileged space; features in its place where Q would not fit into memory."""
-        space = data.privileged_space(max(self.cache_size, LARGEST_MATRIX))
-        if not space.on_demand:
-            return space
-        if data.privileged_kernel.name == "linear":
-            features = data.Z.toarray() if sparse.issparse(data.Z) else data.Z
-        else:
-            features = self._approximate(data)
-        data.privileged = Space(factor=features)
-        return data.privileged
 
-    def _approximate(self, data: TrainingData) -> np.ndarray:
-        """Nystroem features of the privileged space."""
-        data.approximation = FeatureSpace.nystroem(
-            data.privileged_kernel, data.known_privileged, NYSTROEM_RANK, self.random_state
-        )
-        data.remarks.append(
-            UserWarning(
-                f"SVM2Plus: {len(data.available)} examples are too many for the matrix Q, so the privileged kernel is replaced "
-                f"by its Nystroem approximation with {NYSTROEM_RANK} landmarks; dual_gap_ certifies the problem with the "
-                "approximate kernel. privileged_kernel='linear' and SVMPlus are exact at this size."
-            )
-        )
-        return data.approximated_rows().astype(np.float64, copy=False)
+def _privileged_space(spaces: Spaces) -> Space:
+    """Kernel matrix or features of the privileged space."""
+    if spaces.privileged_landmarks is not None:
+        return Space(factor=spaces.landmark_rows.astype(np.float64, copy=False))
+    if spaces.privileged.on_demand:
+        return Space(factor=spaces.Z.toarray() if sparse.issparse(spaces.Z) else spaces.Z)
+    return spaces.privileged

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
-from lupi.kernels.several_spaces import POSITIVE
 from lupi.model_parts import model_part
 from lupi.solution import deadline
-from lupi.svm import svm_2k_dual, svm_dual
-from lupi.svm.kernel_machine import NON_NEGATIVE, KernelClassifier
+from lupi.svm.duals import svm_2k_dual, svm_dual
+from lupi.svm.kernel_machine import (
+    NON_NEGATIVE,
+    POSITIVE,
+    KernelClassifier,
+    check_input,
+    one_vs_rest,
+    store,
+    warn_about,
+)
 from lupi.svm.solve import solve
 
 if TYPE_CHECKING:
-    from lupi.svm.kernel_machine import TrainingData
-    from lupi.svm.paths import Problems
+    from lupi.inputs import TrainingSet
+    from lupi.svm.kernel_machine import Problems, Spaces
 
 
 @model_part
@@ -97,7 +103,7 @@ class SVM2K(KernelClassifier):
         "epsilon": NON_NEGATIVE,
     }
 
-    _prices = ("C", "C_privileged", "D", "epsilon")
+    _path_parameters = ("C", "C_privileged", "D", "epsilon")
 
     def __init__(
         self,
@@ -167,18 +173,17 @@ class SVM2K(KernelClassifier):
         self : object
         """
         with deadline(self.max_time):
-            data = self._check(X, y, privileged, sample_weight)
-            problems = self._problems(data)
+            data = check_input(self, X, y, privileged, sample_weight)
+            spaces = self._spaces(data)
+            problems = self._problems(data, spaces)
             solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
-            for remark in self._remarks(problems, solutions):
-                warnings.warn(remark, stacklevel=3)
-            return self._store(data, problems, solutions)
+            warn_about(self, problems, solutions)
+            return store(self, data, spaces, problems, solutions)
 
-    def _problems(self, data: TrainingData) -> Problems:
-        """One problem a class, over the same spaces."""
-        if data.Z is None:
-            return [svm_dual(data.decision, y, self.C * data.weight) for y in data.signs]
-        privileged = data.privileged_space(self.cache_size)
-        prices = (price * data.weight for price in (self.C, self.C_privileged, self.D))
-        shared: tuple[Any, ...] = (*prices, self.epsilon, data.available)
-        return [svm_2k_dual(data.decision, privileged, y, *shared) for y in data.signs]
+    def _problems(self, data: TrainingSet, spaces: Spaces) -> Problems:
+        """One problem per class, on the same spaces."""
+        C, C_privileged, D = (cost * data.loss_weight for cost in (self.C, self.C_privileged, self.D))
+        if spaces.stack is None:
+            return [svm_dual(spaces.decision, y, C) for y in one_vs_rest(data)]
+        shared = C, C_privileged, D, self.epsilon, spaces.available
+        return [svm_2k_dual(spaces.decision, spaces.privileged, y, *shared) for y in one_vs_rest(data)]

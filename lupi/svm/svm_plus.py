@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
-
-import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from typing import TYPE_CHECKING, Self
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
-from lupi.kernels.several_spaces import PER_SPACE, POSITIVE
+from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.model_parts import model_part
 from lupi.solution import deadline
-from lupi.svm import linear_problems, svm_dual, svm_plus_dual
-from lupi.svm.kernel_machine import KernelClassifier
+from lupi.svm.duals import svm_dual, svm_plus_dual
+from lupi.svm.kernel_machine import CorrectedClassifier, check_input, one_vs_rest, store, warn_about
+from lupi.svm.linear_machines import linear_problems
 from lupi.svm.solve import solve
 
 if TYPE_CHECKING:
-    from lupi.svm.kernel_machine import TrainingData
-    from lupi.svm.paths import Problems
+    from lupi.inputs import TrainingSet
+    from lupi.svm.kernel_machine import Problems, Spaces
 
 
 @model_part
-class SVMPlus(KernelClassifier):
+class SVMPlus(CorrectedClassifier):
     r"""SVM+ classifier: a support vector machine whose slacks are a function of privileged features.
 
     With ``correction="slack"`` (Vapnik & Vashist [1]_; Xu et al. [3]_, eq. 1-2)
@@ -143,63 +138,6 @@ class SVMPlus(KernelClassifier):
     (2,)
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        **KernelClassifier._parameter_constraints,
-        "C": POSITIVE,
-        "lam": PER_SPACE["lam"],
-        "kappa": [Interval(Real, 0, np.inf, closed="right")],
-        "correction": [StrOptions({"slack", "labeled"})],
-        "n_components": [None, Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    _prices = ("C", "lam", "kappa")
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        lam: Any = 1.0,
-        *,
-        correction: str = "slack",
-        kappa: float = 3.0,
-        kernel: KernelName = "rbf",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        privileged_kernel: KernelName = "rbf",
-        privileged_gamma: str | float = "scale",
-        privileged_degree: float = 3,
-        privileged_coef0: float = 0.0,
-        class_weight: Any = None,
-        n_components: int | None = None,
-        solver: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_time: float | None = None,
-        cache_size: float = 200,
-        random_state: RandomState = None,
-    ) -> None:
-        self.C = C
-        self.lam = lam
-        self.correction = correction
-        self.kappa = kappa
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.privileged_kernel = privileged_kernel
-        self.privileged_gamma = privileged_gamma
-        self.privileged_degree = privileged_degree
-        self.privileged_coef0 = privileged_coef0
-        self.class_weight = class_weight
-        self.n_components = n_components
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.cache_size = cache_size
-        self.random_state = random_state
-
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
@@ -229,22 +167,22 @@ class SVMPlus(KernelClassifier):
         self : object
         """
         with deadline(self.max_time):
-            data = self._check(X, y, privileged, sample_weight)
-            problems = self._problems(data)
+            data = check_input(self, X, y, privileged, sample_weight)
+            spaces = self._spaces(data)
+            problems = self._problems(data, spaces)
             solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
-            for remark in self._remarks(problems, solutions):
-                warnings.warn(remark, stacklevel=3)
-            return self._store(data, problems, solutions)
+            warn_about(self, problems, solutions)
+            return store(self, data, spaces, problems, solutions)
 
-    def _problems(self, data: TrainingData) -> Problems:
-        """One problem a class, over the same spaces."""
-        C, labeled = self.C * data.weight, self.correction == "labeled"
-        if data.over_weights(self.solver, smooth=False):
-            prices = C, data.lam(self.lam), self.kappa, labeled, data.available
-            X, Z = data.explicit
-            return linear_problems(X, Z, data.signs, *prices, squared=False)
-        if data.Z is None:
-            return [svm_dual(data.decision, y, C) for y in data.signs]
-        privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / data.lam(self.lam))
-        shared = C, self.kappa, labeled, data.available
-        return [svm_plus_dual(data.decision, privileged, y, *shared) for y in data.signs]
+    def _problems(self, data: TrainingSet, spaces: Spaces) -> Problems:
+        """One problem per class, on the same spaces."""
+        C, lam, labeled = self.C * data.loss_weight, spaces.lam(self), self.correction == "labeled"
+        if spaces.over_weights(self, data, smooth=False):
+            X, Z = spaces.explicit
+            costs = C, lam, self.kappa, labeled, spaces.available
+            return linear_problems(X, Z, one_vs_rest(data), *costs, squared=False)
+        if spaces.stack is None:
+            return [svm_dual(spaces.decision, y, C) for y in one_vs_rest(data)]
+        privileged = replace(spaces.privileged, weight=1.0 / lam)
+        shared = C, self.kappa, labeled, spaces.available
+        return [svm_plus_dual(spaces.decision, privileged, y, *shared) for y in one_vs_rest(data)]

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from dataclasses import replace
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import RegressorMixin
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import validate_data
 
-from lupi.inputs import check_sample_weight, is_chunked
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
-from lupi.kernels.several_spaces import PER_SPACE, POSITIVE
 from lupi.model_parts import model_part
-from lupi.solution import deadline, unfinished
-from lupi.svm.kernel_machine import COLUMNS, NON_NEGATIVE, KernelMachine, TrainingData
-from lupi.svm.paths import WarmStartedPath
+from lupi.solution import deadline
+from lupi.svm.kernel_machine import KAPPA, LAM, NON_NEGATIVE, POSITIVE, KernelMachine, check_input, store, warn_about
 from lupi.svm.solve import solve
 from lupi.svm.svr_plus_dual import svr_plus_dual
 
 if TYPE_CHECKING:
-    from lupi.solution import Solution
-    from lupi.svm.svr_plus_dual import TwoSidesDual
+    from lupi.inputs import TrainingSet
+    from lupi.svm.kernel_machine import Problems, Spaces
 
 
 @model_part
-class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
+class SVRPlus(RegressorMixin, KernelMachine):
     r"""Support vector regression whose slacks, on either side of the tube, are functions of privileged features.
 
     .. math::
@@ -130,13 +121,14 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
     _parameter_constraints: dict[str, Any] = {
         **KernelMachine._parameter_constraints,
         "C": POSITIVE,
-        "lam": PER_SPACE["lam"],
+        "lam": LAM,
         "epsilon": NON_NEGATIVE,
-        "kappa": [Interval(Real, 0, np.inf, closed="right")],
+        "kappa": KAPPA,
         "cache_size": POSITIVE,
     }
 
-    _prices = ("C", "lam", "kappa", "epsilon")
+    _path_parameters = ("C", "lam", "kappa", "epsilon")
+    _advice = "increase max_iter, scale the features and the target, or lower C"
 
     def __init__(
         self,
@@ -205,55 +197,20 @@ class SVRPlus(RegressorMixin, WarmStartedPath, KernelMachine):
         self : object
         """
         with deadline(self.max_time):
-            data = self._check(X, y, privileged, sample_weight)
-            problems = self._problems(data)
+            data = check_input(self, X, y, privileged, sample_weight)
+            spaces = self._spaces(data)
+            problems = self._problems(data, spaces)
             solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
-            for remark in self._remarks(problems, solutions):
-                warnings.warn(remark, stacklevel=3)
-            return self._store(data, problems, solutions)
+            warn_about(self, problems, solutions)
+            return store(self, data, spaces, problems, solutions)
 
-    def _check(
-        self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike = None, sample_weight: VectorLike | None = None
-    ) -> TrainingData:
-        """Checked input; sets the attributes of scikit-learn's checks."""
-        name = type(self).__name__
-        if is_chunked(X):
-            raise ValueError(
-                f"{name}: `X` is a Dask collection, which this estimator does not train on; pass X.compute(), or use "
-                "SurrogateRegressor, which works in chunks."
-            )
-        if self.kernel == "precomputed" and sparse.issparse(X):
-            raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
-        valid_X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, order="C", y_numeric=True, multi_output=False
-        )
-        weight = check_sample_weight(sample_weight, valid_X.shape[0], estimator_name=name)
-        data = TrainingData.of(self, valid_X, privileged, weight, self.cache_size, index_of=X)
-        data.labels = np.asarray(y, dtype=np.float64)[data.kept]
-        data.columns = {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
-        return data
-
-    def _problems(self, data: TrainingData) -> list[TwoSidesDual]:
+    def _problems(self, data: TrainingSet, spaces: Spaces) -> Problems:
         """One problem."""
         privileged = None
-        if data.Z is not None:
-            privileged = replace(data.privileged_space(self.cache_size), weight=1.0 / data.lam(self.lam))
-        prices = self.C * data.weight, self.epsilon, self.kappa
-        return [svr_plus_dual(data.decision, privileged, np.asarray(data.labels), *prices, data.available)]
-
-    def _remarks(self, problems: list[TwoSidesDual], solutions: list[Solution]) -> Iterator[Warning]:
-        """What a user should know about a solution that is no ordinary one, as warnings."""
-        for solution in solutions:
-            if not solution.converged:
-                yield unfinished(self, solution, "increase max_iter, scale the features and the target, or lower C")
-
-    def _store(self, data: TrainingData, problems: list[TwoSidesDual], solutions: list[Solution]) -> Self:
-        """Fitted attributes from the solution."""
-        self._store_functions(data, problems, solutions)
-        self.kkt_violation_ = float(solutions[0].violation)
-        for name, value in data.columns.items():
-            setattr(self, name, value)
-        return self
+        if spaces.stack is not None:
+            privileged = replace(spaces.privileged, weight=1.0 / spaces.lam(self))
+        costs = self.C * data.weight, self.epsilon, self.kappa
+        return [svr_plus_dual(spaces.decision, privileged, data.target, *costs, spaces.available)]
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict targets; privileged features are never needed.

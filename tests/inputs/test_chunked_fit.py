@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from lupi import Distillation, RankSVM, RankTransfer, SurrogateClassifier, SurrogateRegressor, SVM2Plus, SVMPlus
 from lupi.inputs import dask_input as chunked_input
 from lupi.inputs import rows as chunked_rows
+from lupi.svm.paths import fit_path
 
 dask = pytest.importorskip("dask", reason='Dask is not installed: pip install "lupi[dask]"')
 da = pytest.importorskip("dask.array")
@@ -80,9 +81,9 @@ def test_sparse_blocks_and_paths(data):
     X, y = np.where(X > 0.5, X, 0.0), y > 0
     blocks = chunked(X).rechunk({1: -1}).map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0)))
     model = SVM2Plus(kernel="linear", privileged_kernel="linear")
-    prices = [{"C": 1.0}, {"C": 0.1}]
-    here = model.fit_path(prices, sparse.csr_array(X), y, privileged=Z)
-    for first, second in zip(here, model.fit_path(prices, blocks, chunked(y), privileged=chunked(Z))):
+    candidates = [{"C": 1.0}, {"C": 0.1}]
+    here = fit_path(model, candidates, sparse.csr_array(X), y, privileged=Z)
+    for first, second in zip(here, fit_path(model, candidates, blocks, chunked(y), privileged=chunked(Z))):
         assert_same_model(first, second)
 
 
@@ -182,7 +183,10 @@ def test_few_rows_are_fitted_in_memory_with_any_kernel(data):
 def test_many_rows_need_linear_kernels(data):
     X, y, Z, _ = data
     for wrong in ({}, {"kernel": "linear"}, {"kernel": "linear", "privileged_kernel": "linear", "solver": "smo"}):
-        with pytest.raises(ValueError, match=r"5400 examples in chunks .* privileged_kernel='linear', solver='auto'"):
+        with pytest.raises(
+            ValueError,
+            match=r"SVMPlus on 5400 rows in chunks needs kernel='linear', privileged_kernel='linear', solver='auto'",
+        ):
             SVMPlus(**wrong).fit(chunked(X), chunked(y > 0), privileged=chunked(Z))
 
 

@@ -8,6 +8,7 @@ from sklearn.svm import SVC
 import lupi.kernels.space
 from lupi import SVM2Plus, SVMPlus
 from lupi.kernels import Kernel
+from lupi.svm.paths import fit_path
 
 LINEAR = {"kernel": "linear", "privileged_kernel": "linear", "tol": 1e-6}
 N = 320
@@ -180,6 +181,6 @@ def test_a_collapse_is_told():
 def test_a_path_over_prices_gives_the_fits_one_by_one():
     X, Z, y, _ = data()
     candidates = [{"C": C, "lam": lam} for C in (0.1, 1.0) for lam in (0.1, 1.0)]
-    for fitted, params in zip(SVM2Plus(**LINEAR).fit_path(candidates, X, y, privileged=Z), candidates):
+    for fitted, params in zip(fit_path(SVM2Plus(**LINEAR), candidates, X, y, privileged=Z), candidates):
         alone = SVM2Plus(**LINEAR, **params).fit(X, y, privileged=Z)
         np.testing.assert_allclose(fitted.coef_, alone.coef_, atol=1e-5)
