@@ -18,6 +18,7 @@ _PUBLIC = {
     "KnowledgeTransfer": "lupi.meta.knowledge_transfer",
     "Distillation": "lupi.meta.distillation",
     "compare": "lupi.comparison",
+    "tabular_model": "lupi.tabular.model",
     "SurrogateClassifier": "lupi.surrogate.surrogate",
     "SurrogateRegressor": "lupi.surrogate.surrogate",
     "save": "lupi.persistence",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lupi.svm.svm_2k import SVM2K as SVM2K
     from lupi.svm.svm_plus import SVMPlus as SVMPlus
     from lupi.svm.svr_plus import SVRPlus as SVRPlus
+    from lupi.tabular.model import tabular_model as tabular_model
 
 __all__ = ["__version__", *_PUBLIC]
 

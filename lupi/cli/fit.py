@@ -50,10 +50,11 @@ def fit(
         return
     from lupi.comparison.leakage import examine
     from lupi.comparison.methods import choose_methods
+    from lupi.comparison.problem import check_data, split_frame
     from lupi.comparison.protocol import Protocol
     from lupi.comparison.units import Setup, fit_final
     from lupi.persistence import save
-    from lupi.tabular.read import check_data, read_table, split_frame
+    from lupi.tabular.read import read_table
 
     split = split_frame(read_table(tables[0]), target, privileged, drop or "", regression=metric == "r2")
     data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
@@ -74,12 +75,12 @@ def fit(
 def _fit_chunked(tables, target, privileged, output, method, drop, metric, kernel, seed, scheduler):
     """Parquet files part by part: parameters from a sample of the rows, weights from all of them."""
     from lupi.comparison.methods import choose_methods
+    from lupi.comparison.problem import check_data, split_frame
     from lupi.comparison.protocol import Protocol
     from lupi.comparison.units import MAX_FIT, Setup, fit_final
     from lupi.persistence import save
     from lupi.run import cluster
     from lupi.tabular.chunked import read_parquet, refit_on_chunks
-    from lupi.tabular.read import check_data, split_frame
 
     for option, wrong, allowed in (
         ("method", method not in CHUNKED_NAMES.split(", "), f"--method {CHUNKED_NAMES}"),

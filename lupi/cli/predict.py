@@ -40,7 +40,7 @@ def predict(
         columns[name] = safe_cells(rows[name].to_numpy())
     if not fitted.ranks:
         columns["prediction"] = safe_cells(fitted.predict(rows))
-    if not fitted.regression:
+    if not fitted.regression_:
         scores = np.asarray(fitted.decision_function(rows))
         if scores.ndim == 1:
             columns["score"] = scores

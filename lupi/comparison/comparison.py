@@ -41,7 +41,7 @@ from lupi.files import digest_of, strict_json, write_atomically
 from lupi.inputs import is_frame
 from lupi.inputs.types import VectorLike
 from lupi.run import Store, measured, progress, run_units
-from lupi.tabular.read import check_data, check_validation, split_frame, train_sizes, with_test_rows
+from lupi.comparison.problem import check_data, check_validation, split_frame, train_sizes, with_test_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,8 @@
-"""Columns that say too much, or nothing new: under any name, scale, order or spelling, alone or two together."""
+"""Columns that give the target away, columns that add nothing, and rows that belong to one subject.
+
+Ranks are compared, not cross-validated trees: a table of thousands of columns takes seconds, not minutes, and a class of
+a few rows is still found.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,21 @@ import numpy as np
 from scipy.stats import rankdata
 
 from lupi.ranking.ranking_metrics import area_of_ranking
-from lupi.tabular.encoder import GAP, RawTable
+from lupi.tabular.schema import Table
 
-# A column that tells the target this well, or repeats another column this closely, deserves a question.
-TELLS, REPEATS = 0.98, 0.995
-SAMPLE = 5000
-# Values that are rarer than this share of the rows say nothing about the rows that share them.
+GAP = -1
+# A column that predicts the target this well is a leak; one that agrees with another column this well is a copy.
+LEAKS, COPIES = 0.98, 0.995
+MAX_ROWS = 5000
+# Values rarer than this share of the rows predict nothing about the rows that share them.
 FEW_LEVELS = 0.1
-# With more pairs of columns than this, those with gaps are compared as they are.
+# Of more pairs of columns than this, gaps are compared like values.
 MAX_PAIRS = 20_000
-# Two columns together: at most so many columns are paired, on so many rows; fewer rows of a class say nothing.
+# Pairs of columns: limits on columns and rows, and the smallest class that is examined.
 PAIRED_COLUMNS, PAIRED_ROWS, PAIRED_CLASS = 80, 1500, 10
-TOGETHER = {
+# A combination of two columns must have at most this share of the error of the better one.
+JOINT_ERROR = 0.5
+COMBINATIONS = {
     "difference": np.subtract,
     "distance": lambda a, b: np.abs(a - b),
     "sum": np.add,
@@ -27,30 +34,33 @@ TOGETHER = {
     "ratio": lambda a, b: np.divide(a, b, out=np.full(len(a), np.nan), where=b != 0),
 }
 SUBJECT = re.compile(r"(^|[_. ])(id|subject|patient|person|player|name|case|respondent)s?([_. #]|$)", re.IGNORECASE)
-# Rows of one subject: at least two on average, and at most so many.
-MOST_VISITS = 30
+MIN_SUBJECTS, MIN_VISITS, MAX_VISITS = 8, 1.5, 30
+CONSEQUENCE = {
+    "privileged": "Methods will look better than they are useful.",
+    "ordinary": "Then prediction is trivial: drop it.",
+}
 
 
 def examine(X, y, Z, target="the target", *, grouped=False, others=None):
-    """Look for columns that say too much, or nothing new, and for rows that belong together.
+    """Look for leaks, columns that add nothing, and rows that belong together.
 
     Parameters
     ----------
-    X, Z : data frame, array or RawTable
+    X, Z : data frame, array or Table
         Decision and privileged columns.
     y : array
-        Target; NaN or -1 where there is none.
+        Target; NaN for unlabeled rows.
     target : str
-        Its name.
+        Name of the target.
     grouped : bool
         Whether rows that belong together are kept together; otherwise they are looked for.
-    others : data frame or RawTable, optional
-        Columns that serve as neither, such as names that were dropped.
+    others : data frame or Table, optional
+        Columns that are neither, such as dropped names.
 
     Returns
     -------
     list of lupi.comparison.schema.Leak, list of str
-        Leaks, and notes in words, those of the leaks first.
+        Leaks, and notes, those of the leaks first.
 
     Examples
     --------
@@ -60,49 +70,41 @@ def examine(X, y, Z, target="the target", *, grouped=False, others=None):
     >>> for note in examine(X, Z["b"].to_numpy(), Z, "y")[1]:
     ...     print(note)
     Leakage? The privileged column 'b' is the target 'y' under another name. Methods will look better than they are useful.
-    The privileged column 'c' repeats the ordinary column 'a': it tells nothing new.
+    The privileged column 'c' repeats the ordinary column 'a': it adds nothing.
     """
-    X, Z = RawTable.of(X), RawTable.of(Z)
-    repeated = [] if grouped else _repeated_subjects(X, None if others is None else RawTable.of(others))
-    truth, sample = codes(y), np.arange(len(y))
-    sample = sample[truth != GAP]
-    if len(sample) > SAMPLE:
-        sample = np.sort(np.random.default_rng(0).permutation(sample)[:SAMPLE])
-    X, Z, truth = X.take(sample), Z.take(sample), codes(truth[sample])
-    ordinary, hidden = _columns(X), _columns(Z)
-    found, notes = [], []
-    for kind, table, columns in (("ordinary", X, ordinary), ("privileged", Z, hidden)):
-        for name, column in columns.items():
-            words = name in table.words
-            leak, note = _tells(kind, name, column, truth, target, words)
-            found += [{"kind": kind, "columns": [name], "text": text} for text in leak]
-            notes += note
-            if words and len(np.unique(column)) > max(30, 0.5 * len(column)):
+    X, Z = Table.of(X), Table.of(Z)
+    repeated = [] if grouped else _repeated_subjects(X, *([] if others is None else [Table.of(others)]))
+    rows = np.flatnonzero(_codes(y) != GAP)
+    if len(rows) > MAX_ROWS:
+        rows = np.sort(np.random.default_rng(0).permutation(rows)[:MAX_ROWS])
+    tables, truth = {"ordinary": X.take(rows), "privileged": Z.take(rows)}, _codes(np.asarray(y)[rows])
+    columns = {kind: {name: _codes(table.frame[name]) for name in table.columns} for kind, table in tables.items()}
+    leaks, notes = [], []
+    for kind, table in tables.items():
+        for name, column in columns[kind].items():
+            words, levels = name in table.words, len(np.unique(column))
+            if kind == "privileged" and levels < 2:
+                notes.append(
+                    f"The privileged column {name!r} has {'no value' if column[0] == GAP else 'one value only'}: it adds nothing."
+                )
+            elif leak := _leak(column, truth, words):
+                text = f"Leakage? The {kind} column {name!r} {leak.format(target=target)} {CONSEQUENCE[kind]}"
+                leaks.append({"kind": kind, "columns": [name], "text": text})
+            if words and levels > max(30, 0.5 * len(column)):
                 notes.append(
                     f"The {kind} column {name!r} has almost as many words as rows; if it is an identifier, --drop it."
                 )
-    found += _two_together(X, Z, truth, target, {(leak["kind"], leak["columns"][0]) for leak in found})
-    return found, [leak["text"] for leak in found] + notes + _copies(ordinary, hidden) + repeated
+    leaks += _joint_leaks(tables, truth, target, {(leak["kind"], *leak["columns"]) for leak in leaks})
+    return leaks, [leak["text"] for leak in leaks] + notes + _copies(**columns) + repeated
 
 
-def _columns(table):
-    """Every column as whole numbers in sorted order, gaps as -1."""
-    numbers = {name: codes(table.numbers[:, k]) for k, name in enumerate(table.numeric)}
-    return {name: numbers[name] if name in numbers else table.words[name] for name in table.columns}
-
-
-def codes(values):
-    """Values as whole numbers in sorted order, gaps (NaN, None) as -1.
-
-    Examples
-    --------
-    >>> codes(np.array([3.0, np.nan, 1.0])), codes(np.array(["b", "a"]))
-    (array([ 1, -1,  0]), array([1, 0]))
-    """
+def _codes(values):
+    """Values as whole numbers in sorted order, gaps as -1."""
+    if hasattr(values, "cat"):
+        return values.cat.codes.to_numpy().astype(np.int64)
     values = np.asarray(values)
     if values.dtype.kind == "O":
-        missing = np.array([value is None or value != value for value in values])
-        values = values.astype(str)
+        missing, values = np.array([value is None or value != value for value in values]), values.astype(str)
     else:
         missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
     found = np.full(len(values), GAP)
@@ -110,163 +112,142 @@ def codes(values):
     return found
 
 
-CONSEQUENCE = {
-    "privileged": "Methods will look better than they are useful.",
-    "ordinary": "Then prediction is trivial: drop it.",
-}
+def _is_number(truth):
+    """Whether a target has so many values that it is a quantity."""
+    return len(np.unique(truth)) > max(20, FEW_LEVELS * len(truth))
 
 
-def _tells(kind, name, column, truth, target, words):
-    """Whether one column gives the target away: leaks, and other notes."""
+def _leak(column, truth, words):
+    """How one column gives the target away, in words; "" if it does not."""
     if len(np.unique(truth)) < 2:
-        return [], []
-    if kind == "privileged" and len(np.unique(column)) < 2:
-        what = "no value" if column[0] == GAP else "one value only"
-        return [], [f"The privileged column {name!r} has {what}: it tells nothing."]
+        return ""
     if _same(column, truth):
-        return [
-            f"Leakage? The {kind} column {name!r} is the target {target!r} under another name. {CONSEQUENCE[kind]}"
-        ], []
-    tried = [_strength(column, truth, words), _strength(*_known(column, truth), words)]
-    strength, how = max(tried, key=lambda found: found[0])
-    if strength <= TELLS:
-        return [], []
-    return [f"Leakage? The {kind} column {name!r} alone tells the target {target!r} almost exactly ({how})."], []
+        return "is the target {target!r} under another name."
+    known = column != GAP
+    strength, measure = max(_strength(column, truth, words), _strength(column[known], truth[known], words))
+    return f"alone predicts the target {{target!r}} almost exactly ({measure})." if strength > LEAKS else ""
 
 
-def _two_together(X, Z, truth, target, told):
-    """Two columns of numbers whose difference, sum, product or ratio gives the target away, though neither does alone."""
-    marked = [f"{name} (privileged)" if name in X.columns else name for name in Z.numeric]
-    names, block = [*X.numeric, *marked], np.hstack([X.numbers, Z.numbers])
-    kinds = ["ordinary"] * len(X.numeric) + ["privileged"] * len(marked)
-    plain = [*X.numeric, *Z.numeric]
-    kept = [k for k in range(len(names)) if (kinds[k], plain[k]) not in told and len(np.unique(block[:, k])) > 1]
-    numeric = len(np.unique(truth)) > max(20, FEW_LEVELS * len(truth))
-    if not (numeric or len(np.unique(truth)) == 2) or len(kept) < 2:
-        return []
+def _strength(column, truth, words=False):
+    """How well one column predicts the target, from 0 to 1, and by which measure."""
+    sizes = np.unique(truth, return_counts=True)[1]
+    if len(truth) < 20 or len(np.unique(column)) < 2 or len(sizes) < 2 or (len(sizes) == 2 and sizes.min() < 5):
+        return 0.0, ""  # so few rows agree by chance
+    if words:
+        column = _word_means(column, truth)
+    order = _agreement(column, truth)
+    share = 0.0 if _is_number(truth) else _purity(column, truth)
+    # A target that is nearly always the same is predicted well by any column.
+    if share > order and (1 - share) < 0.1 * (1 - sizes.max() / len(truth)):
+        return share, f"{100 * share:.1f}% of the rows by its values alone"
+    return order, f"{'AUC' if len(sizes) == 2 else 'rank correlation'} {order:.3f}"
+
+
+def _agreement(column, truth):
+    """AUC of a column for a target of two classes, else rank correlation; without a sign."""
+    if len(np.unique(column)) < 2:
+        return 0.0
+    if len(np.unique(truth)) != 2:
+        return _correlation(column, truth)
+    area = area_of_ranking(truth == truth.max(), column.astype(np.float64))
+    return max(area, 1 - area)
+
+
+def _word_means(words, truth):
+    """For each row the mean target of its word in the other half of the rows; the mean of all rows for a word not there."""
+    half = np.random.default_rng(0).permutation(len(words)) % 2 == 0
+    means, size = np.full(len(words), truth.mean()), words.max() - GAP + 1
+    for ours in (half, ~half):
+        counts = np.bincount(words[~ours] - GAP, minlength=size)[words - GAP]
+        sums = np.bincount(words[~ours] - GAP, truth[~ours], size)[words - GAP]
+        rows = ours & (counts > 0)
+        means[rows] = sums[rows] / counts[rows]
+    return means
+
+
+def _purity(column, truth):
+    """Share of the rows whose target is the most frequent one of their value; many values are grouped into intervals."""
+    n = len(column)
+    if len(np.unique(column)) > FEW_LEVELS * n:
+        bins = max(2, min(50, n // 20))
+        column = (rankdata(column, method="min") - 1).astype(np.int64) * bins // n
+    (_, value), (_, label) = (np.unique(part, return_inverse=True) for part in (column, truth))
+    counts = np.zeros((value.max() + 1, label.max() + 1))
+    np.add.at(counts, (value, label), 1)
+    return float(counts.max(axis=1).sum() / n)
+
+
+def _joint_leaks(tables, truth, target, known):
+    """Pairs of number columns whose difference, sum, product or ratio is a leak, though neither column is one."""
+    numeric, n_classes = _is_number(truth), len(np.unique(truth))
     rows = np.random.default_rng(0).permutation(len(truth))[:PAIRED_ROWS]
-    block, truth = block[rows], truth[rows]
-    if len(rows) < 40 or (not numeric and np.bincount(codes(truth)).min() < PAIRED_CLASS):
+    truth = truth[rows]
+    if len(rows) < 40 or not (numeric or (n_classes == 2 and _smallest(truth) >= PAIRED_CLASS)):
         return []
-    if len(kept) > PAIRED_COLUMNS:
-        filled = np.nan_to_num(block[:, kept])
-        kept = [kept[k] for k in np.argsort(-np.abs(_ranks(list(filled.T)).T @ _ranks([truth]))[:, 0])[:PAIRED_COLUMNS]]
-    found = []
-    for i, a in enumerate(kept):
-        for b in kept[i + 1 :]:
-            how = _joint_strength(block[:, a], block[:, b], truth, numeric)
-            if how:
-                kind = "privileged" if "privileged" in (kinds[a], kinds[b]) else "ordinary"
+    columns = [
+        (kind, f"{name} (privileged)" if kind == "privileged" and name in tables["ordinary"].columns else name, values)
+        for kind, table in tables.items()
+        for name, values in zip(table.numbers, table.frame[table.numbers].to_numpy()[rows].T)
+        if (kind, name) not in known and len(np.unique(values)) > 1
+    ]
+    if len(columns) > PAIRED_COLUMNS:
+        closeness = np.abs(_ranks([np.nan_to_num(values) for *_, values in columns]).T @ _ranks([truth]))[:, 0]
+        columns = [columns[k] for k in np.argsort(-closeness)[:PAIRED_COLUMNS]]
+    leaks = []
+    for i, (kind, name, a) in enumerate(columns):
+        for other_kind, other, b in columns[i + 1 :]:
+            if found := _joint_strength(a, b, truth):
+                kinds = "privileged" if "privileged" in (kind, other_kind) else "ordinary"
                 text = (
-                    f"Leakage? The {how[0]} of the columns {names[a]!r} and {names[b]!r} tells the target {target!r} almost "
-                    f"exactly ({how[1]}), though neither does alone. {CONSEQUENCE[kind].replace('drop it', 'drop one')}"
+                    f"Leakage? The {found[0]} of the columns {name!r} and {other!r} predicts the target {target!r} almost "
+                    f"exactly ({found[1]}), though neither does alone. {CONSEQUENCE[kinds].replace('drop it', 'drop one')}"
                 )
-                found.append({"kind": kind, "columns": [names[a], names[b]], "text": text})
-    return found
+                leaks.append({"kind": kinds, "columns": [name, other], "text": text})
+    return leaks
 
 
-def _joint_strength(a, b, truth, numeric):
-    """Name and strength of the first combination of two columns that tells the target; None if there is none."""
+def _smallest(truth):
+    return np.unique(truth, return_counts=True)[1].min()
+
+
+def _joint_strength(a, b, truth):
+    """Name and strength of the first combination of two columns that is a leak; None if there is none."""
     known = np.isfinite(a) & np.isfinite(b)
-    if known.mean() < 0.5:
-        return None
+    two = len(np.unique(truth)) == 2
     a, b, truth = a[known], b[known], truth[known]
-    if not numeric and (len(np.unique(truth)) < 2 or np.bincount(codes(truth)).min() < PAIRED_CLASS):
+    if known.mean() < 0.5 or (two and (len(np.unique(truth)) < 2 or _smallest(truth) < PAIRED_CLASS)):
         return None
-    single = max(_agreement(column, truth, numeric) for column in (a, b))
-    for name, combine in TOGETHER.items():
+    single = max(_agreement(a, truth), _agreement(b, truth))
+    for name, combine in COMBINATIONS.items():
         values = combine(a, b)
-        if np.isnan(values).any():
-            continue
-        strength = _agreement(values, truth, numeric)
-        # Clearly closer than either column, not a good column in other clothes.
-        if strength > TELLS and (1 - strength) < 0.5 * (1 - single):
-            return name, f"{'rank correlation' if numeric else 'AUC'} {strength:.3f}"
+        strength = 0.0 if np.isnan(values).any() else _agreement(values, truth)
+        if strength > LEAKS and (1 - strength) < JOINT_ERROR * (1 - single):
+            return name, f"{'AUC' if two else 'rank correlation'} {strength:.3f}"
     return None
 
 
-def _agreement(values, truth, numeric):
-    if len(np.unique(values)) < 2:
-        return 0.0
-    return _correlation(values, truth) if numeric else _area(values, truth == truth.max())
-
-
-def _repeated_subjects(X, others):
-    """A note where rows seem to belong to the same subjects: equal names, or rows that are all but equal."""
-    for table in (X, *([] if others is None else [others])):
-        for name in table.columns:
-            names = _subjects(table, name)
-            if names is not None:
-                return [
-                    f"The column {name!r} looks like repeated subjects (about {len(names) / len(set(names)):.0f} rows each). "
-                    "Rows of one subject in training and test make every method look better: keep them together with "
-                    f"groups={name!r} (--groups)."
-                ]
-    if X.numbers.shape[1] >= 3 and len(X) >= 20:
-        numbers = X.numbers[:, np.isfinite(X.numbers).all(axis=0)]
-        moving = numbers[:, np.ptp(numbers, axis=0) > 0]
-        if moving.shape[1] >= 3 and not _few_values(moving):
-            _, counts = np.unique((moving / moving.std(axis=0)).round(2), axis=0, return_counts=True)
-            twins = counts[counts > 1].sum() / len(X)
-            if twins > 0.05:
-                return [
-                    f"{100 * twins:.0f}% of the rows are all but equal to another row. If they belong to one subject, keep "
-                    "them together with groups (--groups): otherwise every method looks better than it is."
-                ]
-    return []
-
-
-def _few_values(numbers):
-    """Whether so few combinations of values are possible that equal rows are no surprise."""
-    levels = [len(np.unique(column)) for column in numbers.T]
-    return np.log(np.array(levels, dtype=float)).sum() < 3 * np.log(len(numbers))
-
-
-def _subjects(table, name):
-    """The subject of each row, if the column names subjects with several rows each; None if not."""
-    if name in table.words:
-        texts = table.levels[name][np.maximum(table.words[name], 0)] if len(table.levels[name]) else None
-        if texts is None or (table.words[name] == GAP).any():
-            return None
-        distinct = len(table.levels[name])
-        # Names such as S01_3: the subject, and a number of the visit.
-        if distinct > 0.9 * len(texts):
-            texts = [re.sub(r"[-_. /]?\d+$", "", str(text)) for text in texts]
-            return texts if 1.5 <= len(texts) / len(set(texts)) <= MOST_VISITS and len(set(texts)) >= 8 else None
-        return list(texts) if SUBJECT.search(name) and _visits(len(texts), distinct) else None
-    values = table.numbers[:, table.numeric.index(name)] if name in table.numeric else None
-    if values is None or not SUBJECT.search(name) or not np.isfinite(values).all() or (values % 1 != 0).any():
-        return None
-    return values.tolist() if _visits(len(values), len(np.unique(values))) else None
-
-
-def _visits(rows, distinct):
-    return distinct >= 8 and 1.5 <= rows / distinct <= MOST_VISITS
-
-
-def _copies(ordinary, hidden):
-    """Privileged columns that repeat an ordinary one; rank correlations of all pairs at once, as tables may be wide."""
-    closeness = np.abs(_ranks(list(hidden.values())).T @ _ranks(list(ordinary.values())))
-    levels = {id(column): len(np.unique(column)) for columns in (ordinary, hidden) for column in columns.values()}
-    few = len(hidden) * len(ordinary) <= MAX_PAIRS
+def _copies(ordinary, privileged):
+    """Notes on privileged columns that repeat an ordinary one; rank correlations of all pairs at once."""
+    closeness = np.abs(_ranks(list(privileged.values())).T @ _ranks(list(ordinary.values())))
+    levels = {name: len(np.unique(b)) for name, b in ordinary.items()}
+    few = len(privileged) * len(ordinary) <= MAX_PAIRS
     notes = []
-    for i, (name, a) in enumerate(hidden.items()):
+    for i, (name, a) in enumerate(privileged.items()):
+        ours = len(np.unique(a))
         for j, (other, b) in enumerate(ordinary.items()):
-            ours, theirs = levels[id(a)], levels[id(b)]
+            theirs, close = levels[other], closeness[i, j]
             if ours < 2 or theirs < 2:
                 continue
-            close = closeness[i, j]
-            if few and close <= REPEATS and ((a == GAP).any() or (b == GAP).any()):
-                close = _correlation(*_known(*_known(a, b)[::-1]))
+            known = (a != GAP) & (b != GAP)
+            if few and close <= COPIES and not known.all():
+                close = _correlation(a[known], b[known])
             if np.array_equal(a, b) or (ours == theirs < len(a) and _same(a, b)):
-                notes.append(
-                    f"The privileged column {name!r} repeats the ordinary column {other!r}: it tells nothing new."
-                )
-            elif ours > 2 and close > REPEATS:
+                notes.append(f"The privileged column {name!r} repeats the ordinary column {other!r}: it adds nothing.")
+            elif ours > 2 and close > COPIES:
                 notes.append(f"The privileged column {name!r} is almost a copy of the ordinary column {other!r}.")
-            elif 2 < theirs <= FEW_LEVELS * len(b) and _pairs(a, b) == theirs:
+            elif 2 < theirs <= FEW_LEVELS * len(b) and _n_pairs(a, b) == theirs:
                 notes.append(
-                    f"The privileged column {name!r} can be read off the ordinary column {other!r}: it tells nothing new."
+                    f"The privileged column {name!r} follows from the ordinary column {other!r}: it adds nothing."
                 )
     return notes
 
@@ -280,73 +261,62 @@ def _ranks(columns):
 
 
 def _correlation(a, b):
-    """Rank correlation without its sign; 0 with too few rows to speak of."""
+    """Rank correlation without its sign; 0 for fewer than 20 rows."""
     return float(abs((_ranks([a]) * _ranks([b])).sum())) if len(a) >= 20 else 0.0
 
 
-def _known(column, other):
-    """Both columns where the first has a value."""
-    known = column != GAP
-    return column[known], other[known]
-
-
-def _pairs(a, b):
-    """Number of different pairs of values."""
-    return len(np.unique((a - GAP).astype(np.int64) * (int(b.max()) + 2) + (b - GAP)))
+def _n_pairs(a, b):
+    return len(np.unique((a - GAP) * (int(b.max()) + 2) + (b - GAP)))
 
 
 def _same(a, b):
-    """Whether two columns are one column up to the names of the values."""
-    pairs = _pairs(a, b)
+    """Whether two columns are equal up to the names of their values."""
+    pairs = _n_pairs(a, b)
     return (pairs == len(np.unique(a)) == len(np.unique(b)) and 1 < pairs < len(a)) or np.array_equal(a, b)
 
 
-def _strength(column, truth, words=False):
-    """How well one column tells the target, from 0 to 1, and by which measure."""
-    if len(truth) < 20 or len(np.unique(column)) < 2 or len(np.unique(truth)) < 2:
-        return 0.0, ""
-    classes = np.unique(truth, return_counts=True)[1]
-    if len(classes) == 2 and classes.min() < 5:
-        return 0.0, ""  # so few rows are told apart by chance
-    if words:
-        column = _predictions_of_words(column, truth)
-    if len(classes) > max(20, FEW_LEVELS * len(truth)):
-        found = _correlation(column, truth)
-        return found, f"rank correlation {found:.3f}"
-    order = _area(column, truth == truth.max()) if len(classes) == 2 else _correlation(column, truth)
-    kind = "AUC" if len(classes) == 2 else "rank correlation"
-    share = _purity(column, truth)
-    # A target that is nearly always the same is told "well" by any column.
-    if share > order and (1 - share) < 0.1 * (1 - classes.max() / len(truth)):
-        return share, f"{100 * share:.1f}% of the rows by its values alone"
-    return order, f"{kind} {order:.3f}"
+def _repeated_subjects(X, *others):
+    """A note if rows seem to belong to the same subjects: equal names, or nearly equal rows."""
+    for table in (X, *others):
+        for name in table.columns:
+            visits = _visits(name, table.frame[name])
+            if MIN_VISITS <= visits <= MAX_VISITS:
+                return [
+                    f"The column {name!r} looks like repeated subjects (about {visits:.0f} rows each). Rows of one subject in "
+                    "training and test make every method look better: keep them together with "
+                    f"groups={name!r} (--groups)."
+                ]
+    numbers = X.frame[X.numbers].to_numpy()
+    moving = (
+        numbers[:, np.isfinite(numbers).all(axis=0) & (np.nanmax(numbers, 0) > np.nanmin(numbers, 0))]
+        if numbers.size
+        else numbers
+    )
+    if moving.shape[1] < 3 or len(X) < 20:
+        return []
+    levels = [len(np.unique(column)) for column in moving.T]
+    if np.log(np.array(levels, dtype=float)).sum() < 3 * np.log(len(X)):
+        return []  # few combinations are possible, so equal rows are expected
+    counts = np.unique((moving / moving.std(axis=0)).round(2), axis=0, return_counts=True)[1]
+    twins = counts[counts > 1].sum() / len(X)
+    if twins <= 0.05:
+        return []
+    return [
+        f"{100 * twins:.0f}% of the rows are nearly equal to another row. If they belong to one subject, keep them together "
+        "with groups (--groups): otherwise every method looks better than it is."
+    ]
 
 
-def _predictions_of_words(column, truth):
-    """For every word the mean target of the rows in the other half that have it: what it predicts, not its spelling."""
-    half = np.random.default_rng(0).permutation(len(column)) % 2 == 0
-    found = np.full(len(column), truth.mean())
-    for ours in (half, ~half):
-        for word in np.unique(column[ours]):
-            same = ~ours & (column == word)
-            if same.any():
-                found[ours & (column == word)] = truth[same].mean()
-    return found
-
-
-def _area(column, positive):
-    area = area_of_ranking(positive, column.astype(np.float64))
-    return max(area, 1 - area)
-
-
-def _purity(column, truth):
-    """Share of the rows that are right if each value stands for its most frequent target; numbers go by intervals."""
-    n = len(column)
-    if len(np.unique(column)) > FEW_LEVELS * n:
-        bins = max(2, min(50, n // 20))
-        column = (rankdata(column, method="min") - 1).astype(np.int64) * bins // n
-    _, value = np.unique(column, return_inverse=True)
-    _, label = np.unique(truth, return_inverse=True)
-    counts = np.zeros((value.max() + 1, label.max() + 1))
-    np.add.at(counts, (value, label), 1)
-    return float(counts.max(axis=1).sum() / n)
+def _visits(name, column):
+    """Rows per subject, if a column names subjects; 0 if not."""
+    if column.isna().any():
+        return 0
+    subjects = column.astype(str)
+    if column.dtype == "category":
+        if column.nunique() > 0.9 * len(column):  # names such as S01_3: the subject and the number of the visit
+            subjects = subjects.str.replace(r"[-_. /]?\d+$", "", regex=True)
+        elif not SUBJECT.search(name):
+            return 0
+    elif not SUBJECT.search(name) or (column % 1 != 0).any():
+        return 0
+    return len(column) / subjects.nunique() if subjects.nunique() >= MIN_SUBJECTS else 0

@@ -310,7 +310,7 @@ def permuted_rows(data, number, seed):
 
     Examples
     --------
-    >>> from lupi.tabular.read import Data
+    >>> from lupi.comparison.problem import Data
     >>> table = Data.of(np.zeros((4, 1)), np.zeros(4), [[1.0], [2.0], [np.nan], [4.0]])
     >>> permuted_rows(table, 0, 5), permuted_rows(table, 1, 5)[2], sorted(permuted_rows(table, 1, 5).tolist())
     (array([0, 1, 2, 3]), np.int64(2), [0, 1, 2, 3])

@@ -13,6 +13,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import has_fit_parameter
 
 from lupi.comparison.methods import Method, candidates
+from lupi.comparison.problem import Data
 from lupi.comparison.protocol import (
     METRICS,
     Protocol,
@@ -24,9 +25,8 @@ from lupi.comparison.protocol import (
     split_rows,
     unlabeled_rows,
 )
-from lupi.tabular.encoder import encode_privileged, joined
-from lupi.tabular.model import TabularModel, encoded, fit_candidates, with_estimator
-from lupi.tabular.read import Data
+from lupi.tabular.encoder import encode_privileged
+from lupi.tabular.model import TabularModel, encode_training, fit_candidates, with_estimator
 
 # Parameters of the final model are chosen on at most so many rows, and it is fitted on at most so many.
 MAX_CHOICE, MAX_FIT = 1000, 5000
@@ -144,7 +144,7 @@ def _measured(unit, setup, rows, test):
 def features_seen(method, data):
     """The table that a method is trained and tested on."""
     if method.sees == "both":
-        return joined(data.X, data.privileged)
+        return data.X.join(data.privileged)
     return data.privileged if method.sees == "privileged" else data.X
 
 
@@ -173,7 +173,7 @@ def fit_best(method, protocol, split, train, shuffled=False):
     if Z is not None and shuffled:
         Z = Z.take(others_rows(len(train.y), derived_seed(protocol.seed, split, "shuffled")))
     estimator = method.build(regression, derived_seed(protocol.seed, split, method.name))
-    model = TabularModel(estimator, regression, protocol.standardize)
+    model = TabularModel(estimator, regression=regression, standardize=protocol.standardize)
     # ParameterGrid sorts the names and keeps the order of the values: ties go to the first, the smaller C.
     grid = list(ParameterGrid(candidates(method, dict(protocol.grids), protocol.kernel, regression)))
     best, score = grid[0], None
@@ -230,7 +230,7 @@ def _scores_on(models, metric, X, y):
             scores.append(np.nan)
             continue
         features = model.features_of(X) if features is None else features
-        target = (y - model.target_mean_) / model.target_scale_ if model.regression else y
+        target = (y - model.target_mean_) / model.target_scale_ if model.regression_ else y
         try:
             scores.append(
                 measure(metric, model.estimator_, features, target, getattr(model.estimator_, "classes_", (0, 1)))
@@ -253,7 +253,9 @@ def _permuted_scores(method, setup, unit, rows, test):
         estimator.set_params(**dict.fromkeys(method.kernels[:-1], protocol.kernel))
     hidden = encode_privileged(data.privileged, protocol.standardize)
     train, tested = data.rows(rows), data.rows(test)
-    model, features, target = encoded(TabularModel(estimator, regression, protocol.standardize), train.X, train.y)
+    model, features, target = encode_training(
+        TabularModel(estimator, regression=regression, standardize=protocol.standardize), train.X, train.y
+    )
     extra = {} if train.groups is None or not has_fit_parameter(estimator, "groups") else {"groups": train.groups}
     scores = []
     for number in range(int(unit.control.split()[1]) + 1):
@@ -301,7 +303,8 @@ def fit_final(method, setup, classes, labeled_only=False):
     )
     if classes is not None:
         model.classes_ = np.asarray(classes)
-    model.privileged_columns = data.privileged.names if method.privileged else None
+    if method.privileged and data.privileged.schema.named:
+        model.privileged = data.privileged.columns
     return model
 
 
@@ -321,25 +324,26 @@ def column_groups(table):
 
     Examples
     --------
-    >>> from lupi.tabular.encoder import RawTable
+    >>> import pandas as pd
+    >>> from lupi.tabular.schema import Table
     >>> names = [f"{kind}_{k}" for kind in ("cost", "lab") for k in range(10)]
-    >>> {name: len(part) for name, part in column_groups(RawTable.of(np.zeros((1, 20)))).items()}["columns 0 to 1"]
+    >>> {name: len(part) for name, part in column_groups(Table.of(np.zeros((1, 20)))).items()}["columns 0 to 1"]
     2
-    >>> {name: len(part) for name, part in column_groups(RawTable(names, names, np.zeros((1, 20)))).items()}
+    >>> {name: len(part) for name, part in column_groups(Table.of(pd.DataFrame(np.zeros((1, 20)), columns=names))).items()}
     {'cost_*': 10, 'lab_*': 10}
     """
     names = list(table.columns)
     if len(names) <= MAX_GROUPS:
         return {name: [name] for name in names}
     found = {}
-    if table.names is not None:
+    if table.schema.named:
         for name in names:
             found.setdefault(re.split(r"[_.\- ]|\d", name, maxsplit=1)[0] or name, []).append(name)
         found = {f"{start}_*" if len(part) > 1 else part[0]: part for start, part in found.items()}
         if 2 <= len(found) <= MAX_GROUPS:
             return found
     parts = np.array_split(np.arange(len(names)), MAX_GROUPS)
-    if table.names is None:
+    if not table.schema.named:
         return {f"columns {part[0]} to {part[-1]}": [names[k] for k in part] for part in parts}
     return {f"{names[part[0]]} to {names[part[-1]]}": [names[k] for k in part] for part in parts}
 

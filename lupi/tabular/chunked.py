@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
 
-from lupi.tabular.encoder import TableEncoder, encode_rows, plain_labels
+from lupi.tabular.encoder import TableEncoder
+from lupi.tabular.model import plain_labels
 
 
 def read_parquet(paths, target):
@@ -42,18 +42,17 @@ def refit_on_chunks(model, frame, target, privileged=None):
     frame : dask.dataframe.DataFrame
     target : str
         The column to predict.
-    privileged : RawTable, optional
+    privileged : Table, optional
         Privileged columns of the sample.
 
     Returns
     -------
     TabularModel
     """
-    encoder = model.encoder_
-    tables = {"X": _features(frame, encoder.transform, encoder), "y": _codes(frame[target], model.classes_)}
+    tables = {"X": _features(frame, model.schema_, model.encoder_), "y": _codes(frame[target], model.classes_)}
     if privileged is not None:
         encoder = TableEncoder(model.standardize).fit(privileged.take(np.flatnonzero(~privileged.empty_rows())))
-        tables["privileged"] = _features(frame, partial(encode_rows, encoder), encoder)
+        tables["privileged"] = _features(frame, privileged.schema, encoder)
     model.estimator_ = clone(model.estimator).fit(**tables)
     return model
 
@@ -75,13 +74,19 @@ def _read(paths):
     return dd.read_parquet([str(path.resolve()) for path in files], split_row_groups=True)
 
 
-def _features(frame, encode, encoder):
-    """Features of the rows as a Dask array of so many chunks as the frame has parts."""
+def _features(frame, schema, encoder):
+    """Features of the rows as a Dask array with one chunk for each part of the frame."""
     import dask.array as da
     from dask import delayed
 
-    shape, columns = (np.nan, len(encoder.names_)), list(encoder.columns_)
-    parts = [da.from_delayed(delayed(encode)(part), shape, np.float64) for part in frame[columns].to_delayed()]
+    def encode(part):
+        table = schema.parse(part)
+        return np.where(table.empty_rows()[:, None], np.nan, encoder.transform(table))
+
+    shape = (np.nan, encoder.n_features_out_)
+    parts = [
+        da.from_delayed(delayed(encode)(part), shape, np.float64) for part in frame[list(schema.columns)].to_delayed()
+    ]
     return da.concatenate(parts, allow_unknown_chunksizes=True)
 
 

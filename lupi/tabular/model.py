@@ -1,12 +1,16 @@
-"""An estimator that takes tables as they are: what comparisons fit, `lupi fit` trains and `lupi predict` uses."""
+"""Estimators on raw tables, for comparisons, `lupi fit`, `lupi predict` and Python users."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from scipy.linalg import qr
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.pipeline import Pipeline
@@ -15,98 +19,147 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lupi.inputs import is_frame
+from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.model_parts import model_part
+from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.svm.paths import fit_path
-from lupi.tabular.encoder import RawTable, TableEncoder, encode_privileged, missing_targets, plain_labels
+from lupi.tabular.encoder import encode_privileged, fit_encoder
+from lupi.tabular.read import expand
+from lupi.tabular.schema import Table, as_pandas
+
+# A target of numbers with more values than this is a quantity, unless an estimator or a metric says otherwise.
+MAX_CLASSES = 20
 
 
-def _gives(method):
+def tabular_model(estimator: Any = None, privileged: str | Sequence[str] = ()) -> TabularModel:
+    """Make an estimator that fits and predicts raw data frames: numbers, words, dates and gaps.
+
+    Column kinds, date formats, medians, scales and frequent words are learned in `fit` and saved with the model, so
+    every later table is read the same way. Nothing of the privileged columns is kept but their names.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        Estimator for the encoded features, with or without `privileged` in its `fit`. By default
+        :class:`~lupi.SurrogateRegressor` for a target of numbers, :class:`~lupi.SurrogateClassifier` otherwise.
+    privileged : str or sequence of str, default=()
+        Columns of the data frame given to `fit` that do not exist at prediction time; wildcards are allowed.
+
+    Returns
+    -------
+    TabularModel
+        Unfitted scikit-learn estimator.
+
+    Examples
+    --------
+    >>> import lupi
+    >>> from lupi.datasets import load_young_men
+    >>> men = load_young_men(fill_gaps=False, as_frame=True)
+    >>> table = men.frame.drop(columns="target")
+    >>> model = lupi.tabular_model(lupi.SurrogateClassifier("ridge"), privileged=men.privileged_names)
+    >>> model.fit(table, men.target).predict(men.data.head(3)).shape
+    (3,)
+    """
+    return TabularModel(estimator, privileged)
+
+
+def _has(method):
     return lambda self: hasattr(getattr(self, "estimator_", self.estimator), method)
 
 
 @model_part
 class TabularModel(BaseEstimator):
-    """An estimator on raw tables: words, dates and gaps are encoded inside.
-
-    Nothing of the privileged columns but their names is kept: neither values nor the encoder.
+    """Estimator on raw tables, as :func:`lupi.tabular_model` makes it.
 
     Parameters
     ----------
-    estimator : estimator
-        With or without `privileged` in its `fit`; gets numeric features and labels 0, 1, ...
-    regression : bool, default=False
-        Whether the target is a number (it is standardized for the estimator) and not a label.
+    estimator : estimator, optional
+        Estimator for the encoded features and labels 0, 1, ... (numbers are standardized).
+    privileged : str or sequence of str, default=()
+        Privileged columns of the data frame given to `fit`, unless `fit` gets `privileged`.
+    regression : bool, optional
+        Whether the target is a number and not a label; by default as the estimator, or else the target, implies.
     standardize : bool, default=True
         Whether numeric columns are standardized.
-    privileged_columns : list of str, optional
-        Columns of the frame given to `fit` that are privileged, where `fit` gets no `privileged`: so a whole table can go
-        through scikit-learn's tools.
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted one.
-    classes_ : ndarray
-        Labels, unless `regression`.
+        Fitted estimator.
+    schema_ : Schema
+        Kinds of the decision columns.
     encoder_ : TableEncoder
-        Of the decision columns.
-
-    Examples
-    --------
-    >>> from lupi import SVM2Plus
-    >>> from lupi.datasets import load_breast_cancer_followup
-    >>> cancer = load_breast_cancer_followup(as_frame=True)
-    >>> model = TabularModel(SVM2Plus()).fit(cancer.data, cancer.target, privileged=cancer.privileged)
-    >>> model.predict(cancer.data.head(2)).shape
-    (2,)
+        Encoder of the decision columns.
+    regression_ : bool
+        Whether the target is a number.
+    classes_ : ndarray
+        Labels, unless `regression_`.
     """
 
     __metadata_request__fit = {"privileged": True, "groups": True}
-    privileged_columns = None
 
-    def __init__(self, estimator, regression=False, standardize=True, privileged_columns=None):
+    def __init__(
+        self,
+        estimator: Any = None,
+        privileged: str | Sequence[str] = (),
+        *,
+        regression: bool | None = None,
+        standardize: bool = True,
+    ) -> None:
         self.estimator = estimator
+        self.privileged = privileged
         self.regression = regression
         self.standardize = standardize
-        self.privileged_columns = privileged_columns
 
-    def __setstate__(self, state):
-        # Files of earlier versions hold the encoder of the privileged columns; it does not get into another one.
-        super().__setstate__({name: value for name, value in state.items() if name != "privileged_encoder_"})
-
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.estimator_type = "regressor" if self.regression else "classifier"
+        estimator = SurrogateClassifier() if self.estimator is None else self.estimator
+        inner = get_tags(estimator)
+        regression = self._is_regression()
+        tags.estimator_type = "regressor" if regression else "classifier"
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         tags.target_tags.required = True
         tags.input_tags.allow_nan = tags.input_tags.string = True
         return tags
 
-    def fit(self, X, y, privileged=None, groups=None):
-        """Fit encoders and estimator.
+    def _is_regression(self, y=None):
+        """Whether the target is a number: by `regression`, the estimator, or the target."""
+        if self.regression is not None:
+            return self.regression
+        if self.estimator is not None:
+            return is_regressor(self.estimator)
+        if y is None:
+            return getattr(self, "regression_", False)
+        labels = plain_labels(y[~missing_targets(y)])
+        return labels.dtype.kind == "f" or (labels.dtype.kind in "iu" and len(np.unique(labels)) > MAX_CLASSES)
+
+    def fit(self, X: MatrixLike, y: VectorLike, privileged: Any = None, groups: VectorLike | None = None) -> Self:
+        """Learn the schema and the encoder, and fit the estimator.
 
         Parameters
         ----------
         X : data frame or array of shape (n_samples, n_features)
+            Decision columns; with the parameter `privileged` also the privileged columns.
         y : array-like of shape (n_samples,)
-            Missing values (NaN, None) are rows without a label, for estimators that use these.
+            Target. Missing values (NaN, None) are unlabeled rows, for estimators that use them.
         privileged : data frame or array, optional
-            A row without any value is not available for that example; other gaps are filled.
+            Privileged columns. In a row without any value they are not available; other gaps are filled.
         groups : array-like of shape (n_samples,), optional
-            For estimators that take them.
+            Passed to estimators whose `fit` takes groups.
 
         Returns
         -------
         TabularModel
+            This object.
         """
-        hidden = [str(name) for name in self.privileged_columns or ()]
-        if privileged is None and hidden and is_frame(X):
-            X = X.rename(columns=str)
-            missing = [name for name in hidden if name not in X.columns]
-            if missing:
-                raise ValueError(f"X lacks the privileged column(s) {', '.join(missing)}, which fit needs.")
-            X, privileged = X.drop(columns=hidden), X[hidden]
+        if privileged is None and len(self.privileged):
+            if not is_frame(X):
+                raise TypeError("`privileged` names columns, so `X` must be a data frame that has them.")
+            X = as_pandas(X).rename(columns=str)
+            names = expand(self.privileged, list(X.columns), "privileged")
+            X, privileged = X.drop(columns=names), X[names]
+        # Encodings of a model are not kept, and its file holds no digest of its training rows.
+        X, privileged = (None if part is None else replace(Table.of(part), digest="") for part in (X, privileged))
         (fitted,) = fit_candidates(self, [{}], X, y, privileged, groups)
         if isinstance(fitted, ValueError):
             raise fitted
@@ -114,39 +167,36 @@ class TabularModel(BaseEstimator):
         return self
 
     @property
-    def ranks(self):
-        """Whether the fitted estimator orders rows, without a line between classes."""
+    def ranks(self) -> bool:
+        """Whether the fitted estimator orders rows without a threshold between the classes."""
         check_is_fitted(self)
-        return not self.regression and not hasattr(self.estimator_, "classes_")
+        return not self.regression_ and not hasattr(self.estimator_, "classes_")
 
     def features_of(self, X):
-        """What the fitted estimator sees of these rows.
-
-        Returns
-        -------
-        ndarray
-        """
-        features = self.encoder_.transform(X)
+        """Features of the rows as the fitted estimator gets them."""
+        check_is_fitted(self)
+        features = self.encoder_.transform(X if isinstance(X, Table) else self.schema_.parse(X))
         return features @ self.basis_ if hasattr(self, "basis_") else features
 
-    def decision_function(self, X):
-        """Scores of the rows, from the decision columns alone.
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
+        """Scores of the rows.
 
         Parameters
         ----------
         X : data frame or array
-            Further columns of a frame, such as privileged ones, are ignored.
+            Decision columns; further columns of a data frame are ignored.
 
         Returns
         -------
-        ndarray
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Decision values of the estimator, or else probabilities.
         """
-        check_is_fitted(self)
-        return scores_of(self.estimator_, self.features_of(X))
+        features = self.features_of(X)
+        return scores_of(self.estimator_, features)
 
-    @available_if(_gives("predict_proba"))
-    def predict_proba(self, X):
-        """Probabilities of the classes, where the estimator gives them.
+    @available_if(_has("predict_proba"))
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Probabilities of the classes, if the estimator gives them.
 
         Parameters
         ----------
@@ -156,51 +206,44 @@ class TabularModel(BaseEstimator):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        check_is_fitted(self)
-        return self.estimator_.predict_proba(self.features_of(X))
+        features = self.features_of(X)
+        return self.estimator_.predict_proba(features)
 
-    def predict(self, X):
-        """Predicted labels, numbers, or, from a ranker, scores.
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """Predicted labels or numbers; scores of a ranker.
 
         Parameters
         ----------
         X : data frame or array
-            Further columns of a frame, such as privileged ones, are ignored.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        raw = self.estimator_.predict(self.features_of(X))
-        if self.regression:
+        features = self.features_of(X)
+        raw = self.estimator_.predict(features)
+        if self.regression_:
             return raw * self.target_scale_ + self.target_mean_
         return raw if self.ranks else self.classes_[np.asarray(raw).astype(np.intp)]
 
-    def score(self, X, y):
-        """Accuracy of a classifier, R² of a regression; a ranker has no line between classes to be scored.
+    def score(self, X: MatrixLike, y: VectorLike) -> float:
+        """Accuracy of a classifier, R² of a regressor.
 
         Parameters
         ----------
         X : data frame or array
-        y : array-like
+        y : array-like of shape (n_samples,)
 
         Returns
         -------
         float
         """
-        if self.regression:
-            return float(r2_score(y, self.predict(X)))
-        return float(accuracy_score(np.asarray(y), self.predict(X)))
+        metric = r2_score if self.regression_ else accuracy_score
+        return float(metric(np.asarray(y), self.predict(X)))
 
 
 def scores_of(model, X):
-    """Scores by which a fitted model orders rows: decision values, or else probabilities.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,) for two classes and rankers, else (n_samples, n_classes)
-    """
+    """Scores by which a fitted estimator orders rows: decision values, or else probabilities."""
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(X))
     shares = np.asarray(model.predict_proba(X))
@@ -208,7 +251,7 @@ def scores_of(model, X):
 
 
 def fit_candidates(model, candidates, X, y, privileged=None, groups=None, rotate=False):
-    """Encode once, then fit the model's estimator for each candidate: the one way from a table to a fitted model.
+    """Encode once, then fit the estimator for each candidate: every fit of a table goes through here.
 
     Parameters
     ----------
@@ -216,50 +259,47 @@ def fit_candidates(model, candidates, X, y, privileged=None, groups=None, rotate
         Unfitted; its parameters are used.
     candidates : list of dict
         Parameters of the estimator.
-    X, privileged : data frame, array or RawTable
+    X, privileged : data frame, array or Table
     y : array-like
-        Target; missing values are rows without a label.
+        Target; missing values are unlabeled rows.
     groups : array-like, optional
     rotate : bool
-        Whether inner products are all that the estimator uses (linear kernels): with more features than rows they are
-        then kept in fewer dimensions.
+        Whether the estimator uses inner products only (linear kernels): more features than rows are then rotated into
+        fewer dimensions.
 
     Returns
     -------
     list of TabularModel or ValueError
     """
-    shared, features, target = encoded(model, X, y, rotate)
+    shared, features, target = encode_training(model, X, y, rotate)
     extra = {}
     if privileged is not None:
-        extra["privileged"] = encode_privileged(privileged, model.standardize)
-    if groups is not None and has_fit_parameter(model.estimator, "groups"):
+        extra["privileged"] = encode_privileged(Table.of(privileged), model.standardize)
+    if groups is not None and has_fit_parameter(shared.estimator, "groups"):
         extra["groups"] = groups
-    fitted = fit_path(model.estimator, candidates, features, target, **extra)
+    fitted = fit_path(shared.estimator, candidates, features, target, **extra)
     return [found if isinstance(found, ValueError) else with_estimator(shared, found) for found in fitted]
 
 
-def encoded(model, X, y, rotate=False):
-    """A copy of an unfitted model with its encoder, and the features and the target that its estimator is to see.
-
-    Returns
-    -------
-    TabularModel, ndarray or data frame, ndarray
-    """
-    shared = TabularModel(model.estimator, model.regression, model.standardize, model.privileged_columns)
-    table = RawTable.of(X)
-    allows_gaps = get_tags(model.estimator).input_tags.allow_nan
-    as_frame = table.names is not None and takes_frames(model.estimator)
-    shared.encoder_ = TableEncoder(model.standardize, fill=not allows_gaps, as_frame=as_frame).fit(table)
+def encode_training(model, X, y, rotate=False):
+    """A copy of an unfitted model with its schema and encoder, and the features and the target for its estimator."""
+    table, y = Table.of(X), np.asarray(y)
+    shared = clone(model)
+    shared.schema_, shared.regression_ = table.schema, model._is_regression(y)
+    if shared.estimator is None:
+        shared.estimator = SurrogateRegressor() if shared.regression_ else SurrogateClassifier()
+    as_frame = table.schema.named and takes_frames(shared.estimator)
+    accepts_gaps = get_tags(shared.estimator).input_tags.allow_nan
+    shared.encoder_ = fit_encoder(table, model.standardize, not accepts_gaps, as_frame)
     features = shared.encoder_.transform(table)
     if rotate and not as_frame and features.shape[1] > features.shape[0]:
         shared.basis_, triangle = qr(features.T, mode="economic")
         features = np.ascontiguousarray(triangle.T)
-    target = _encoded_target(shared, np.asarray(y))
-    return shared, features, target
+    return shared, features, _encode_target(shared, y)
 
 
 def takes_frames(estimator):
-    """Whether an estimator (in a search: its own; in a pipeline: the first step) wants columns by name or knows words.
+    """Whether an estimator (of a search: its estimator; of a pipeline: the first step) selects columns or knows words.
 
     Examples
     --------
@@ -268,7 +308,7 @@ def takes_frames(estimator):
     (True, False)
     """
     first = estimator
-    while isinstance(first, Pipeline) or hasattr(first, "refit"):  # only searches have that
+    while isinstance(first, Pipeline) or hasattr(first, "refit"):  # only searches have `refit`
         first = first.steps[0][1] if isinstance(first, Pipeline) else first.estimator
     tags = get_tags(first).input_tags
     by_type = getattr(first, "categorical_features", None) == "from_dtype" or getattr(
@@ -284,18 +324,41 @@ def with_estimator(shared, estimator):
     return model
 
 
-def _encoded_target(model, y):
-    """Standardized numbers, or positions of the labels among the classes; NaN where there is none."""
+def _encode_target(model, y):
+    """Standardized numbers, or positions of the labels among the classes; NaN for unlabeled rows."""
     missing = missing_targets(y)
-    if model.regression:
-        numbers = np.where(missing, np.nan, 0.0)
-        numbers[~missing] = y[~missing].astype(np.float64)
-        model.target_mean_ = float(numbers[~missing].mean())
-        model.target_scale_ = float(numbers[~missing].std()) or 1.0
-        return (numbers - model.target_mean_) / model.target_scale_
-    model.classes_, codes = np.unique(plain_labels(y[~missing]), return_inverse=True)
-    if not missing.any():
-        return codes
     target = np.full(len(y), np.nan)
+    if model.regression_:
+        known = y[~missing].astype(np.float64)
+        model.target_mean_, model.target_scale_ = float(known.mean()), float(known.std()) or 1.0
+        target[~missing] = (known - model.target_mean_) / model.target_scale_
+        return target
+    model.classes_, codes = np.unique(plain_labels(y[~missing]), return_inverse=True)
     target[~missing] = codes
-    return target
+    return target if missing.any() else codes
+
+
+def missing_targets(y):
+    """Mask of the unlabeled rows: NaN, None, pandas' NA.
+
+    Examples
+    --------
+    >>> missing_targets(np.array(["a", None, "b"], dtype=object))
+    array([False,  True, False])
+    """
+    return np.asarray(pd.isna(np.asarray(y)))
+
+
+def plain_labels(known):
+    """Labels that can be sorted: whole numbers as integers, though gaps in their column made them floats; else text.
+
+    Examples
+    --------
+    >>> plain_labels(np.array([1.0, 0.0])), plain_labels(np.array(["b", 2], dtype=object)).tolist()
+    (array([1, 0]), ['b', '2'])
+    """
+    if known.dtype.kind == "O":
+        known = np.array(known.tolist())
+    if known.dtype.kind == "f" and np.array_equal(known, np.round(known)):
+        return known.astype(np.int64)
+    return known.astype(str) if known.dtype.kind == "O" else known

@@ -6,10 +6,10 @@ import pytest
 from lupi import RankSVM, SVMPlus
 from lupi.comparison import Protocol, compare
 from lupi.comparison.methods import METHODS, choose_methods
+from lupi.comparison.problem import Data
 from lupi.comparison.protocol import inner_folds, split_rows
 from lupi.comparison.units import Setup, Unit, fit_best, run_unit
 from lupi.ranking.ranking_metrics import precision_of_ranking
-from lupi.tabular.read import Data
 
 
 def unbalanced(n_rare=20, n_common=70, seed=0, shift=0.8):

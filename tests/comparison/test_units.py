@@ -21,6 +21,7 @@ from lupi import SVMPlus
 from lupi.comparison import METHODS, Protocol, units
 from lupi.comparison.forest import TunedForest
 from lupi.comparison.methods import BASELINES, candidates, choose_methods
+from lupi.comparison.problem import Data
 from lupi.comparison.protocol import (
     derived_seed,
     inner_folds,
@@ -35,7 +36,6 @@ from lupi.datasets import make_privileged
 from lupi.ranking.ranking_metrics import area_of_ranking, precision_of_ranking
 from lupi.run import measured
 from lupi.tabular import model
-from lupi.tabular.read import Data
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from lupi.comparison import METHODS, Protocol
+from lupi.comparison.problem import Data
 from lupi.comparison.summary import (
     holm,
     interval,
@@ -19,7 +20,6 @@ from lupi.comparison.summary import (
 )
 from lupi.comparison.units import Setup, Unit, plan
 from lupi.comparison.verdict import verdict
-from lupi.tabular.read import Data
 
 # ---------------------------------------------------------------- statistics
 

@@ -14,7 +14,7 @@ from experiments.data_files import checked_file, data_folder
 from lupi.cli import app
 from lupi.comparison import compare
 from lupi.comparison.protocol import Protocol, split_rows
-from lupi.tabular.read import Data
+from lupi.comparison.problem import Data
 
 
 def invoke(*arguments, **env):

@@ -1,0 +1,72 @@
+"""Features of a table, against scikit-learn's transformers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from lupi.tabular import encoder
+from lupi.tabular.encoder import MAX_LEVELS, TableEncoder, encode_privileged, fit_encoder
+from lupi.tabular.schema import Table
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    made = pd.DataFrame({"a": rng.normal(3, 2, 60), "b": np.ones(60), "c": np.full(60, np.nan)})
+    made["town"] = rng.choice(["x", "y", "z"], 60)
+    made.loc[::7, ["a", "town"]] = np.nan
+    return made
+
+
+def test_features_are_those_of_scikit_learn(frame):
+    numbers = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())
+    words = OneHotEncoder(categories=[["x", "y", "z"]], handle_unknown="ignore", sparse_output=False)
+    reference = make_column_transformer((numbers, ["a", "b", "c"]), (words, ["town"]))
+    train, test = frame[:40], frame[40:].assign(town=["elsewhere", "x"] * 10)
+    fitted = TableEncoder().fit(Table.of(train))
+    for part in (train, test):
+        expected = reference.fit(train).transform(part)
+        found = fitted.transform(Table.of(train).schema.parse(part))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        assert found.shape[1] == fitted.n_features_out_
+    raw = TableEncoder(standardize=False, fill=False).fit(Table.of(train)).transform(Table.of(train))
+    np.testing.assert_array_equal(raw[:, :3], train[["a", "b", "c"]])
+
+
+def test_rare_words_and_gaps_have_no_feature():
+    words = [f"w{k:02}" for k in range(MAX_LEVELS + 2) for _ in range(2 if k > 1 else 1)] + [None]
+    table = Table.of(pd.DataFrame({"word": words, "n": 1.0}))
+    fitted = TableEncoder().fit(table)
+    assert fitted.levels_["word"] == [f"w{k:02}" for k in range(2, MAX_LEVELS + 2)]
+    features = fitted.transform(table)[:, 1:]
+    assert features.sum(axis=1).tolist() == [0, 0] + [1] * 2 * MAX_LEVELS + [0]
+    assert (features.argmax(axis=1)[2:-1] == np.repeat(np.arange(MAX_LEVELS), 2)).all()
+
+
+def test_rows_without_a_privileged_value_stay_without(frame):
+    hidden = frame[["a", "town"]]
+    features = encode_privileged(Table.of(hidden))
+    empty = np.arange(60) % 7 == 0
+    assert np.isnan(features[empty]).all()
+    np.testing.assert_allclose(features[~empty, 0], StandardScaler().fit_transform(hidden[["a"]])[~empty, 0])
+
+
+def test_a_comparison_encodes_equal_rows_once(frame, monkeypatch):
+    monkeypatch.setattr(encoder, "_kept", encoder.OrderedDict())
+    table, rows = Table.of(frame).with_digest(), np.arange(0, 60, 2)
+    fitted = fit_encoder(table.take(rows))
+    assert fit_encoder(table.take(rows)) is fitted
+    assert fit_encoder(table.take(rows), fill=False) is not fitted
+    features = fitted.transform(table)
+    assert fitted.transform(table) is features
+    np.testing.assert_array_equal(features, TableEncoder().fit(Table.of(frame[::2])).transform(Table.of(frame)))
+    assert fit_encoder(table.take(rows[:-1])).transform(table) is not features
+    without = Table.of(frame)
+    assert fit_encoder(without) is not fit_encoder(without)
+    monkeypatch.setattr(encoder, "MAX_BYTES", features.nbytes)
+    fitted.transform(table.take(rows))
+    assert sum(getattr(kept, "nbytes", 0) for kept in encoder._kept.values()) <= features.nbytes
