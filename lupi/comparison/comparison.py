@@ -15,6 +15,7 @@ import numpy as np
 
 from lupi.comparison.leakage import examine
 from lupi.comparison.methods import METHODS, choose_methods
+from lupi.comparison.problem import check_data, check_validation, split_frame, train_sizes, with_test_rows
 from lupi.comparison.protocol import Protocol, split_rows
 from lupi.comparison.schema import FORMAT
 from lupi.comparison.summary import (
@@ -41,7 +42,6 @@ from lupi.files import digest_of, strict_json, write_atomically
 from lupi.inputs import is_frame
 from lupi.inputs.types import VectorLike
 from lupi.run import Store, measured, progress, run_units
-from lupi.comparison.problem import check_data, check_validation, split_frame, train_sizes, with_test_rows
 
 if TYPE_CHECKING:
     import pandas as pd

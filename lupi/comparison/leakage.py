@@ -7,6 +7,7 @@ a few rows is still found.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 from scipy.stats import rankdata
@@ -26,7 +27,7 @@ MAX_PAIRS = 20_000
 PAIRED_COLUMNS, PAIRED_ROWS, PAIRED_CLASS = 80, 1500, 10
 # A combination of two columns must have at most this share of the error of the better one.
 JOINT_ERROR = 0.5
-COMBINATIONS = {
+COMBINATIONS: dict[str, Callable[..., np.ndarray]] = {
     "difference": np.subtract,
     "distance": lambda a, b: np.abs(a - b),
     "sum": np.add,

@@ -77,7 +77,7 @@ def _read(paths):
 def _features(frame, schema, encoder):
     """Features of the rows as a Dask array with one chunk for each part of the frame."""
     import dask.array as da
-    from dask import delayed
+    from dask.delayed import delayed
 
     def encode(part):
         table = schema.parse(part)
@@ -93,7 +93,7 @@ def _features(frame, schema, encoder):
 def _codes(column, classes):
     """Positions of the labels among the classes of the sample."""
     import dask.array as da
-    from dask import delayed
+    from dask.delayed import delayed
 
     parts = [da.from_delayed(delayed(_positions)(part, classes), (np.nan,), np.int64) for part in column.to_delayed()]
     return da.concatenate(parts, allow_unknown_chunksizes=True)

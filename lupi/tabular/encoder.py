@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 
 from lupi.model_parts import model_part
 
@@ -13,11 +14,11 @@ from lupi.model_parts import model_part
 MAX_LEVELS = 30
 # Encodings that a process keeps: those of a split with its inner folds.
 MAX_KEPT, MAX_BYTES = 128, 2**28
-_kept: OrderedDict = OrderedDict()
+_kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
 
 @model_part
-class TableEncoder(TransformerMixin, BaseEstimator):
+class TableEncoder(BaseEstimator):
     """Encoder of a table: medians for gaps, standardized numbers, one feature for each frequent word.
 
     A word that `fit` did not see, and a gap among words, give zeros.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
@@ -15,10 +16,10 @@ from sklearn.compose import ColumnTransformer
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lupi.inputs import is_frame
+from lupi.inputs.decorators import available_if
 from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.model_parts import model_part
 from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor
@@ -40,7 +41,7 @@ def tabular_model(estimator: Any = None, privileged: str | Sequence[str] = ()) -
     Parameters
     ----------
     estimator : estimator, optional
-        Estimator for the encoded features, with or without `privileged` in its `fit`. By default
+        Estimator for the encoded features; without `privileged` in its `fit` it gets the other columns alone. By default
         :class:`~lupi.SurrogateRegressor` for a target of numbers, :class:`~lupi.SurrogateClassifier` otherwise.
     privileged : str or sequence of str, default=()
         Columns of the data frame given to `fit` that do not exist at prediction time; wildcards are allowed.
@@ -163,7 +164,9 @@ class TabularModel(BaseEstimator):
         (fitted,) = fit_candidates(self, [{}], X, y, privileged, groups)
         if isinstance(fitted, ValueError):
             raise fitted
-        vars(self).update({name: value for name, value in vars(fitted).items() if name.endswith("_")})
+        for name, value in vars(fitted).items():
+            if name.endswith("_"):
+                setattr(self, name, value)
         return self
 
     @property
@@ -273,7 +276,8 @@ def fit_candidates(model, candidates, X, y, privileged=None, groups=None, rotate
     """
     shared, features, target = encode_training(model, X, y, rotate)
     extra = {}
-    if privileged is not None:
+    accepted = signature(shared.estimator.fit).parameters.values()
+    if privileged is not None and any(p.name == "privileged" or p.kind is p.VAR_KEYWORD for p in accepted):
         extra["privileged"] = encode_privileged(Table.of(privileged), model.standardize)
     if groups is not None and has_fit_parameter(shared.estimator, "groups"):
         extra["groups"] = groups

@@ -52,7 +52,7 @@ class Schema:
     0  7.0   1.0   f
     """
 
-    columns: dict
+    columns: dict[str, tuple[str, str]]
     named: bool = True
 
     @classmethod

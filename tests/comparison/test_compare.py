@@ -209,7 +209,7 @@ def test_json_is_the_summary(arrays, tmp_path):
     correction = model.estimator_.correcting_function((Z - Z.mean(axis=0)) / Z.std(axis=0))
     assert_allclose(values[0], correction.max())
     assert hard["rows"][0]["row"] == correction.argmax()
-    assert_array_equal(model.predict(X[:5]), model.estimator_.predict(model.encoder_.transform(X[:5])))
+    assert_array_equal(model.predict(X[:5]), model.estimator_.predict(model.features_of(X[:5])))
     assert "Comparison(" in repr(result)
 
 
@@ -340,7 +340,7 @@ def test_the_model_is_a_scikit_learn_estimator_on_raw_tables(frame, compared):
         # The whole table goes through scikit-learn's tools: the privileged columns are split off inside.
         scores = cross_val_score(model, known.drop(columns=["died", "id"]), known["died"], cv=3)
         assert scores.mean() > 0.6
-    with pytest.raises(ValueError, match=r"lacks the privileged column\(s\) stay"):
+    with pytest.raises(ValueError, match="names the column 'stay', which the table does not have"):
         model.fit(known.drop(columns=["died", "stay"]), known["died"])
     with pytest.raises(ValueError, match="no method is called 'magic'"):
         compared.fit_model("magic")

@@ -13,8 +13,8 @@ from experiments.data import load_awa, load_mnist_plus, load_research_table
 from experiments.data_files import checked_file, data_folder
 from lupi.cli import app
 from lupi.comparison import compare
-from lupi.comparison.protocol import Protocol, split_rows
 from lupi.comparison.problem import Data
+from lupi.comparison.protocol import Protocol, split_rows
 
 
 def invoke(*arguments, **env):

@@ -9,7 +9,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import cross_val_score
 
 import lupi
-from lupi.tabular.schema import Table
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +91,7 @@ def test_errors(frame, labels):
         lupi.tabular_model(privileged=["stay"]).fit(frame, labels)
     with pytest.raises(TypeError, match="`X` must be a data frame"):
         lupi.tabular_model(privileged=["stay"]).fit(np.zeros((90, 2)), labels)
-    model = lupi.tabular_model(LogisticRegression()).fit(frame[["a", "town"]], labels)
+    model = lupi.tabular_model(LogisticRegression(), privileged="day,cost_*").fit(frame, labels)
+    assert list(model.schema_.columns) == ["a", "town"]  # an estimator without `privileged` gets the others
     with pytest.raises(ValueError, match=r"lacks the column\(s\) that the model needs: a"):
         model.predict(frame[["town"]])
-    assert isinstance(Table.of(frame[["a"]]), Table)
