@@ -78,7 +78,7 @@ def others(rng, case):
             {"privileged": privileged},
         )
     loss = str(rng.choice(["hinge", "squared_hinge"]))
-    ranked = {"loss": loss, "solver": "bundle" if loss == "hinge" and rng.random() < 0.5 else "newton"}
+    ranked = {"loss": loss, "solver": "auto" if loss == "hinge" and rng.random() < 0.5 else "newton"}
     if which == 1:
         return RankSVM(C, kernel=kernels["kernel"], **ranked), (X, y), {}
     if which == 2:

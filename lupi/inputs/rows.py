@@ -230,6 +230,7 @@ class DaskRows(_Products):
     density: float = 1.0
     index: np.ndarray | None = None
     resident = False
+    square = False
     ndim = 2
 
     @property

@@ -51,7 +51,8 @@ def read_target(y: VectorLike, kind: str, unlabeled: Any, estimator_name: str) -
     known = np.asarray(known.tolist()) if known.dtype.kind == "O" else known
     if known.dtype.kind == "f" and np.isinf(known).any():
         raise ValueError(f"{estimator_name}: Input y contains infinity; labels must be finite or missing.")
-    check_classification_targets(known)
+    if known.dtype.kind not in "biuUS":  # integers and text are always labels
+        check_classification_targets(known)
     classes, encoded = np.unique(known, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
@@ -72,7 +73,7 @@ def _values_and_missing(y: VectorLike, unlabeled: Any) -> tuple[np.ndarray, np.n
     values = np.asarray(y)
     if values.dtype.kind == "U" and not hasattr(y, "dtype"):
         values = np.asarray(y, dtype=object)  # np.asarray(["a", nan]) would make the text "nan"
-    values = column_or_1d(values, warn=True)
+    values = values if values.ndim == 1 else column_or_1d(values, warn=True)
     if values.dtype.kind == "O":
         missing = np.array([_is_missing(value) for value in values], dtype=bool)
     else:
@@ -165,6 +166,8 @@ def weigh_classes(
     class_weight: dict[Any, float] | str | None, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
     """Weight of each class; "balanced" uses sums of sample weights, so that an integer weight equals repeated rows."""
+    if class_weight is None:
+        return np.ones(len(classes))
     if isinstance(class_weight, str) and class_weight == "balanced":
         out = weight.sum() / (len(classes) * np.bincount(codes, weights=weight, minlength=len(classes)))
     else:

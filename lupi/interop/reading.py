@@ -21,7 +21,7 @@ from lupi.kernels import Kernel
 from lupi.meta.distillation import Distillation
 from lupi.meta.knowledge_transfer import KnowledgeTransfer
 from lupi.meta.privileged_columns import PrivilegedColumns
-from lupi.ranking.rank_svm import BaseRanker
+from lupi.ranking.ranker import BaseRanker
 from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
 from lupi.surrogate.forest import ForestMember
 from lupi.surrogate.members import CLIP, RbfMember, RidgeMember

@@ -1,4 +1,4 @@
-"""Dual coordinate descent for the hinge ranking loss, pair by pair, where the pairs are few enough to be written down."""
+"""Dual coordinate descent for the hinge ranking loss over an explicit list of few pairs."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from lupi.inputs.chunked_rows import ChunkedRows
 from lupi.inputs.types import MatrixLike
 from lupi.ranking.pairwise import Array, PairSet, RankingProblem
 from lupi.solution import Solution, relative_gap, run_in_slices
 
-# So much memory for pairs and kernel matrix is never a question: 50 MB.
+# Limits of the explicit list of pairs and the Gram matrix: 50 MB.
 MOST_PAIRS, MOST_EXAMPLES = 1_000_000, 2_000
-# So many passes are each followed by a look at the gap, later ones only so many at a time.
+# The gap is computed after each of the first passes, later after this many passes.
 EAGER, PATIENT = 8, 10
 
 
 class PairDual(NamedTuple):
-    """What the next fit of a path can use: the dual variables of the pairs, and the examples' inner products."""
+    """Dual variables of the pairs and Gram matrix of the examples, from which the next fit of a path starts."""
 
     pairs: PairSet
     alpha: Array
@@ -39,7 +38,7 @@ def _value(
     margin: np.ndarray,
     scores: np.ndarray,
 ) -> tuple[float, float]:
-    """P at the weights times ``scale``, and its derivative by the scale."""
+    """P at `scale` times the weights, and its derivative by the scale."""
     loss, slope = 0.0, 0.0
     for k in range(margin.size):
         reached = scores[winner[k]] - scores[loser[k]]
@@ -61,14 +60,14 @@ def _best_scale(
     margin: np.ndarray,
     scores: np.ndarray,
 ) -> tuple[float, float]:
-    """The multiple of the weights with the least P, or the first found that is within the tolerance of the bound.
+    """The multiple of the weights with the least P, or the first one within the tolerance of the bound.
 
-    With a large C slacks that are all but 0 are dear: a little more length removes them.
+    With a large C tiny slacks are expensive; slightly longer weights remove them.
     """
     best, slope = _value(C, 1.0, squared, winner, loser, margin, scores)
     best_scale, low, high = 1.0, 1.0, 1.0
     if slope < 0.0:
-        # Beyond the length at which no slack is left nothing is to be gained.
+        # No gain beyond the length at which no slack is left.
         enough = 1.0
         for k in range(margin.size):
             reached = scores[winner[k]] - scores[loser[k]]
@@ -105,9 +104,9 @@ def _pass(
     n_active: int,
     state: np.ndarray,
 ) -> int:
-    """One exact step for each of the first pairs of ``order``, in random order; returns how many are not at rest.
+    """One exact step for each of the first pairs of `order`, in random order; returns how many have not settled at a bound.
 
-    In a fixed order pairs that share an example follow each other, which takes several times as many passes.
+    In a fixed order, pairs that share an example follow each other, which takes several times as many passes.
     """
     moving = n_active
     for last in range(n_active - 1, -1, -1):
@@ -121,7 +120,7 @@ def _pass(
         slack = margin[pair] - (scores[i] - scores[j])
         value = alpha[pair]
         if (slack <= 0.0 and value == 0.0) or (slack >= 0.0 and value == C):
-            # Those at a bound, where they want to be, gather at the end.
+            # Pairs that stay at a bound are moved to the end.
             moving -= 1
             order[last], order[moving] = order[moving], order[last]
             continue
@@ -152,10 +151,7 @@ def _passes(
     scale: np.ndarray,
     max_passes: int,
 ) -> tuple[int, float]:
-    """Pass over the pairs until the gap is at most ``tol``; ``alpha`` and ``scale`` change in place.
-
-    Returns the passes made and the gap.
-    """
+    """Pass over the pairs until the gap is at most `tol`; returns passes and gap, `alpha` and `scale` change in place."""
     n_pairs = margin.size
     order, state = np.arange(n_pairs), np.array([88172645463325252], np.uint64)
     weight = np.zeros(gram.shape[0])
@@ -164,7 +160,7 @@ def _passes(
         weight[loser[k]] -= alpha[k]
     done = 0
     while True:
-        # Scores are summed anew before a bound is taken from them, so that rounding does not pile up.
+        # Recompute the scores, so that rounding errors do not accumulate in the bound.
         scores = gram @ weight
         squared = float(weight @ scores)
         bound = -0.5 * squared
@@ -174,7 +170,7 @@ def _passes(
         gap = (objective - bound) / max(objective, 1e-300)
         if gap <= tol or done >= max_passes:
             return done, gap
-        # What takes long is worth fewer looks at the gap, and passes over the pairs alone that are still moving.
+        # Later passes visit only the pairs that have not settled, and compute the gap less often.
         n_active = n_pairs
         for _ in range(min(1 if done < EAGER else PATIENT, max_passes - done)):
             n_active = _pass(gram, C, winner, loser, margin, alpha, weight, scores, order, n_active, state)
@@ -184,37 +180,19 @@ def _passes(
 def solve_ranking_coordinate(
     problem: RankingProblem, *, tol: float = 1e-3, max_iter: int = 500, start: Array | Solution | None = None
 ) -> Solution:
-    r"""Maximize the dual of a hinge ranking problem, one pair at a time.
+    r"""Maximize the dual of a hinge ranking problem, one pair at a time, in at most `max_iter` passes (Hsieh et al., 2008).
 
-    A pair's step is exact and costs n operations, because the scores of all examples are kept up to date by their inner
-    products. Of the weights :math:`w = \sum \alpha_{ij} (x_i - x_j)` that multiple is taken which has the least objective.
-
-    Parameters
-    ----------
-    problem : RankingProblem
-        What to minimize; its loss must be the hinge, and its pairs few.
-    tol : float
-        Relative gap to reach.
-    max_iter : int
-        Passes over all pairs at most.
-    start : Solution, optional
-        Of this solver, for the same pairs and another C: its dual variables are the start. Weights are of no use here.
-
-    Returns
-    -------
-    Solution
-
-    References
-    ----------
-    C.-J. Hsieh et al., *A dual coordinate descent method for large-scale linear SVM*, ICML 2008.
+    The step of a pair is exact and costs n operations: the scores of all examples are updated with the Gram matrix. The
+    result is the best multiple of :math:`w = \sum \alpha_{ij} (x_i - x_j)`. `start` is a solution of this solver for the
+    same pairs and another C.
     """
     pairs, C = problem.pairs, float(problem.C)
     if problem.loss != "hinge":
         raise ValueError(f"solver='coordinate' needs loss='hinge'; got loss={problem.loss!r}. Use solver='newton'.")
-    if pairs.n_pairs > MOST_PAIRS or pairs.n_examples > MOST_EXAMPLES or isinstance(problem.X, ChunkedRows):
+    if pairs.n_pairs > MOST_PAIRS or pairs.n_examples > MOST_EXAMPLES:
         raise ValueError(
-            f"solver='coordinate' writes pairs down: at most {MOST_PAIRS} of {MOST_EXAMPLES} examples in memory; got "
-            f"{pairs.n_pairs} of {pairs.n_examples}. Use solver='newton'."
+            f"solver='coordinate' lists all pairs: at most {MOST_PAIRS} pairs of {MOST_EXAMPLES} examples, got {pairs.n_pairs} "
+            f"of {pairs.n_examples}. Use solver='newton'."
         )
     alpha, gram = np.zeros(pairs.n_pairs), None
     before = start.certificate if isinstance(start, Solution) else None
@@ -239,7 +217,7 @@ def _gram(X: MatrixLike) -> np.ndarray:
 
 
 def _certified(problem: RankingProblem, dual: PairDual, scale: float, n_iter: int, tol: float) -> Solution:
-    """Objective and bound from the dual variables alone, by the sums over pairs that the other solvers use."""
+    """Objective and bound from the dual variables, by the dominance sums that the other solver uses."""
     winner, loser, margin = dual.pairs.written_down
     n = dual.pairs.n_examples
     weight = np.bincount(winner, dual.alpha, n) - np.bincount(loser, dual.alpha, n)

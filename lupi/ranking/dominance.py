@@ -1,9 +1,9 @@
-"""Sums over all dominated pairs, without the pairs: the compiled kernels under :mod:`lupi.ranking.pairwise`.
+"""Dominance sums: sums over all pairs of a ranking problem without a list of pairs, compiled.
 
-Vocabulary of this file. A *node* is a sequence of *elements*; an element is one example in one role, winner or loser.
-The sequence is arranged so that a loser j comes before a winner i exactly when (i, j) is an admissible pair. Every
-element has a *key*; the pair is *active* when key_j < key_i. What the solvers need are, for each element, sums over its
-active partners: a two-dimensional dominance sum (position, key), found by merging sorted halves.
+A *node* is a sequence of *elements*; an element is one example in one role, winner or loser. A loser j comes before a
+winner i in a node exactly when (i, j) is an admissible pair. Every element has a *key*; a pair is *active* if key_j < key_i.
+The solvers need, for each element, sums over its active partners: two-dimensional dominance sums (position, key), computed by
+merging sorted halves.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _emit(
     winner: np.ndarray,
     end: int,
 ) -> int:
-    """Append the node of one set of losers and one set of winners, both sorted by t; returns the new end."""
+    """Append the node of losers and winners that are sorted by t; returns the new end."""
     start = end
     n_losers = 0
     last_winner = start
@@ -67,36 +67,11 @@ def build_nodes(
     group_ptr: np.ndarray,
     within: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Write the pair set {same group, y_j < y_i (or =), t_i - t_j > tau} as nodes.
+    """Nodes of the pair set {same group, y_j < y_i (<= if `within`), t_i - t_j > tau}, of n log2(L) elements for L grades.
 
-    Grades of one group are merged two by two, bottom up, like the runs of a merge sort: each merge yields the node
-    "winners of the higher grades, losers of the lower ones". L grades give n log2(L) elements in all.
-
-    Parameters
-    ----------
-    order : int64 array of shape (n,)
-        Examples sorted by (group, y, t). Overwritten.
-    t : float64 array of shape (n,)
-        Teacher's score of each example.
-    tau : float
-        Only pairs with t_i - t_j > tau are admitted.
-    wins, loses : bool arrays of shape (n,)
-        Which examples may take which role.
-    grade_ptr : int64 array
-        ``order[grade_ptr[k]:grade_ptr[k + 1]]`` have one group and one grade.
-    group_ptr : int64 array
-        Group g owns the grades ``group_ptr[g]:group_ptr[g + 1]``.
-    within : bool
-        Also admit pairs of equal grade.
-
-    Returns
-    -------
-    element : int32 array of shape (m,)
-        Example of each element.
-    winner : bool array of shape (m,)
-        Role of each element.
-    node_ptr : int64 array
-        Node k is ``element[node_ptr[k]:node_ptr[k + 1]]``.
+    Grades of a group are merged two by two, as in merge sort; each merge gives a node "winners of the higher grades, losers
+    of the lower ones". `order` sorts by (group, y, t) and is overwritten; `grade_ptr` bounds the grades in it, `group_ptr`
+    the groups in `grade_ptr`. Returns example and role of each element, and the bounds of the nodes.
     """
     n_groups = group_ptr.size - 1
     capacity = 0
@@ -151,20 +126,7 @@ def build_nodes(
 def write_pairs(
     element: np.ndarray, winner: np.ndarray, node_ptr: np.ndarray, n_pairs: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Every pair of the nodes, as positions of its two elements.
-
-    Parameters
-    ----------
-    element, winner, node_ptr : arrays
-        From :func:`build_nodes`.
-    n_pairs : int
-        Their number.
-
-    Returns
-    -------
-    above, below : int64 arrays of shape (n_pairs,)
-        Elements of the winners and of the losers.
-    """
+    """Winning and losing element of every pair."""
     above, below = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
     end = 0
     for node in range(node_ptr.size - 1):
@@ -187,34 +149,13 @@ def sort_keys(
     complete: np.ndarray,
     n_levels: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Order of the elements by key in every block of the merge tree, as a path down the tree.
+    """Order of the elements by key in every block of the merge tree.
 
-    The root's order of a node is the full sort; a block's two halves are its stable partition, so keys are compared
-    only once, in the sort. Level k has blocks of ``BASE * 2**(k + 1)`` consecutive elements.
-
-    Parameters
-    ----------
-    by_key : int64 array of shape (m,)
-        ``np.argsort(key)``.
-    key : float64 array of shape (m,)
-        Position on the dynamic axis.
-    winner : bool array of shape (m,)
-        Role.
-    node_ptr, node_of : arrays
-        Nodes, and the node of each element.
-    complete : bool array
-        Nodes in which every loser comes before every winner: the sort is all they need.
-    n_levels : int
-        Levels of the largest node that is not complete.
-
-    Returns
-    -------
-    top : int32 array of shape (m,)
-        Elements of each node by key; of equal keys the winners come first, so that a tie is never an active pair.
-    flags : uint8 array of shape (n_levels, m)
-        Of each element in the order of its block: 1 = goes to the right half, plus 2 = is a winner.
-    bottom : int32 array of shape (m,)
-        Elements as the last partition leaves them.
+    The order of a node is a full sort, given by ``by_key = np.argsort(key)``; the order of a half block is a stable partition
+    of its block. Level k has blocks of ``BASE * 2**(k + 1)`` elements; nodes in which every loser comes before every winner
+    (`complete`) need no levels. Returns the elements of each node by key, with winners first among equal keys so that a tie is
+    never an active pair; per level and element 1 if it goes to the right half, plus 2 if it is a winner; and the elements
+    after the last partition.
     """
     m = key.size
     top = np.empty(m, np.int32)
@@ -267,32 +208,15 @@ def partner_sums(
     node_ptr: np.ndarray,
     complete: np.ndarray,
 ) -> np.ndarray:
-    """For every element, the sum of ``value`` over its active partners.
+    """For every element, the sum of `value` over its active partners; `top`, `flags`, `bottom` are from :func:`sort_keys`.
 
-    In a block of the tree, a winner of the right half and a loser of the left half are an admissible pair. One pass in
-    the order of the keys collects these; values and sums then move on to the halves, always to the next free place, so
-    that memory is read and written in sequence whatever the number of elements.
-
-    Parameters
-    ----------
-    top, flags, bottom : arrays
-        From :func:`sort_keys`.
-    key, value : float64 arrays of shape (m,)
-        Dynamic axis; what is summed.
-    winner : bool array of shape (m,)
-        Role.
-    node_ptr, complete : arrays
-        Nodes, and whether every loser of the node comes before every winner.
-
-    Returns
-    -------
-    float64 array of shape (m,)
-        The sums.
+    In a block, a winner of the right half and a loser of the left half are an admissible pair. One pass in the order of the
+    keys sums over these; values and sums then move to the halves, always to the next free place, so memory access is sequential.
     """
     m = key.size
     total = np.zeros(m)
     v, sums, next_v, next_sums = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
-    # Roles enter as factors 0 and 1, looked up by flag: a branch would be mispredicted half of the time.
+    # Roles are factors 0 and 1, looked up by flag: a branch would be mispredicted half of the time.
     beats, loses = np.array([0.0, 0.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0, 0.0])
     for node in range(node_ptr.size - 1):
         lo, hi = node_ptr[node], node_ptr[node + 1]
@@ -370,23 +294,7 @@ def ranking_hessian_product(
     node_ptr: np.ndarray,
     complete: np.ndarray,
 ) -> np.ndarray:
-    """Product of a ranking problem's Hessian with v, for dense features: ``v + X' E' L E X v``.
-
-    Parameters
-    ----------
-    X : C-contiguous float64 array of shape (n, d)
-        Features.
-    v : float64 array of shape (d,)
-        Direction.
-    graphs : tuple of (weight, top, flags, bottom, key, degree)
-        Active pairs of each part of the loss.
-    element, winner, node_ptr, complete : arrays
-        Of the pairs, as for :func:`partner_sums`.
-
-    Returns
-    -------
-    float64 array of shape (d,)
-    """
+    """Product ``v + X' E' L E X v`` of the Hessian with v; each graph is (weight, top, flags, bottom, key, degree)."""
     u = X @ v
     u -= u.mean()
     value = u[element]
@@ -400,21 +308,7 @@ def ranking_hessian_product(
 def add_laplacian(
     matrix: np.ndarray, weight: float, key: np.ndarray, above: np.ndarray, below: np.ndarray, element: np.ndarray
 ) -> None:
-    """Add ``weight`` times the Laplacian of the active pairs, as a graph on the examples, to a matrix, in place.
-
-    Parameters
-    ----------
-    matrix : float64 array of shape (n, n)
-        What is added to.
-    weight : float
-        Of every active pair.
-    key : float64 array of shape (m,)
-        Dynamic axis.
-    above, below : int64 arrays
-        From :func:`write_pairs`.
-    element : int32 array of shape (m,)
-        Example of each element.
-    """
+    """Add `weight` times the Laplacian of the active pairs, a graph on the examples, to a matrix in place."""
     for k in range(above.size):
         if key[above[k]] > key[below[k]]:
             i, j = element[above[k]], element[below[k]]
@@ -428,9 +322,8 @@ def add_laplacian(
 def node_keys(offset: np.ndarray, scores: np.ndarray, element: np.ndarray, node_ptr: np.ndarray) -> np.ndarray:
     """``offset - scores`` of each element, centered in each node and rounded to a grid on which sums are exact.
 
-    The grid is the finest power of two for which the sum of the node's keys still fits into 53 bits. Differences of
-    almost equal sums, which sharp smoothing is made of, then have no rounding error, and the dual point that they
-    describe is exactly feasible for keys that differ from the true ones in the last places only.
+    The grid is the finest power of two for which the sum of the node's keys fits into 53 bits. Differences of almost equal
+    sums, as of a narrow smoothing, then have no rounding error, and the dual point is exactly feasible for these keys.
     """
     key = np.empty(element.size)
     for node in range(node_ptr.size - 1):

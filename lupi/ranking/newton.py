@@ -1,4 +1,4 @@
-"""Truncated Newton for ranking problems: the squared hinge directly, the hinge through ever sharper smoothing; or what suits."""
+"""Truncated Newton for ranking problems; the hinge is smoothed less and less. The choice between Newton and coordinates."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ import numpy as np
 from numba import njit
 from scipy import linalg
 
-from lupi.inputs.chunked_rows import ChunkedRows
 from lupi.ranking.coordinate import MOST_EXAMPLES, solve_ranking_coordinate
 from lupi.ranking.dominance import ranking_hessian_product
 from lupi.ranking.pairwise import Array, RankingPoint, RankingProblem
 from lupi.solution import SLICE, Solution, out_of_time, relative_gap, steps_left
 
-# Up to so many features the Hessian may be written down when conjugate gradients stall.
+# Largest number of features for which the Hessian is formed when conjugate gradients stall.
 DENSE_LIMIT = 500
-# Up to so many pairs of so many examples, with at least so many features, the Hessian is cheaper than a few of its products.
+# Up to this many pairs and examples, from this many features on, the Hessian is cheaper than several products with it.
 FEW_PAIRS, FEW_EXAMPLES, SOME_FEATURES = 50_000, 500, 20
-# Passes over the pairs that are worth it: where they are not enough, Newton's method goes on.
+# Passes over the pairs before Newton's method takes over.
 PASSES = 60
-# A pass costs pairs times examples: beyond this a Newton step, which never sees the pairs, is cheaper.
+# Largest cost of a pass, pairs times examples; above, a Newton step is cheaper.
 MOST_WORK = 30_000_000
 
 
@@ -77,11 +76,7 @@ def _conjugate_gradients(point: RankingPoint, goal: float, max_products: int) ->
 
 
 def _newton_direction(point: RankingPoint, forcing: float) -> Array:
-    """Solve H p = -gradient to a residual of ``forcing`` times the gradient, by conjugate gradients.
-
-    In exact arithmetic they need d products at most. If that many were not enough, H is too ill-conditioned for them:
-    then d more products give H itself.
-    """
+    """Solve H p = -gradient to a residual of `forcing` times the gradient; form H if d products are not enough."""
     d = len(point.gradient)
     problem = point.problem
     few = problem.pairs.n_pairs <= FEW_PAIRS and problem.pairs.n_examples <= FEW_EXAMPLES
@@ -96,10 +91,10 @@ def _newton_direction(point: RankingPoint, forcing: float) -> Array:
 
 
 def _line_search(problem: RankingProblem, point: RankingPoint, p: Array, flatness: float = 0.3) -> RankingPoint | None:
-    """Find a step at which the slope along p is ``flatness`` of that at 0; None if rounding leaves nothing to gain.
+    """Find a step at which the slope along p is `flatness` of that at 0; None if rounding leaves no gain.
 
-    The slope is increasing and piecewise linear, so false position with bisection finds its root. Backtracking alone is
-    not enough: on separable data with a large C it takes several times as many Newton steps.
+    The slope is increasing and piecewise linear: false position with bisection. Backtracking takes several times as many
+    Newton steps on separable data with a large C.
     """
     start = float(point.gradient @ p)
     low, low_slope, high, high_slope = 0.0, start, np.inf, np.inf
@@ -107,7 +102,7 @@ def _line_search(problem: RankingProblem, point: RankingPoint, p: Array, flatnes
     for evaluation in range(40):
         trial = problem.at(point.w + step * p)
         slope = float(trial.gradient @ p)
-        # Rounding hides the last digits of the value, while the slope still tells which way to go.
+        # Rounding hides the last digits of the value, not the sign of the slope.
         improves = trial.value <= point.value + point.noise
         if improves and abs(slope) <= -flatness * start:
             return trial
@@ -137,7 +132,7 @@ def _minimize(
     for n_iter in range(max_iter):
         if is_done(point) or stalled > 10 or not point.gradient.any() or out_of_time():
             return point, n_iter
-        # Looser directions cost more than they save: with 0.1, separable sparse data took ten times as many products.
+        # With 0.1 instead of 1e-3, separable sparse data took ten times as many products.
         forcing = min(1e-3, float(np.linalg.norm(point.gradient)) / start)
         trial = _line_search(problem, point, _newton_direction(point, max(forcing, 1e-8)))
         if trial is None:
@@ -149,7 +144,7 @@ def _minimize(
 
 
 def start_weights(problem: RankingProblem, start: Array | Solution | None) -> Array:
-    """Weights to start from: 0, those given, or those of a solution."""
+    """Initial weights: 0, or those of `start`."""
     if start is None:
         return np.zeros(problem.X.shape[1])
     return np.asarray(start.point if isinstance(start, Solution) else start, dtype=float)
@@ -158,26 +153,11 @@ def start_weights(problem: RankingProblem, start: Array | Solution | None) -> Ar
 def solve_ranking_newton(
     problem: RankingProblem, *, tol: float = 1e-6, max_iter: int = 200, start: Array | Solution | None = None
 ) -> Solution:
-    """Minimize a ranking problem to a certified relative gap.
+    """Minimize a ranking problem to a certified relative gap in at most `max_iter` Newton steps.
 
-    The squared hinge is piecewise quadratic: Newton's method with conjugate gradients identifies the active pairs and
-    then converges at once. The hinge is replaced by a parabola of shrinking width around its kink; each stage starts
-    at the solution of the one before, and the duality gap of the hinge itself decides when to stop.
-
-    Parameters
-    ----------
-    problem : RankingProblem
-        What to minimize.
-    tol : float
-        Relative gap to reach.
-    max_iter : int
-        Newton steps in all.
-    start : Solution or array of shape (d,), optional
-        Weights to start from.
-
-    Returns
-    -------
-    Solution
+    The squared hinge is piecewise quadratic: Newton's method identifies the active pairs and then converges at once. The
+    hinge is smoothed by a parabola of shrinking width; each stage starts at the solution of the one before, and the duality
+    gap of the hinge itself decides when to stop.
     """
     w = start_weights(problem, start)
     if problem.loss == "squared_hinge":
@@ -200,7 +180,7 @@ def _sharpen(problem: RankingProblem, w: Array, tol: float, max_iter: int) -> So
             best_w, best = point.w, objective
         if relative_gap(best, bound) <= tol:
             return True
-        # Solving a stage more exactly than its smoothing error is wasted.
+        # A stage needs no more accuracy than its smoothing error.
         newton_part = 0.5 * float(point.gradient @ point.gradient)
         return newton_part <= max(0.1 * tol * objective, 0.1 * (objective - lower_bound))
 
@@ -219,29 +199,14 @@ def _sharpen(problem: RankingProblem, w: Array, tol: float, max_iter: int) -> So
 def solve_ranking_auto(
     problem: RankingProblem, *, tol: float = 1e-5, max_iter: int = 500, start: Array | Solution | None = None
 ) -> Solution:
-    """Coordinate descent for the hinge with few pairs of wide data, Newton's method for the rest and for what it leaves.
+    """Coordinate descent for the hinge with few pairs and many features, then Newton's method; else Newton's method.
 
-    With fewer features than half of the examples the dual variables of many pairs are tied to each other, and passes are
-    many: Newton's method took a tenth of the time at 200 examples of 10 features, ten times as much at 200 of 500.
-
-    Parameters
-    ----------
-    problem : RankingProblem
-        What to minimize.
-    tol : float
-        Relative gap to reach.
-    max_iter : int
-        Passes and Newton steps at most, together.
-    start : Solution or array of shape (d,), optional
-        Of a similar problem.
-
-    Returns
-    -------
-    Solution
+    With fewer features than half of the examples, coordinate descent takes many passes: ten times Newton's time at 200 examples
+    of 10 features, a tenth of it at 200 of 500.
     """
     n, d = problem.X.shape
     few = n <= MOST_EXAMPLES and problem.pairs.n_pairs * n <= MOST_WORK
-    if problem.loss != "hinge" or not few or 2 * d < n or isinstance(problem.X, ChunkedRows):
+    if problem.loss != "hinge" or not few or 2 * d < n:
         return solve_ranking_newton(problem, tol=tol, max_iter=max_iter, start=start)
     first = solve_ranking_coordinate(problem, tol=tol, max_iter=min(PASSES, max_iter), start=start)
     left = steps_left(max_iter, first.n_iter)

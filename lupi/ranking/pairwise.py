@@ -1,4 +1,4 @@
-"""Ranking with margins as a sum over pairs that never exist: objective, gradient, Hessian products and certificates."""
+"""Ranking problems with margins: objective, gradient, Hessian products and certificates as dominance sums over pairs."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 class PairSet:
     r"""A set of ordered pairs (i, j) with target margins, stored in O(n log L) for n examples of L grades.
 
-    Each element is one example in one role. The margin wanted of a pair is the difference of the two offsets:
+    Each element is one example in one role. The target margin of a pair is the difference of two offsets:
 
     .. math:: m_{ij} = \mathrm{offset}_i - \mathrm{offset}_j ,
 
@@ -37,13 +37,11 @@ class PairSet:
     element : int32 array of shape (m,)
         Example of each element.
     winner : bool array of shape (m,)
-        Role: is to be ranked above (True) or below.
+        Role of each element.
     offset : float64 array of shape (m,)
-        See above.
     node_ptr : int64 array
         Bounds of the nodes; see :mod:`lupi.ranking.dominance`.
     n_examples : int
-        n.
     """
 
     element: NDArray[np.int32]
@@ -84,12 +82,12 @@ class PairSet:
 
     @cached_property
     def written_elements(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Winning and losing element of every pair: for few pairs only."""
+        """Winning and losing element of every pair; for few pairs only."""
         return write_pairs(self.element, self.winner, self.node_ptr, self.n_pairs)
 
     @cached_property
     def written_down(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
-        """Winner, loser and margin of every pair: for few pairs only."""
+        """Winner, loser and margin of every pair; for few pairs only."""
         above, below = self.written_elements
         return self.element[above], self.element[below], self.offset[above] - self.offset[below]
 
@@ -106,7 +104,7 @@ class PairSet:
 
 @dataclass(frozen=True)
 class ActivePairs:
-    """The pairs with a positive slack at one point, as a graph on the elements that is never written down."""
+    """Pairs with a positive slack at one point: a graph on the elements, represented by a merge tree."""
 
     pairs: PairSet
     key: Array
@@ -159,20 +157,7 @@ def _concatenate(blocks: list[tuple[np.ndarray, ...]], n: int) -> PairSet:
 
 
 def plain_pairs(y: NDArray[Any], group: NDArray[Any] | None = None) -> PairSet:
-    """Every pair with y_i > y_j of one group, margin 1: Sharmanska et al. (2013) eq. 7.
-
-    Parameters
-    ----------
-    y : array of shape (n,)
-        Grades.
-    group : array of shape (n,), optional
-        Query of each example.
-
-    Returns
-    -------
-    PairSet
-        The pairs.
-    """
+    """Every pair with y_i > y_j of one group, margin 1: Sharmanska et al. (2013) eq. 7."""
     grade, group = _grades(y, group)
     everyone = np.ones(len(y), bool)
     return _concatenate([_plain_block(grade, group, everyone, everyone)], len(y))
@@ -187,28 +172,10 @@ def transfer_pairs(
     group: NDArray[Any] | None = None,
     labeled: NDArray[np.bool_] | None = None,
 ) -> PairSet:
-    """Pairs whose margin is the teacher's: Sharmanska et al. (2013) eq. 9.
+    """Pairs with margins ``teacher[i] - teacher[j] > tau`` and y_i > y_j (>= if `within`): Sharmanska et al. (2013) eq. 9.
 
-    Parameters
-    ----------
-    y : array of shape (n,)
-        Grades.
-    teacher : float array of shape (n,)
-        Teacher's score; NaN where the example has no privileged data. A pair with such an example keeps the plain
-        ranking margin 1 and needs y_i > y_j.
-    tau : float
-        Pairs need ``teacher[i] - teacher[j] > tau``.
-    within : bool
-        Admit pairs with y_i = y_j too (the paper's y_i >= y_j).
-    group : array of shape (n,), optional
-        Query of each example.
-    labeled : bool array of shape (n,), optional
-        False for examples without a grade: these are paired with each other, in the teacher's order.
-
-    Returns
-    -------
-    PairSet
-        The pairs.
+    Pairs with an example whose teacher score is NaN need y_i > y_j and have margin 1. Unlabeled examples are paired with each
+    other in the teacher's order.
     """
     grade, group = _grades(y, group)
     everyone = np.ones(len(y), bool)
@@ -245,18 +212,14 @@ class RankingProblem:
 
     Attributes
     ----------
-    X : array or sparse matrix of shape (n, d)
-        Decision features.
+    X : array, sparse matrix or DaskRows of shape (n, d)
     pairs : PairSet
-        Which pairs, and which margins.
     C : float
         Weight of a pair's loss.
     loss : {"squared_hinge", "hinge"}
-        The loss.
     width : float
-        For the hinge: the kink is replaced by a parabola on [0, width], :math:`\xi^2 / (2 \mathrm{width})`, the
-        difference of two squared hinges; a power of two keeps the keys on their grid. The certificate stays that of
-        the hinge itself.
+        Smooths the hinge: a parabola on [0, width], the difference of two squared hinges, replaces the kink. A power of two
+        keeps the keys on their grid. The certificate is that of the hinge itself.
     """
 
     family: ClassVar[str] = "ranking"
@@ -275,7 +238,7 @@ class RankingProblem:
         return [(self.C / (2 * self.width), 0.0), (-self.C / (2 * self.width), self.width)]
 
     def at(self, w: Array) -> "RankingPoint":
-        """Evaluate everything that one sort of the keys makes cheap."""
+        """The problem evaluated at w, with one sort of the keys."""
         key = self.pairs.keys(np.asarray(self.X @ w))
         winner = self.pairs.winner
         parts, slope, loss = [], np.zeros_like(key), 0.0
@@ -289,21 +252,11 @@ class RankingProblem:
         return RankingPoint(self, w, parts, 0.5 * float(w @ w) + loss, slope, pulled, w - pulled)
 
     def pull(self, slope: Array) -> Array:
-        """Gradient by the keys -> sum over pairs of alpha_ij (x_i - x_j), the dual's weight vector."""
+        """Weight vector of the dual, the sum over pairs of alpha_ij (x_i - x_j), from the gradient by the keys."""
         return np.asarray(self.X.T @ scatter_add(self.pairs.element, slope, self.pairs.n_examples))
 
     def hinge(self, w: Array) -> tuple[float, Array, float]:
-        r"""Objective of the hinge, and its cutting plane at w.
-
-        Returns
-        -------
-        objective : float
-            P(w).
-        plane : array of shape (d,)
-            :math:`a = \sum \alpha_{ij} (x_i - x_j)` with :math:`\alpha_{ij} = C [\xi_{ij} > 0]`.
-        height : float
-            :math:`b = \sum \alpha_{ij} m_{ij}`: the loss is at least :math:`b - a \cdot v` at every v.
-        """
+        r"""Objective of the hinge at w, and its cutting plane: the loss is at least ``height - plane @ v`` at every v."""
         key = self.pairs.keys(np.asarray(self.X @ w))
         slope = self.C * np.where(self.pairs.winner, 1.0, -1.0) * self.pairs.active(key).degree
         return 0.5 * float(w @ w) + float(slope @ key), self.pull(slope), float(slope @ self.pairs.offset)
@@ -316,13 +269,11 @@ class RankingPoint:
     Attributes
     ----------
     value : float
-        Objective (of the smoothed hinge, if the loss is the hinge).
+        Objective, smoothed if the loss is the hinge.
     slope : array of shape (m,)
-        Derivative of the loss by the keys: for each element, the sum of its alpha_ij, signed.
+        Derivative of the loss by the keys: the signed sum of alpha_ij for each element.
     pulled : array of shape (d,)
-        Weight vector of the dual point alpha_ij = C l'(xi_ij).
-    gradient : array of shape (d,)
-        ``w - pulled``.
+        Weight vector of the dual point alpha_ij = C l'(xi_ij); the gradient is ``w - pulled``.
     """
 
     problem: RankingProblem
@@ -344,7 +295,7 @@ class RankingPoint:
         return v + problem.pull(flow)
 
     def hessian(self) -> Array:
-        """The Hessian itself, from written pairs: for few pairs and dense features only."""
+        """The Hessian; for few pairs and dense features only."""
         pairs, X = self.problem.pairs, self.problem.X
         laplacian = np.zeros((pairs.n_examples, pairs.n_examples))
         for factor, active, _ in self.parts:
@@ -352,7 +303,7 @@ class RankingPoint:
         return np.asarray(np.eye(X.shape[1]) + X.T @ (laplacian @ X))
 
     def graphs(self) -> tuple[Any, ...]:
-        """The Hessian's graphs as arrays, for compiled loops: of each its weight, tree, keys and degrees."""
+        """Weight, tree, keys and degrees of each graph of the Hessian, for compiled loops."""
         return tuple((2 * factor, *active.tree, active.key, active.degree) for factor, active, _ in self.parts)
 
     @cached_property
@@ -365,7 +316,7 @@ class RankingPoint:
 
     @cached_property
     def objective(self) -> float:
-        """P(w) of the loss that was asked for."""
+        """P(w) of the problem's loss, without smoothing."""
         if self.problem.loss == "squared_hinge":
             return self.value
         active = self.parts[0][1]
@@ -374,10 +325,7 @@ class RankingPoint:
 
     @cached_property
     def lower_bound(self) -> float:
-        """D(alpha) <= min P at the dual point of w, less the rounding error that it may have.
-
-        For the squared hinge P - D is |gradient|^2 / 2 exactly, which is also the bound of 1-strong convexity.
-        """
+        """D(alpha) <= min P at the dual point of w, less its rounding error; P - |gradient|^2 / 2 for the squared hinge."""
         if self.problem.loss == "squared_hinge":
             return self.value - 0.5 * float(self.gradient @ self.gradient) - self.noise
         bound = float(self.slope @ self.problem.pairs.offset) - 0.5 * float(self.pulled @ self.pulled)

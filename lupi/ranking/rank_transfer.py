@@ -9,70 +9,40 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from scipy.stats import chi2
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.inputs import check_privileged, is_chunked, is_per_space
-from lupi.inputs.chunked_input import read_chunks
+from lupi.inputs import take_together
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
-from lupi.kernels.several_spaces import PER_SPACE, StackedInput, check_spaces, refuse_several
+from lupi.kernels.stack import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
 from lupi.model_parts import model_part
 from lupi.privacy import WithoutPrivilegedRows
 from lupi.ranking.pairwise import plain_pairs, transfer_pairs
-from lupi.ranking.rank_svm import (
+from lupi.ranking.rank_svm import RankSVM, fit_rankers
+from lupi.ranking.ranker import (
     RANKER_CONSTRAINTS,
     BaseRanker,
-    RankSVM,
-    check_ranking_input,
+    check_has_pairs,
+    check_ranking_set,
+    fit_candidates,
+    make_features,
     path_scores,
-    prepare_path,
+    solve_path,
+    store_solution,
 )
 from lupi.solution import deadline
 
 if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-    from lupi.inputs.checks import PrivilegedInput
+    from lupi.inputs import TrainingSet
     from lupi.ranking.pairwise import PairSet
-    from lupi.ranking.rank_svm import RankingInput
 
-# Examples on which a teacher is judged, at most; and the share of pairs below which hardly any are left.
-LOOKED_AT = 1000
+# Largest number of examples on which a teacher is judged.
+JUDGED_ROWS = 500
+# Warn if the teacher gives a smaller share of the pairs across grades a margin above the threshold.
 FEW_PAIRS = 0.01
-
-
-def check_transfer_input(
-    estimator: BaseEstimator, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike, group: VectorLike | None
-) -> tuple[RankingInput, PrivilegedInput | None]:
-    """Input of a ranker with privileged features: a RankingInput, and a PrivilegedInput or None."""
-    if is_chunked(X):
-        refuse_several(estimator, privileged)
-        chunks = read_chunks(estimator, X, privileged, (np.float64,), y=y, group=group)
-        X, privileged = chunks.table(), chunks.privileged
-        y, group = chunks.vectors.values()
-        chunks.set_columns(estimator)
-    data = check_ranking_input(estimator, X, y, group, partial=True)
-    if is_per_space(privileged) or any(is_per_space(getattr(estimator, name, None)) for name in PER_SPACE):
-        return data, _with_kernel(estimator, check_spaces(estimator, privileged, len(data.y), index_of=X))
-    given, name = estimator.privileged_kernel == "precomputed", type(estimator).__name__
-    found = check_privileged(privileged, len(data.y), estimator_name=name, precomputed=given, index_of=X)
-    return data, _with_kernel(estimator, found)
-
-
-def _gives_matrix(estimator: RankTransfer, privileged: PrivilegedInput) -> bool:
-    """Whether the privileged features, of one or several spaces, are kernel values."""
-    stack = getattr(privileged, "stack", None)
-    return estimator.privileged_kernel == "precomputed" if stack is None else stack.form == "precomputed"
-
-
-def _with_kernel(estimator: BaseEstimator, privileged: PrivilegedInput | None) -> PrivilegedInput | None:
-    """Several spaces with the kernel of their sum, which all teachers share."""
-    if not isinstance(privileged, StackedInput) or privileged.stack is None or privileged.kernel is not None:
-        return privileged
-    if not privileged.available.any():
-        return privileged
-    known = privileged.data[privileged.available]
-    return replace(privileged, kernel=privileged.stack.kernel(estimator, known, np.ones(known.shape[0])))
+# Parameters that a teacher takes from the student.
+SHARED = ("loss", "n_components", "solver", "tol", "max_iter", "max_time", "random_state")
 
 
 @model_part
@@ -80,15 +50,15 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
     r"""Ranking SVM whose margins are those of a ranking on the privileged features.
 
     Algorithm 1 of [1]_: a :class:`RankSVM` on the privileged features, the teacher, gives each training example a score
-    :math:`f^*_i`. The student on the ordinary features is asked for the teacher's margins,
+    :math:`f^*_i`. The student on the ordinary features learns the teacher's margins,
 
     .. math:: \min_w \; \tfrac12 \|w\|^2 + C \sum_{(i, j)} \ell(\xi_{ij}), \qquad
               \xi_{ij} = [\rho_{ij} - w \cdot (x_i - x_j)]_+ , \quad \rho_{ij} = f^*_i - f^*_j ,
 
     eq. (8)-(9), over the pairs with :math:`\rho_{ij} > \tau` and :math:`y_i \ge y_j` (or :math:`y_i > y_j`). Pairs that
-    the teacher finds easy get a large margin, pairs that it cannot rank are left out. With
+    the teacher ranks easily get a large margin; pairs that it cannot rank are left out. With
     :math:`r_i = f^*_i - w \cdot x_i` a pair's slack is :math:`[r_i - r_j]_+`, so all sums over pairs are dominance
-    sums in (y, f*, r): O(n log n log L) for L grades, exact, no pair is ever written down.
+    sums in (y, f*, r): exact, in O(n log n log L) for L grades, without a list of pairs.
 
     Parameters
     ----------
@@ -97,36 +67,37 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
     C_privileged : float, default=1.0
         Weight of the loss of one pair in the teacher.
     pairs : {"across", "all"}, default="across"
-        "across" takes pairs of different grades only. "all" is the paper's :math:`y_i \ge y_j`: inside a grade, too,
-        examples keep the teacher's order. These pairs outnumber the others, so that with a teacher near chance the
-        student may rank backwards.
+        "across" uses pairs of different grades only. "all" is the paper's :math:`y_i \ge y_j`: examples of the same grade
+        keep the teacher's order, too. These pairs outnumber the others: with a teacher near chance the student may rank
+        backwards.
     margin_threshold : float, default=0.1
         :math:`\tau`. The paper's value is 0.1.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a pair, for teacher and student.
     kernel, gamma, degree, coef0
-        Student's kernel; see :class:`RankSVM`.
+        Kernel of the student; see :class:`RankSVM`.
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        Teacher's kernel. Of several spaces one value for all, or a list or dict with one each; the kernels are added up.
+        Kernel of the teacher. With several privileged tables one value for all, or a list or dict with one value per
+        table; the kernels are added.
     n_components : int, default=None
-        Use Nystroem with so many components. None: only above 2000 examples, with 500.
-    solver : {"auto", "newton", "coordinate", "bundle"}, default="auto"
+        Number of Nystroem components. None: exact up to 2000 examples, 500 components above.
+    solver : {"auto", "newton", "coordinate"}, default="auto"
         See :class:`RankSVM`.
     tol : float, default=1e-5
-        Relative gap at which the solvers stop.
+        Relative duality gap at which the solvers stop.
     max_iter : int, default=500
-        Newton steps, passes over the pairs or cutting planes at most.
+        Largest number of Newton steps and of passes over the pairs.
     max_time : float or None, default=None
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     random_state : int, RandomState instance or None, default=None
-        Choice of Nystroem's components.
+        Selects Nystroem's components.
     unlabeled : object, default=None
-        A value of `y` that means "no grade", such as -1, beside NaN, None and pandas' NA.
+        Value of `y` that marks unlabeled rows, such as -1, in addition to NaN, None and pandas' NA.
 
     Attributes
     ----------
     teacher_ : RankSVM or None
-        The ranker on the privileged features; None if there were none.
+        Ranker on the privileged features; None without privileged features.
     margins_ : ndarray of shape (n_samples,)
         The teacher's score of each training example, NaN where it had no privileged data. :math:`\rho_{ij}` is the
         difference of two of them.
@@ -135,12 +106,12 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
 
     Notes
     -----
-    A row of ``privileged`` that is entirely NaN is an example without privileged data. It takes no part in the teacher,
-    and each pair that it belongs to falls back to the ranking SVM: margin 1, and only if :math:`y_i > y_j`. So
-    ``privileged=None`` and all rows missing are the plain :class:`RankSVM`.
+    A row of ``privileged`` that is entirely NaN marks an example without privileged features. The teacher does not use it,
+    and its pairs are those of the ranking SVM: margin 1, only if :math:`y_i > y_j`. So ``privileged=None`` gives
+    :class:`RankSVM`, and so does ``privileged`` without an available row.
 
-    An example without a grade but with privileged features is scored by the teacher and paired with the others of its
-    kind, in the teacher's order; without either it takes no part.
+    Unlabeled rows that have privileged features are scored by the teacher and paired with each other in the teacher's
+    order. Unlabeled rows without privileged features are dropped.
 
     References
     ----------
@@ -166,15 +137,12 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **RANKER_CONSTRAINTS,
-        **{name: constraint for name, constraint in PER_SPACE.items() if name != "lam"},
+        **PRIVILEGED_KERNEL_CONSTRAINTS,
         "C_privileged": RANKER_CONSTRAINTS["C"],
         "pairs": [StrOptions({"all", "across"})],
         "margin_threshold": [Interval(Real, 0.0, None, closed="left")],
         "unlabeled": "no_validation",
     }
-
-    # Models of files that were written before this parameter existed.
-    unlabeled = None
 
     def __init__(
         self,
@@ -225,43 +193,30 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
     def fit(
         self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None, group: VectorLike | None = None
     ) -> Self:
-        """Train the teacher, then the student.
+        """Fit the teacher, then the student.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
             Examples. A Dask array or frame stays in its chunks (linear kernels); the other arguments are chunked alike.
         y : array-like of shape (n_samples,)
-            Grades, higher = to be ranked higher; NaN, None, pandas' NA and the value `unlabeled` mark rows without one.
+            Grades, higher = to be ranked higher; NaN, None, pandas' NA and the value `unlabeled` mark unlabeled rows.
         privileged : {array-like, sparse matrix} of shape (n_samples, n_privileged), default=None
-            Features that exist at training time only. A row that is entirely NaN: not available for this example.
-            A list or dict of tables is several spaces, of which one teacher learns.
-            None: the plain ranking SVM.
+            Features that exist at training time only. A row that is entirely NaN is not available for this example.
+            A list or dict holds several tables, from which one teacher learns. None fits a :class:`RankSVM`.
         group : array-like of shape (n_samples,), default=None
             Query of each example: only examples of the same query are compared.
 
         Returns
         -------
         RankTransfer
-            Itself.
+            This object.
         """
         with deadline(self.max_time):
-            data, privileged = check_transfer_input(self, X, y, privileged, group)
-            self.teacher_, self.margins_ = self._teach(data, privileged, [self.C_privileged])[0]
-            pairs = self._pairs(data, self.margins_)
-            if pairs.n_pairs == 0:
-                warnings.warn(
-                    f"margin_threshold={self.margin_threshold:g} leaves no pair: the teacher's margins reach "
-                    f"{np.ptp(self.margins_[~np.isnan(self.margins_)]):.2g} only, so all scores are 0; lower margin_threshold "
-                    f"or raise C_privileged={self.C_privileged:g}.",
-                    UserWarning,
-                    stacklevel=3,
-                )
-            elif self.teacher_ is not None and privileged is not None:
-                for doubt in self._doubts(data, privileged, self.margins_):
-                    warnings.warn(doubt, UserWarning, stacklevel=3)
-            space = self._space(data.X)
-            return self._store(data, space, pairs, self._solve(space, pairs))
+            data = check_ranking_set(self, X, y, privileged, group)
+            fit_transfer([self], data)
+            warn_about_teacher(self, data)
+        return self
 
     def fit_path(
         self,
@@ -271,131 +226,141 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         privileged: PrivilegedLike | None = None,
         group: VectorLike | None = None,
     ) -> list[Any]:
-        """Fit for several pairs of (C, C_privileged) at less cost than one by one.
+        """Fit for several parameters; candidates that differ in C and C_privileged alone share their work.
 
-        Each teacher is trained once, all students share their features' coordinates, those of one teacher their pairs; and
-        teachers and students start at the solution for the next smaller C.
+        Each teacher is fitted once, students share their features, and students of one teacher share their pairs. Teachers
+        and students start at the solution for the next smaller C.
 
         Parameters
         ----------
         candidates : sequence of dict
-            Parameters of each fit; those that differ in C and C_privileged alone share their work.
+            Parameters of each fit.
         X, y, privileged, group : array-like
             As in :meth:`fit`.
 
         Returns
         -------
         list of RankTransfer or ValueError
-            For each candidate the fitted clone, or why there is none.
+            For each candidate the fitted clone, or the error of its fit.
         """
+
+        def fit(models: list[RankTransfer]) -> None:
+            models[0]._validate_params()
+            fit_transfer(models, check_ranking_set(models[0], X, y, privileged, group))
+
         with deadline(self.max_time):
-            models, shares = prepare_path(self, candidates, {"C", "C_privileged"})
-            for members in shares:
-                first = models[members[0]]
-                by_teacher: dict[float, list[int]] = {}
-                for k in sorted(members, key=lambda k: models[k].C):
-                    by_teacher.setdefault(models[k].C_privileged, []).append(k)
-                try:
-                    first._validate_params()
-                    data, checked = check_transfer_input(first, X, y, privileged, group)
-                    space = first._space(data.X)
-                    lessons = first._teach(data, checked, list(by_teacher))
-                except ValueError as problem:
-                    for k in members:
-                        models[k] = problem
-                    continue
-                for (teacher, margins), students in zip(lessons, by_teacher.values()):
-                    pairs, start = first._pairs(data, margins), None
-                    for k in students:
-                        models[k].teacher_, models[k].margins_ = teacher, margins
-                        solution = models[k]._solve(space, pairs, start)
-                        start = solution
-                        models[k]._store(data, space, pairs, solution)
-            return models
+            return fit_candidates(self, candidates, {"C", "C_privileged"}, fit)
 
-    def _teach(
-        self, data: RankingInput, privileged: PrivilegedInput | None, Cs: list[float]
-    ) -> list[tuple[RankSVM | None, np.ndarray]]:
-        """For each C_privileged the teacher and its scores of the training examples, NaN where it has none."""
-        margins = np.full((len(Cs), len(data.y)), np.nan)
-        if privileged is None or not privileged.available.any():
-            return [(None, scores) for scores in margins]
-        rows = np.flatnonzero(privileged.available & data.labeled)
-        scored = np.flatnonzero(privileged.available)
-        precomputed = _gives_matrix(self, privileged)
-        seen = data._replace(X=privileged.data).take(rows, precomputed)
-        teachers = self._rankers(seen, Cs, privileged)
-        for problem in teachers:
-            if isinstance(problem, ValueError):
-                raise ValueError(
-                    f"no teacher can be trained on the {len(rows)} examples that have `privileged`, its X: {problem}"
-                )
-        given = privileged.data[np.ix_(scored, rows)] if precomputed else privileged.data[scored]
-        margins[:, scored] = path_scores(teachers, given)
-        return list(zip(teachers, margins))
 
-    def _rankers(self, seen: RankingInput, Cs: list[float], privileged: PrivilegedInput) -> list[Any]:
-        """Teachers on the privileged features of some examples."""
-        shared = ("loss", "n_components", "solver", "tol", "max_iter", "max_time", "random_state")
-        kernel = {name: getattr(self, f"privileged_{name}") for name in ("kernel", "gamma", "degree", "coef0")}
-        whole = getattr(privileged, "kernel", None)
-        if whole is not None:
-            kernel = {"kernel": whole if whole.name == "sum" else whole.name}
-        ranker = RankSVM(**{name: getattr(self, name) for name in shared}, **kernel)
-        return ranker.fit_path([{"C": C} for C in Cs], seen.X, seen.y, seen.group)
+def fit_transfer(models: list[RankTransfer], data: TrainingSet) -> None:
+    """Fit rankers that differ in C and C_privileged alone."""
+    check_has_pairs(data)
+    first = models[0]
+    space = make_features(first, data.X)
+    for C, (teacher, scores) in fit_teachers(first, data, {model.C_privileged for model in models}).items():
+        students = [model for model in models if model.C_privileged == C]
+        pairs = _pairs(first, data, scores)
+        solutions = solve_path(first, space, pairs, [model.C for model in students])
+        margins = np.full(data.n_rows, np.nan)
+        margins[data.kept] = scores
+        for model in students:
+            model.teacher_, model.margins_ = teacher, margins
+            store_solution(model, data, space, pairs, solutions[model.C])
 
-    def _pairs(self, data: RankingInput, margins: np.ndarray) -> PairSet:
-        labeled = data.labeled
-        if np.isnan(margins).all() and labeled.all():
-            return plain_pairs(data.y, data.group)
-        y = np.where(labeled, data.y, data.y[labeled][0])
-        return transfer_pairs(
-            y, margins, tau=self.margin_threshold, within=self.pairs == "all", group=data.group, labeled=labeled
+
+def fit_teachers(
+    ranker: RankTransfer, data: TrainingSet, Cs: set[float]
+) -> dict[float, tuple[RankSVM | None, np.ndarray]]:
+    """For each C_privileged the teacher and its scores of all rows, NaN where privileged features are not available."""
+    scores = np.full((len(Cs), len(data)), np.nan)
+    if not data.available.any():
+        return {C: (None, row) for C, row in zip(Cs, scores)}
+    stack = BlockStack.of(ranker, data.privileged)
+    joined = stack.join(data.privileged)
+    if stack.form == "single":
+        settings = {name: getattr(ranker, f"privileged_{name}") for name in ("kernel", "gamma", "degree", "coef0")}
+    else:
+        kernel = stack.kernel(ranker, joined, np.ones(len(data)))
+        settings = {"kernel": kernel if kernel.name == "sum" else kernel.name}
+    settings |= {name: getattr(ranker, name) for name in SHARED}
+    rows, scored = np.flatnonzero(joined.available & data.labeled), np.flatnonzero(joined.available)
+    seen = replace(
+        data.take(rows),
+        X=take_together([joined.rows], rows)[0],
+        kept=np.arange(len(rows)),
+        privileged=(),
+        feature_names=None,
+    )
+    teachers = [RankSVM(C=C, **settings) for C in sorted(Cs)]
+    try:
+        fit_rankers(teachers, seen)
+    except ValueError as error:
+        raise ValueError(
+            f"no teacher can be trained on the {len(rows)} examples that have `privileged`, its X: {error}"
+        ) from None
+    if joined.rows.square:
+        given = joined.rows.values[np.ix_(scored, rows)]
+    else:
+        (part,) = take_together([joined.rows], scored)
+        given = part.load() if part.resident else part
+    scores[:, scored] = path_scores(teachers, given)
+    return {teacher.C: (teacher, row) for teacher, row in zip(teachers, scores)}
+
+
+def _pairs(ranker: RankTransfer, data: TrainingSet, scores: np.ndarray) -> PairSet:
+    """Pairs with the teacher's margins; plain pairs without a teacher."""
+    labeled = data.labeled
+    if np.isnan(scores).all() and labeled.all():
+        return plain_pairs(data.target, data.groups)
+    y = np.where(labeled, data.target, data.target[labeled][0])
+    within = ranker.pairs == "all"
+    return transfer_pairs(y, scores, tau=ranker.margin_threshold, within=within, group=data.groups, labeled=labeled)
+
+
+def warn_about_teacher(ranker: RankTransfer, data: TrainingSet) -> None:
+    """Warn if the margins of a fitted ranker's teacher are of little use."""
+    for message in _judge_teacher(ranker, data):
+        warnings.warn(message, UserWarning, stacklevel=4)
+
+
+def _judge_teacher(ranker: RankTransfer, data: TrainingSet) -> Iterator[str]:
+    """What is wrong with the teacher."""
+    teacher, scores = ranker.teacher_, ranker.margins_[data.kept]
+    if teacher is None:
+        return
+    advice = f"lower margin_threshold or raise C_privileged={ranker.C_privileged:g}"
+    if ranker.n_pairs_ == 0:
+        yield (
+            f"margin_threshold={ranker.margin_threshold:g} leaves no pair: the teacher's largest margin is "
+            f"{np.nanmax(scores) - np.nanmin(scores):.2g}, so all scores are 0; {advice}."
         )
-
-    def _doubts(self, data: RankingInput, privileged: PrivilegedInput, margins: np.ndarray) -> Iterator[str]:
-        """What a user should know of a teacher: near chance, or hardly a pair across grades that he can rank."""
-        rows = np.flatnonzero(privileged.available & data.labeled)
-        rows = rows[:: 1 + len(rows) // LOOKED_AT]
-        y, scores = data.y[rows], margins[rows]
-        group = np.zeros(len(rows), int) if data.group is None else data.group[rows]
-        across = (y[:, None] > y) & (group[:, None] == group)
-        share = np.mean((scores[:, None] - scores)[across] > self.margin_threshold) if across.any() else 1.0
-        if share < FEW_PAIRS:
-            yield (
-                f"RankTransfer: of the pairs across grades the teacher gives {share:.1%} a margin above "
-                f"margin_threshold={self.margin_threshold:g}, so the student learns little of the grades; lower "
-                f"margin_threshold or raise C_privileged={self.C_privileged:g}."
-            )
-        quality, chance = self._left_out_quality(data, privileged, rows, across)
-        if quality < chance:
-            yield (
-                f"RankTransfer: the teacher ranks left-out examples no better than chance would ({quality:.0%} of the "
-                f"pairs across grades in the right order; {chance:.0%} would be no accident), so his margins may mislead "
-                "the student; compare with privileged=None."
-            )
-
-    def _left_out_quality(
-        self, data: RankingInput, privileged: PrivilegedInput, rows: np.ndarray, across: np.ndarray
-    ) -> tuple[float, float]:
-        """Share of pairs across grades that teachers of the other examples rank rightly, and what chance may reach."""
-        values = np.full(len(rows), np.nan)
-        precomputed = _gives_matrix(self, privileged)
-        queries = rows if data.group is None else data.group[rows]
-        folds = np.unique(queries, return_inverse=True)[1] % 2
-        for fold in (0, 1):
-            test, train = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-            seen = data._replace(X=privileged.data).take(rows[train], precomputed)
-            teachers: list[Any] = self._rankers(seen, [self.C_privileged], privileged) if len(train) else [ValueError()]
-            if isinstance(teachers[0], ValueError):  # nothing to rank in one half: nothing is said
-                return 1.0, 0.0
-            given = privileged.data[np.ix_(rows[test], rows[train])] if precomputed else privileged.data[rows[test]]
-            values[test] = path_scores(teachers, given)[0]
-        # Scores of two teachers are on two scales: only pairs of the same half are compared.
-        across = across & (folds[:, None] == folds)
-        difference = (values[:, None] - values)[across]
-        if not len(difference):
-            return 1.0, 0.0
-        # Pairs that share an example go together: about as many independent ones as examples of the rarer side.
-        rarer = max(1, min(int((across.sum(axis=1) > 0).sum()), int((across.sum(axis=0) > 0).sum())))
-        return float(np.mean(difference > 0) + np.mean(difference == 0) / 2), 0.5 + 1.64 / np.sqrt(6.0 * rarer)
+        return
+    rows = np.flatnonzero(data.labeled & ~np.isnan(scores))
+    rows = rows[:: 1 + len(rows) // JUDGED_ROWS]
+    y, scores = data.target[rows], scores[rows]
+    across = y[:, None] > y
+    if data.groups is not None:
+        across &= data.groups[rows][:, None] == data.groups[rows]
+    margins = (scores[:, None] - scores)[across]
+    if not len(margins):
+        return
+    share = np.mean(margins > ranker.margin_threshold)
+    if share < FEW_PAIRS:
+        yield (
+            f"RankTransfer: the teacher gives {share:.1%} of the pairs across grades a margin above "
+            f"margin_threshold={ranker.margin_threshold:g}, so the student learns little from the grades; {advice}."
+        )
+    correct = np.mean(margins > 0) + np.mean(margins == 0) / 2
+    # Pairs that share an example depend on each other: about as many are independent as the rarer side has examples.
+    rarer = min(across.any(axis=1).sum(), across.any(axis=0).sum())
+    n_features = len(teacher.dual_coef_) if hasattr(teacher, "dual_coef_") else len(teacher.coef_)
+    # The largest z-score that noise reaches over d directions is the root of a chi-squared variable; with fewer than ten
+    # examples per feature, regularization makes this bound far too high.
+    n_directions = n_features if 10 * n_features <= rarer else 1
+    chance = 0.5 + np.sqrt(chi2.ppf(0.9, n_directions) / (6.0 * rarer))
+    if correct < chance:
+        yield (
+            f"RankTransfer: the teacher ranks {correct:.0%} of the training pairs across grades correctly, no better than "
+            f"chance ({n_features} features of noise reach up to {chance:.0%}), so its margins may mislead the student; "
+            "compare with privileged=None."
+        )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,23 +13,20 @@ from scipy.stats import rankdata
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
-from lupi.kernels import all_are
 from lupi.model_parts import model_part
 from lupi.privacy import WithoutPrivilegedRows
-from lupi.ranking.rank_svm import BaseRanker, path_scores
-from lupi.ranking.rank_transfer import RankTransfer, check_transfer_input
+from lupi.ranking.rank_transfer import RankTransfer, fit_transfer, warn_about_teacher
+from lupi.ranking.ranker import BaseRanker, check_has_pairs, check_ranking_set, path_scores
 from lupi.ranking.ranking_metrics import RANKING_METRICS, default_metric
 from lupi.solution import deadline, out_of_time
 
 if TYPE_CHECKING:
-    from lupi.inputs.checks import PrivilegedInput
-    from lupi.ranking.rank_svm import RankingInput
+    from lupi.inputs import TrainingSet
 
-# What the grid is over.
+# Parameters of the grid.
 TUNED = ("C", "C_privileged")
 PAPER_GRID = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
 
@@ -37,10 +35,10 @@ PAPER_GRID = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
 class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
     r"""Rank Transfer with (C, C_privileged) chosen jointly by cross-validation.
 
-    The result is that of scikit-learn's grid search over the same folds. But a teacher depends on ``C_privileged`` only
-    and is trained once per fold; all students of a fold share their features' coordinates, all students of a teacher
-    their pairs; and both start at the solution for the next smaller C. The paper's 7 x 7 grid [1]_ costs 7 teachers and
-    49 warm-started students per fold instead of 49 of each from scratch.
+    The result is that of scikit-learn's grid search over the same folds. A teacher depends on ``C_privileged`` only and is
+    fitted once per fold; students of a fold share their features, students of a teacher their pairs; both start at the
+    solution for the next smaller C. The paper's 7 x 7 grid [1]_ costs 7 teachers and 49 warm-started students per fold
+    instead of 49 of each from scratch.
 
     Parameters
     ----------
@@ -58,8 +56,8 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
         Of :class:`RankTransfer`.
     solver, tol, max_iter, max_time, random_state
-        Of :class:`RankTransfer`. ``max_time`` holds for the search and, once more, for the last fit: when it is over, the
-        folds that were finished choose.
+        Of :class:`RankTransfer`. ``max_time`` limits the search and, separately, the final fit; the finished folds
+        choose.
 
     Attributes
     ----------
@@ -70,7 +68,7 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
     best_score_ : float
         Mean score of the best pair over the folds.
     best_index_ : int
-        Its place in ``cv_results_``.
+        Its position in ``cv_results_``.
     cv_results_ : dict of ndarrays
         As in scikit-learn's :class:`~sklearn.model_selection.GridSearchCV`.
     n_splits_ : int
@@ -180,43 +178,39 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
         Returns
         -------
         RankTransferCV
-            Itself.
+            This object.
         """
-        shared = {name: getattr(self, name) for name in RankTransfer().get_params() if name not in TUNED}
-        ranker = RankTransfer(**shared)
-        data, privileged = check_transfer_input(self, X, y, privileged, group)
+        fixed = {name: getattr(self, name) for name in RankTransfer().get_params() if name not in TUNED}
+        data = check_ranking_set(self, X, y, privileged, group)
+        check_has_pairs(data)
         Cs, Cs_privileged = _check_grid("Cs", self.Cs), _check_grid("Cs_privileged", self.Cs_privileged)
-        if privileged is None or not privileged.available.any():
-            privileged, Cs_privileged = None, np.array([ranker.C_privileged])
-        params = [{"C": float(c), "C_privileged": float(p)} for p in Cs_privileged for c in Cs]
+        if not data.available.any():
+            Cs_privileged = np.array([RankTransfer().C_privileged])
+        params: list[dict[str, Any]] = [{"C": float(c), "C_privileged": float(p)} for p in Cs_privileged for c in Cs]
         with deadline(self.max_time):
-            scores = self._score_folds(ranker, params, data, privileged)
+            scores = self._score_folds([RankTransfer(**fixed, **one) for one in params], data)
         self.n_splits_ = len(scores)
         self.cv_results_ = _results(params, scores)
         self.best_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
         self.best_params_ = params[self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.best_estimator_ = ranker.set_params(**self.best_params_)
-        self.best_estimator_.fit(X, data.y, privileged=privileged, group=data.group)
+        self.best_estimator_ = RankTransfer(**fixed, **self.best_params_)
+        with deadline(self.max_time):
+            fit_transfer([self.best_estimator_], data)
+        warn_about_teacher(self.best_estimator_, data)
         for name, value in vars(self.best_estimator_).items():
-            if name.endswith("_") and not name.startswith("_"):
+            if name == "_kernel" or (name.endswith("_") and not name.startswith("_")):
                 setattr(self, name, value)
         return self
 
-    def _score_folds(
-        self,
-        ranker: RankTransfer,
-        params: list[dict[str, float]],
-        data: RankingInput,
-        privileged: PrivilegedInput | None,
-    ) -> np.ndarray:
-        """Scores of the whole grid on every fold; when the time is over, on those that were finished."""
+    def _score_folds(self, models: list[RankTransfer], data: TrainingSet) -> np.ndarray:
+        """Scores of the grid on every fold; on the finished folds if time runs out."""
         scores: list[Any] = []
         folds = list(self._folds(data))
         for fold in folds:
-            found = self._score_fold(ranker, params, data, privileged, *fold)
+            found = self._score_fold(models, data, *fold)
             if out_of_time():
-                # A fold in which the time ran out says little about the candidates that came last.
+                # In an unfinished fold the last candidates have stopped early.
                 used = scores or [found]
                 warnings.warn(
                     ConvergenceWarning(
@@ -229,58 +223,28 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
             scores.append(found)
         return np.array(scores)
 
-    def _folds(self, data: RankingInput) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Folds of the examples that have a grade; the others are in every training set."""
-        known, others = np.flatnonzero(data.labeled), np.flatnonzero(~data.labeled)
-        for train, test in self._labeled_folds(data.take(known)):
-            yield np.concatenate([known[train], others]), known[test]
-
-    def _labeled_folds(self, data: RankingInput) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        if data.group is not None and isinstance(self.cv, Integral):
+    def _folds(self, data: TrainingSet) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Folds of the labeled rows; unlabeled rows are in every training set."""
+        labeled, others = np.flatnonzero(data.labeled), np.flatnonzero(~data.labeled)
+        y, group = data.target[labeled], None if data.groups is None else data.groups[labeled]
+        if group is not None and isinstance(self.cv, Integral):
             splitter = GroupKFold(self.cv)
         else:
-            splitter = check_cv(self.cv, data.y, classifier=len(np.unique(data.y)) == 2)
-        folds: Iterable[tuple[np.ndarray, np.ndarray]] = splitter.split(data.X, data.y, data.group)
-        return folds
+            splitter = check_cv(self.cv, y, classifier=len(np.unique(y)) == 2)
+        for train, test in splitter.split(np.zeros(len(y)), y, group):
+            yield np.concatenate([labeled[train], others]), labeled[test]
 
     def _score_fold(
-        self,
-        ranker: RankTransfer,
-        params: list[dict[str, float]],
-        data: RankingInput,
-        privileged: PrivilegedInput | None,
-        train: np.ndarray,
-        test: np.ndarray,
+        self, models: list[RankTransfer], data: TrainingSet, train: np.ndarray, test: np.ndarray
     ) -> list[float]:
-        """Scores of the whole grid on one fold."""
-        metric = RANKING_METRICS.get(self.scoring, default_metric(len(np.unique(data.y[data.labeled]))))
+        """Scores of the grid on one fold."""
+        metric = RANKING_METRICS.get(self.scoring, default_metric(len(np.unique(data.target[data.labeled]))))
         metric = self.scoring if callable(self.scoring) else metric
-        seen = data.take(train, self.kernel == "precomputed")
-        if privileged is not None:
-            privileged = privileged.take(train, all_are(self.privileged_kernel, "precomputed"))
-        models = ranker.fit_path(params, seen.X, seen.y, privileged=privileged, group=seen.group)
-        for problem in models:
-            if isinstance(problem, ValueError):
-                raise problem
-        X = data.X[np.ix_(test, train)] if self.kernel == "precomputed" else data.X[test]
-        queries = None if data.group is None else data.group[test]
-        return [metric(data.y[test], scores, queries) for scores in path_scores(models, X)]
-
-    def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Ranking scores of the refitted student: higher is ranked higher.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Examples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            The scores.
-        """
-        check_is_fitted(self)
-        return np.asarray(self.best_estimator_.decision_function(X))
+        seen = data.take(train)
+        fit_transfer(models, replace(seen, kept=np.arange(len(train)), n_rows=len(train)))
+        X = data.X.values[np.ix_(test, train)] if data.X.square else data.X.load(test)
+        queries = None if data.groups is None else data.groups[test]
+        return [metric(data.target[test], scores, queries) for scores in path_scores(models, X)]
 
 
 def _check_grid(name: str, values: Sequence[float]) -> np.ndarray:
@@ -290,7 +254,7 @@ def _check_grid(name: str, values: Sequence[float]) -> np.ndarray:
     return grid
 
 
-def _results(params: list[dict[str, float]], scores: np.ndarray) -> dict[str, Any]:
+def _results(params: list[dict[str, Any]], scores: np.ndarray) -> dict[str, Any]:
     results = {
         "param_C": np.array([p["C"] for p in params]),
         "param_C_privileged": np.array([p["C_privileged"] for p in params]),

@@ -1,4 +1,4 @@
-"""Quality of a ranking, over all examples or averaged over queries; the figures are scikit-learn's."""
+"""Ranking metrics over all examples or averaged over queries; values equal scikit-learn's."""
 
 from __future__ import annotations
 
@@ -11,24 +11,12 @@ from sklearn.metrics import ndcg_score
 
 from lupi.inputs.types import VectorLike
 
-# Of one ranking: which examples are relevant (or how much), and their scores.
+# From relevance (or gain) and scores of one ranking to its quality.
 RankingMetric: TypeAlias = Callable[[np.ndarray, np.ndarray], float]
 
 
 def precision_of_ranking(relevant: np.ndarray, scores: np.ndarray) -> float:
-    """Average precision of one ranking: scikit-learn's figure without its checks, which cost more than a small fit.
-
-    Parameters
-    ----------
-    relevant : ndarray of bool, shape (n,)
-        Which examples should come first.
-    scores : ndarray of shape (n,)
-        Finite ranking scores; equal ones share a place.
-
-    Returns
-    -------
-    float
-        NaN if nothing is relevant.
+    """Average precision of one ranking, without scikit-learn's checks, which cost more than a small fit; NaN if undefined.
 
     Examples
     --------
@@ -46,19 +34,7 @@ def precision_of_ranking(relevant: np.ndarray, scores: np.ndarray) -> float:
 
 
 def area_of_ranking(relevant: np.ndarray, scores: np.ndarray) -> float:
-    """Area under the ROC curve of one ranking: the share of pairs in the right order, ties counted half.
-
-    Parameters
-    ----------
-    relevant : ndarray of bool, shape (n,)
-        Which examples should come first.
-    scores : ndarray of shape (n,)
-        Finite ranking scores.
-
-    Returns
-    -------
-    float
-        NaN if all or none are relevant.
+    """Area under the ROC curve of one ranking, ties counted half; NaN if undefined.
 
     Examples
     --------
@@ -92,66 +68,19 @@ def _mean(metric: RankingMetric, y: VectorLike, scores: VectorLike, group: Vecto
 
 
 def average_precision(y: VectorLike, scores: VectorLike, group: VectorLike | None = None) -> float:
-    """Average precision; with queries, its mean over them (MAP). Relevant means above the lowest grade.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Grades.
-    scores : array-like of shape (n,)
-        Ranking scores.
-    group : array-like of shape (n,), optional
-        Query of each example. Queries with one grade only are left out.
-
-    Returns
-    -------
-    float
-        The mean.
-    """
+    """Average precision; with queries, the mean over queries with several grades. Relevant: above the lowest grade."""
     lowest = np.min(y)
     return _mean(lambda grades, s: precision_of_ranking(grades > lowest, s), y, scores, group)
 
 
 def roc_auc(y: VectorLike, scores: VectorLike, group: VectorLike | None = None) -> float:
-    """Area under the ROC curve, relevant (above the lowest grade) against the rest.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Grades.
-    scores : array-like of shape (n,)
-        Ranking scores.
-    group : array-like of shape (n,), optional
-        Query of each example.
-
-    Returns
-    -------
-    float
-        The mean over queries in which both kinds occur.
-    """
+    """Area under the ROC curve, grades above the lowest against the lowest; with queries, the mean over queries."""
     y = np.asarray(y) > np.min(y)
     return _mean(lambda grades, s: area_of_ranking(grades > 0, s), y, scores, group)
 
 
 def ndcg(y: VectorLike, scores: VectorLike, group: VectorLike | None = None, k: int | None = None) -> float:
-    """Normalized discounted cumulative gain, with the grade above the lowest as the gain.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Grades.
-    scores : array-like of shape (n,)
-        Ranking scores.
-    group : array-like of shape (n,), optional
-        Query of each example. Queries with one grade only are left out.
-    k : int, optional
-        Count the first k places only.
-
-    Returns
-    -------
-    float
-        The mean.
-    """
+    """Normalized discounted cumulative gain of the first k places, with the grade above the lowest as the gain."""
     lowest = np.min(y)
     return _mean(lambda grades, s: ndcg_score([grades - lowest], [s], k=k), y, scores, group)
 

@@ -91,7 +91,7 @@ def test_rankers_have_the_weights_of_memory(data, monkeypatch):
     X, y, Z, _ = data
     monkeypatch.setattr(chunked_rows, "GATHERED", 0.0)
     group = np.arange(N) // 600
-    grades = np.where(np.arange(N) % 11 == 0, np.nan, y)
+    grades = np.where((np.arange(N) % 11 == 0) & (np.arange(N) % 7 != 0), np.nan, y)
     for model, given in (
         (RankSVM(C=1e-3), {"y": y, "group": group}),
         (RankTransfer(C=1e-4, C_privileged=1e-3, pairs="all"), {"y": grades, "privileged": Z}),
@@ -101,13 +101,11 @@ def test_rankers_have_the_weights_of_memory(data, monkeypatch):
         np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-7)
         assert there.n_pairs_ == here.n_pairs_
         assert there.dual_gap_ <= model.tol
-    with pytest.raises(ValueError, match=r"RankSVM on 5400 examples in chunks needs kernel='linear'"):
+    with pytest.raises(ValueError, match=r"RankSVM on 5400 rows in chunks needs linear kernels"):
         RankSVM(kernel="rbf").fit(chunked(X), chunked(y))
 
 
-@pytest.mark.parametrize(
-    "model", [SurrogateClassifier("ridge"), SurrogateRegressor("ridge")]
-)
+@pytest.mark.parametrize("model", [SurrogateClassifier("ridge"), SurrogateRegressor("ridge")])
 def test_the_ridge_surrogate_is_that_of_memory(model, data, monkeypatch):
     X, y, Z, weight = data
     monkeypatch.setattr(chunked_rows, "GATHERED", 0.0)

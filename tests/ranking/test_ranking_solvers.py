@@ -4,9 +4,9 @@ from functools import cache
 
 import numpy as np
 import pytest
+from ranking_reference import solve_ranking_bundle
 
 from benchmarks.ranking_pairs import explicit_pairs, pair_objective, solve_liblinear, solve_qp
-from lupi.ranking.bundle import solve_ranking_bundle
 from lupi.ranking.coordinate import PairDual, solve_ranking_coordinate
 from lupi.ranking.newton import solve_ranking_auto, solve_ranking_newton
 from lupi.ranking.pairwise import RankingProblem, plain_pairs, transfer_pairs
@@ -162,7 +162,7 @@ def test_coordinate_descent_says_what_it_needs(monkeypatch):
     with pytest.raises(ValueError, match=r"needs loss='hinge'.*Use solver='newton'"):
         solve_ranking_coordinate(RankingProblem(X, plain_pairs(y), 1.0, "squared_hinge"))
     monkeypatch.setattr("lupi.ranking.coordinate.MOST_PAIRS", 10)
-    with pytest.raises(ValueError, match=r"at most 10 of 2000 examples in memory.*Use solver='newton'"):
+    with pytest.raises(ValueError, match=r"at most 10 pairs of 2000 examples.*Use solver='newton'"):
         solve_ranking_coordinate(RankingProblem(X, plain_pairs(y), 1.0, "hinge"))
 
 

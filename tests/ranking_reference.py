@@ -1,4 +1,4 @@
-"""Cutting planes for the hinge ranking loss, each plane one dominance sum, with a certified gap."""
+"""Reference solver of the hinge ranking loss: cutting planes with a certified gap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lupi.ranking.newton import start_weights
 from lupi.ranking.pairwise import Array, RankingProblem
 from lupi.solution import Solution, out_of_time, relative_gap, run_in_slices
 
-# So many planes in a row that left the gap where it was, but for this share: rounding has taken over.
+# Stop after this many planes in a row that shrink the gap by less than this share: rounding dominates.
 _PATIENCE, _PROGRESS = 30, 1e-6
 
 
@@ -128,7 +128,7 @@ def solve_ranking_bundle(
             best_w, best = candidate, objective
         added = [(plane, height)]
         if n_iter % 2:
-            # A plane on the way to the model's minimizer keeps the model honest where the search does not look.
+            # A plane on the way to the model's minimizer improves the model away from the line search.
             added.append(problem.hinge(best_w + 0.1 * (w - best_w))[1:])
         for plane, height in added:
             products = planes @ plane

@@ -1,0 +1,220 @@
+"""What the rankers share: input, features, solvers, fitted attributes, scores and paths of parameters."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+
+from lupi.inputs import Rows, TrainingSet, check_rows, check_training_set, is_per_space
+from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
+from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
+from lupi.ranking.coordinate import solve_ranking_coordinate
+from lupi.ranking.newton import solve_ranking_auto, solve_ranking_newton
+from lupi.ranking.pairwise import RankingProblem
+from lupi.ranking.ranking_metrics import default_metric
+from lupi.solution import MAX_TIME, Solution, run_solver, unfinished
+
+if TYPE_CHECKING:
+    from lupi.ranking.pairwise import PairSet
+
+SOLVERS: dict[str, Callable[..., Solution]] = {
+    "auto": solve_ranking_auto,
+    "newton": solve_ranking_newton,
+    "coordinate": solve_ranking_coordinate,
+}
+
+RANKER_CONSTRAINTS = {
+    "C": [Interval(Real, 0.0, None, closed="neither")],
+    **KERNEL_CONSTRAINTS,
+    "loss": [StrOptions({"squared_hinge", "hinge"})],
+    "n_components": [None, Interval(Integral, 1, None, closed="left")],
+    "solver": [StrOptions(set(SOLVERS))],
+    "tol": [Interval(Real, 0.0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "max_time": MAX_TIME,
+    "random_state": ["random_state"],
+}
+
+
+class BaseRanker(BaseEstimator):
+    """Prediction and score of a fitted ranker."""
+
+    __metadata_request__score: ClassVar = {"group": True}
+
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
+        """Ranking scores: higher is ranked higher.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Examples; with ``kernel="precomputed"`` the kernel values with all training examples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The scores. Only their differences have a meaning.
+        """
+        return path_scores([self], check_rows(self, X))[0]
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """Ranking scores; the same as :meth:`decision_function`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Examples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The scores.
+        """
+        return self.decision_function(X)
+
+    def score(self, X: MatrixLike, y: VectorLike, group: VectorLike | None = None) -> float:
+        """Average precision if the training grades were two, NDCG if more.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Examples.
+        y : array-like of shape (n_samples,)
+            Grades.
+        group : array-like of shape (n_samples,), default=None
+            Query of each example; the score is then the mean over queries.
+
+        Returns
+        -------
+        float
+            The score.
+        """
+        scores = self.decision_function(X)
+        return default_metric(len(self.grades_))(y, scores, group)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.target_tags.required = True
+        return tags
+
+
+def check_ranking_set(
+    ranker: BaseRanker,
+    X: MatrixLike,
+    y: VectorLike,
+    privileged: PrivilegedLike = None,
+    group: VectorLike | None = None,
+) -> TrainingSet:
+    """Check the input of a ranker's `fit`."""
+    kernels = [ranker.kernel, getattr(ranker, "privileged_kernel", "linear")]
+    kernels = [name for kernel in kernels for name in (kernel if is_per_space(kernel) else [kernel])]
+    linear = all(isinstance(kernel, str) and kernel == "linear" for kernel in kernels)
+    return check_training_set(
+        ranker,
+        X,
+        y,
+        privileged,
+        groups=group,
+        target="grades",
+        groups_argument="group",
+        in_memory="" if linear else "linear kernels",
+    )
+
+
+def check_has_pairs(data: TrainingSet) -> None:
+    """Raise if no two labeled rows can be ranked."""
+    y = data.target[data.labeled]
+    if y.min() == y.max():
+        raise ValueError(
+            f"y has only one class (grade {y[0]}) in {len(y)} examples; ranking needs at least two different grades."
+        )
+    if data.groups is not None:
+        group = data.groups[data.labeled]
+        order = np.lexsort((y, group))
+        # Sorted by query and grade, a pair to rank is a change of grade within a query.
+        if not ((np.diff(group[order]) == 0) & (y[order][1:] != y[order][:-1])).any():
+            raise ValueError("group leaves nothing to rank: no query has two examples of different grades.")
+
+
+def make_features(ranker: BaseRanker, rows: Rows) -> FeatureSpace:
+    """Features in which the ranker is linear."""
+    X = rows.load() if rows.resident else rows
+    # The linear kernel has no parameters to resolve.
+    kernel = Kernel("linear") if ranker.kernel == "linear" else Kernel.of(ranker, X)
+    return FeatureSpace.of(kernel, X, n_components=ranker.n_components, random_state=ranker.random_state)
+
+
+def solve_path(ranker: BaseRanker, space: FeatureSpace, pairs: PairSet, Cs: Iterable[float]) -> dict[float, Solution]:
+    """Solution for every C; each fit starts at the solution for the next smaller C."""
+    found: dict[float, Solution] = {}
+    start = None
+    for C in sorted(set(Cs)):
+        problem = RankingProblem(space.values, pairs, float(C), ranker.loss)
+        options = {"tol": ranker.tol, "max_iter": ranker.max_iter, "start": start}
+        found[C] = start = run_solver(SOLVERS, problem, ranker.solver, **options)
+    return found
+
+
+def store_solution(
+    ranker: Any, data: TrainingSet, space: FeatureSpace, pairs: PairSet, solution: Solution, stacklevel: int = 4
+) -> None:
+    """Set the fitted attributes; warn if the solver has not converged."""
+    for name in ("coef_", "dual_coef_", "X_fit_"):
+        vars(ranker).pop(name, None)
+    for name, value in space.fitted_attributes(solution.point).items():
+        setattr(ranker, name, value)
+    if space.kernel.name == "precomputed":
+        ranker.X_fit_ = data.kept[ranker.X_fit_]
+    ranker._kernel = space.kernel
+    data.set_columns(ranker)
+    ranker.grades_ = np.unique(data.target[data.labeled])
+    ranker.n_pairs_ = pairs.n_pairs
+    ranker.objective_, ranker.dual_gap_, ranker.n_iter_ = solution.objective, solution.gap, solution.n_iter
+    if not solution.converged:
+        warnings.warn(
+            unfinished(ranker, solution, "raise max_iter or tol, or scale the features"), stacklevel=stacklevel
+        )
+
+
+def path_scores(models: Sequence[Any], X: MatrixLike) -> list[np.ndarray]:
+    """Scores of checked rows by the rankers of one path, which share their kernel and its rows."""
+    if hasattr(models[0], "coef_"):
+        return [X @ model.coef_ for model in models]
+    coefficients = np.stack([model.dual_coef_ for model in models])
+    return list(models[0]._kernel.expand(X, models[0].X_fit_, coefficients).T)
+
+
+def fit_candidates(
+    estimator: BaseRanker, candidates: list[dict[str, Any]], free: set[str], fit: Callable[[list[Any]], None]
+) -> list[Any]:
+    """Clone the estimator for every candidate, and fit the clones that differ in `free` parameters alone together.
+
+    Returns the fitted clones, with a ValueError in place of those that cannot be fitted.
+    """
+    models: list[Any] = []
+    together: dict[Any, list[int]] = {}
+    given = clone(estimator).get_params(deep=False)
+    for k, params in enumerate(candidates):
+        try:
+            if not set(params) <= set(given):
+                raise ValueError(f"{type(estimator).__name__} has no parameter {min(set(params) - set(given))!r}.")
+            allowed = {name: estimator._parameter_constraints[name] for name in params}
+            validate_parameter_constraints(allowed, params, caller_name=type(estimator).__name__)
+            models.append(type(estimator)(**given | params))
+            together.setdefault(tuple(sorted((n, v) for n, v in params.items() if n not in free)), []).append(k)
+        except ValueError as error:
+            models.append(error)
+    for members in together.values():
+        try:
+            fit([models[k] for k in members])
+        except ValueError as error:
+            for k in members:
+                models[k] = error
+    return models
