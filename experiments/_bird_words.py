@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from lupi.comparison.protocol import derived_seed, others_rows
 from lupi.files import digest_of, strict_json
-from lupi.localize.evaluation import at_size, evaluate_boxes, mean_relative_box
+from lupi.localize.evaluation import evaluate_boxes, mean_relative_box, scale_box
 from lupi.vision.images import read_mask
 
 MASKS_AND_ATTRIBUTES = ("masks", "attributes")
@@ -181,7 +181,7 @@ def scored(words, predicted, **facts):
 def mean_boxes(words):
     """One box for all test images, without looking at them: the mean of the training boxes, relative to the images' sizes."""
     mean = mean_relative_box(pick(words.birds.boxes, words.draw.train), words.shapes("train"))
-    return [at_size(mean, shape) for shape in words.shapes("test")]
+    return [scale_box(mean, shape) for shape in words.shapes("test")]
 
 
 def mean_box(words):

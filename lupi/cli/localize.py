@@ -1,8 +1,11 @@
-"""`lupi localize`: train a localizer on images with boxes, find boxes in images, measure how good they are."""
+"""`lupi localize`: train a localizer on images with boxes, find boxes in images, evaluate them."""
 
-from enum import StrEnum
+import csv
+import io
+import json
+import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -12,129 +15,108 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-
-class _Method(StrEnum):
-    ssvm = "ssvm"
-    ssvm_plus = "ssvm+"
-    jkse = "jkse"
-    jkse_plus = "jkse+"
-
-
-class _Detector(StrEnum):
-    surf = "surf"
-    dense = "dense"
-    both = "surf+dense"
-    sift = "sift"
-
-
-class _Inference(StrEnum):
-    exact = "exact"
-    alternating = "alternating"
-
-
-class _Format(StrEnum):
-    auto = "auto"
-    csv = "csv"
-    coco = "coco"
-    voc = "voc"
-
-
 _Data = Annotated[Path, typer.Argument(help="CSV or COCO JSON file, or a folder of Pascal VOC.")]
-_Jobs = Annotated[int, typer.Option(help="Cores; -1 takes all.")]
-_Cache = Annotated[Path, typer.Option(metavar="DIR", help="Where features and finished work are kept.")]
-_Skip = Annotated[bool, typer.Option("--skip-errors", help="Leave unreadable images out instead of stopping.")]
-_Layout = Annotated[_Format, typer.Option("--format", help="Layout of DATA.")]
-_Links = Annotated[bool, typer.Option("--follow-links", help="Read files outside of the folder of DATA, too.")]
+_Model = Annotated[Path, typer.Argument(help="A model of `lupi localize fit`.")]
+_Jobs = Annotated[int, typer.Option(help="Processes; -1 uses all cores.")]
+_Cache = Annotated[Path, typer.Option(metavar="DIR", help="Folder for features and finished work.")]
+_Skip = Annotated[bool, typer.Option("--skip-errors", help="Skip unreadable images instead of stopping.")]
+_Format = Annotated[Literal["auto", "csv", "coco", "voc"], typer.Option("--format", help="Format of DATA.")]
+_Links = Annotated[bool, typer.Option("--follow-links", help="Also read files outside of the folder of DATA.")]
 _CACHE = Path(".lupi-cache")
+_ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
+
+
+@app.callback()
+def _one_line_per_warning(context: typer.Context) -> None:
+    context.with_resource(warnings.catch_warnings())
+    warnings.simplefilter("default")
+    warnings.showwarning = lambda message, *_, **__: typer.echo(f"lupi: {message}", err=True)
 
 
 @app.command()
 def fit(
     data: _Data,
-    method: Annotated[_Method, typer.Option(help="Plus: uses masks and attributes of the data.")] = _Method.ssvm_plus,
+    method: Annotated[
+        Literal["ssvm", "ssvm+", "jkse", "jkse+"], typer.Option(help="Plus: uses masks and attributes of DATA.")
+    ] = "ssvm+",
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file.")] = Path(
         "localizer.lupi"
     ),
     words: Annotated[int, typer.Option(help="Size of the vocabulary.")] = 1000,
-    detector: Annotated[_Detector, typer.Option(help="Local features.")] = _Detector.surf,
+    detector: Annotated[Literal["surf", "dense", "surf+dense", "sift"], typer.Option(help="Local features.")] = "surf",
     grid_step: Annotated[int, typer.Option(help="Edges of boxes are multiples of this many pixels.")] = 8,
     c: Annotated[float, typer.Option("--C", help="Weight of the loss (ssvm, ssvm+).")] = 1.0,
     lam: Annotated[float, typer.Option(help="Weight of the privileged norm (ssvm+, jkse+).")] = 1.0,
-    rho: Annotated[float, typer.Option(help="Inverse price of the privileged loss (ssvm+).")] = 2.0,
+    rho: Annotated[float, typer.Option(help="Inverse weight of the privileged loss (ssvm+).")] = 2.0,
     nu: Annotated[float, typer.Option(help="Share of outliers (jkse, jkse+).")] = 0.5,
     normalize: Annotated[bool, typer.Option("--normalize", help="Shares of words, not counts (jkse, jkse+).")] = False,
-    inference: Annotated[_Inference, typer.Option(help="Joint search (ssvm+).")] = _Inference.exact,
-    geometry: Annotated[
-        bool, typer.Option("--geometry", help="Also learn where boxes lie and how large they are.")
-    ] = False,
+    inference: Annotated[Literal["exact", "alternating"], typer.Option(help="Joint search (ssvm+).")] = "exact",
+    geometry: Annotated[bool, typer.Option("--geometry", help="Also learn the position and size of boxes.")] = False,
     geometry_scale: Annotated[
-        float, typer.Option(min=0.0, help="Weight of that beside the words: about 20 for ssvm, 0.5 to 8 for jkse.")
+        float, typer.Option(min=0.0, help="Weight of the geometry: about 20 for ssvm, 0.5 to 8 for jkse.")
     ] = 20.0,
     tol: Annotated[float, typer.Option(help="Relative duality gap at which training stops.")] = 1e-2,
-    search: Annotated[
-        int, typer.Option(metavar="N", help="Try N values of each parameter (the papers: 4); 0: none.")
-    ] = 0,
-    validation: Annotated[float, typer.Option(help="Share of the images on which parameters are compared.")] = 0.3,
-    privileged: Annotated[str, typer.Option(help="masks, attributes, both (what there is) or none.")] = "both",
+    search: Annotated[int, typer.Option(metavar="N", help="Values to try per parameter (papers: 4); 0: none.")] = 0,
+    validation: Annotated[float, typer.Option(help="Share of the images to compare parameters on.")] = 0.3,
+    privileged: Annotated[
+        Literal["both", "masks", "attributes", "none"], typer.Option(help="Privileged information to use.")
+    ] = "both",
     seed: Annotated[int, typer.Option(help="Seed of vocabulary, split and solver.")] = 0,
     jobs: _Jobs = -1,
     cache: _Cache = _CACHE,
-    layout: _Layout = _Format.auto,
+    layout: _Format = "auto",
     skip_errors: _Skip = False,
     follow_links: _Links = False,
     max_time: Annotated[
         float | None,
-        typer.Option(
-            metavar="SECONDS", min=1e-9, help="With --search: try nothing new after so long; take the best so far."
-        ),
+        typer.Option(metavar="SECONDS", min=1e-9, help="With --search: stop after this time with the best so far."),
     ] = None,
 ) -> None:
-    """Train a localizer. Run again after an interruption, it goes on where it was."""
-    if privileged not in ("masks", "attributes", "both", "none"):
-        raise typer.BadParameter("must be masks, attributes, both or none", param_hint="--privileged")
+    """Train a localizer. After an interruption, the same command resumes."""
     if not output.resolve().parent.is_dir():
         raise typer.BadParameter(f"the folder of {output} does not exist", param_hint="--output")
-    from lupi.localize.commands import fit_command, guarded
+    from lupi.datasets import load_localization
+    from lupi.localize import Localizer
+    from lupi.persistence import save
 
-    guarded(
-        fit_command,
-        data=data,
-        layout=layout.value,
-        follow_links=follow_links,
-        output=output,
-        privileged=privileged,
-        search=search,
-        validation=validation,
-        max_time=max_time,
-        parameters={
-            "method": method.value,
-            "n_words": words,
-            "detector": detector.value,
-            "grid_step": grid_step,
-            "C": c,
-            "lam": lam,
-            "rho": rho,
-            "nu": nu,
-            "normalize": normalize,
-            "inference": inference.value,
-            "geometry": geometry,
-            "geometry_scale": geometry_scale,
-            "tol": tol,
-            "random_state": seed,
-            "n_jobs": jobs,
-            "cache": str(cache),
-            "on_error": "skip" if skip_errors else "raise",
-        },
+    found = load_localization(data, layout, follow_links=follow_links)
+    localizer = Localizer(
+        method,
+        n_words=words,
+        detector=detector,
+        grid_step=grid_step,
+        C=c,
+        lam=lam,
+        rho=rho,
+        nu=nu,
+        normalize=normalize,
+        inference=inference,
+        geometry=geometry,
+        geometry_scale=geometry_scale,
+        tol=tol,
+        random_state=seed,
+        verbose=True,
+        **_settings(jobs, cache, skip_errors),
     )
+    known = {name: value for name, value in (found.privileged or {}).items() if privileged in ("both", name)}
+    if method.endswith("+") and not known:
+        typer.echo(f"No privileged information is used: {method} equals {method[:-1]} here.", err=True)
+    if search:
+        localizer = _search(localizer, found, known, search, validation, cache, max_time)
+    else:
+        localizer.fit(found.images, found.boxes, privileged=known or None)
+        localizer.search_ = None
+    save(localizer, output)
+    typer.echo(f"{output}: {method}, relative duality gap {localizer.model_.dual_gap_:.2g}.")
 
 
 @app.command()
 def predict(
-    model: Annotated[Path, typer.Argument(help="A model of `lupi localize fit`.")],
+    model: _Model,
     images: Annotated[list[Path], typer.Argument(help="Images, or folders of images.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Boxes as .json or .csv; else CSV on the terminal."),
+        typer.Option("--output", "-o", metavar="FILE", help="Boxes as .json or .csv; otherwise CSV on the terminal."),
     ] = None,
     overlays: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also write each image with its box as PNG.")
@@ -144,44 +126,133 @@ def predict(
     skip_errors: _Skip = False,
 ) -> None:
     """Find the box of each image."""
-    if output is not None and output.suffix.lower() not in (".json", ".csv"):
+    ending = ".csv" if output is None else output.suffix.lower()
+    if ending not in (".json", ".csv"):
         raise typer.BadParameter("must end in .json or .csv", param_hint="--output")
-    from lupi.localize.commands import guarded, predict_command
+    from lupi.files import write_atomically
+    from lupi.localize import save_overlay
 
-    guarded(
-        predict_command,
-        model=model,
-        images=images,
-        output=output,
-        overlays=overlays,
-        settings={"n_jobs": jobs, "cache": str(cache), "on_error": "skip" if skip_errors else "raise"},
-    )
+    localizer = _load(model, _settings(jobs, cache, skip_errors))
+    listed = [sorted(path.iterdir()) if path.is_dir() else [path] for path in images]
+    files = [
+        str(file)
+        for path, inside in zip(images, listed)
+        for file in inside
+        if not path.is_dir() or file.suffix.lower() in _ENDINGS
+    ]
+    if not files:
+        raise ValueError("there are no images to predict.")
+    boxes = localizer.predict(files)
+    text = _as_json(files, boxes) if ending == ".json" else _as_csv(files, boxes)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_atomically(output, text.encode())
+    for k, (file, box) in enumerate(zip(files, boxes)):
+        if overlays is not None and box is not None:
+            save_overlay(overlays / f"{k:05}_{Path(file).stem}.png", file, predicted=box)
 
 
 @app.command()
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A model of `lupi localize fit`.")],
+    model: _Model,
     data: _Data,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Gallery page with predicted and true boxes.")
-    ] = None,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="All figures and boxes.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Gallery of predicted and true boxes.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="All figures and boxes.")] = None,
     jobs: _Jobs = -1,
     cache: _Cache = _CACHE,
-    layout: _Layout = _Format.auto,
+    layout: _Format = "auto",
     skip_errors: _Skip = False,
     follow_links: _Links = False,
 ) -> None:
-    """Mean overlap and detection rate (overlap > 0.5), overall and for each class, beside one constant box for all."""
-    from lupi.localize.commands import evaluate_command, guarded
+    """Mean overlap and detection rate (overlap > 0.5), overall, per class and of one constant box."""
+    from rich.console import Console
+    from rich.table import Table
 
-    guarded(
-        evaluate_command,
-        model=model,
-        data=data,
-        layout=layout.value,
-        follow_links=follow_links,
-        html=html,
-        json_file=json,
-        settings={"n_jobs": jobs, "cache": str(cache), "on_error": "skip" if skip_errors else "raise"},
+    from lupi.datasets import load_localization
+    from lupi.files import write_atomically
+    from lupi.localize import write_gallery
+
+    localizer = _load(model, _settings(jobs, cache, skip_errors))
+    found = load_localization(data, layout, follow_links=follow_links)
+    result = localizer.evaluate(found.images, found.boxes, labels=found.labels, label_names=found.label_names)
+    if json_file is not None:
+        write_atomically(json_file, f"{json.dumps(result, indent=2)}\n".encode())
+    if html is not None:
+        write_gallery(html, result, images=found.images, title=f"{localizer.method} on {Path(data).name}")
+    table, constant = Table("class", "images", "mean overlap", "detected"), result["constant_box"]
+    rows = [*(result["per_class"] if len(result["per_class"]) > 1 else []), {"label": "all", **result}]
+    for row in [*rows, *([{"label": "constant box", **constant}] if constant else [])]:
+        shares = f"{row['mean_overlap']:.1%}", f"{row['detection_rate']:.1%}"
+        table.add_row(str(row["label"]), str(row["n_images"]), *shares)
+    Console().print(table)
+    if constant:
+        gain, error = 100 * constant["difference"], 100 * (constant["standard_error"] or float("inf"))
+        verdict = "Better than" if gain > 2 * error else "Worse than" if gain < -2 * error else "Not different from"
+        typer.echo(f"{verdict} a constant box (mean training box): {gain:+.1f} ± {error:.1f} points of overlap.")
+
+
+def _settings(jobs: int, cache: Path, skip_errors: bool) -> dict[str, Any]:
+    return {"n_jobs": jobs, "cache": str(cache), "on_error": "skip" if skip_errors else "raise"}
+
+
+def _search(
+    localizer: Any, found: Any, known: Any, n: int, validation: float, cache: Path, max_time: float | None
+) -> Any:
+    """Best localizer of the papers' grid with `n` values per parameter, fitted; ``search_`` keeps the results of all."""
+    import numpy as np
+
+    from lupi.localize import paper_grid, search_parameters
+
+    order = np.random.RandomState(localizer.random_state).permutation(len(found.images))
+    cut = round(len(order) * (1.0 - validation))
+    if not 0 < cut < len(order):
+        raise ValueError(f"validation={validation:g} leaves no images for training or for validation.")
+
+    def pick(values: Any, rows: np.ndarray) -> Any:
+        return [values[i] for i in rows] if isinstance(values, list) else values[rows]
+
+    best, table = search_parameters(
+        localizer,
+        pick(found.images, order[:cut]),
+        pick(found.boxes, order[:cut]),
+        {name: pick(value, order[:cut]) for name, value in known.items()} or None,
+        validation=(pick(found.images, order[cut:]), pick(found.boxes, order[cut:])),
+        grid=paper_grid(localizer.method, n, localizer.geometry),
+        store=cache / "search",
+        n_jobs=localizer.n_jobs,
+        verbose=True,
+        max_time=max_time,
     )
+    row = max(table, key=lambda row: row["mean_overlap"])
+    chosen = ", ".join(f"{name}={value:.4g}" for name, value in row["params"].items())
+    typer.echo(f"Best of {len(table)}: {chosen}; mean overlap {row['mean_overlap']:.1%} on validation.")
+    best.search_ = table
+    return best
+
+
+def _load(path: Path, settings: dict[str, Any]) -> Any:
+    from lupi.localize import Localizer
+    from lupi.persistence import load
+
+    try:
+        localizer = load(path)
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such model file; `lupi localize fit` writes one.") from None
+    if not isinstance(localizer, Localizer):
+        raise ValueError(f"{path} holds a {type(localizer).__name__}, not a model of `lupi localize fit`.")
+    localizer.bag_.set_params(**settings, verbose=True)
+    return localizer
+
+
+def _as_json(files: list[str], boxes: list[Any]) -> str:
+    rows = [{"image": f, "box": b and {name: int(v) for name, v in b._asdict().items()}} for f, b in zip(files, boxes)]
+    return json.dumps(rows, indent=2) + "\n"
+
+
+def _as_csv(files: list[str], boxes: list[Any]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["image", "top", "left", "bottom", "right"])
+    writer.writerows([file, *([""] * 4 if box is None else map(int, box))] for file, box in zip(files, boxes))
+    return buffer.getvalue()

@@ -106,12 +106,12 @@ def localization_bunch(
 ) -> Bunch:
     """Result of a reader; `labels` are class names, in the order of `label_names` or else sorted."""
     names = sorted(set(labels)) if label_names is None else list(label_names)
-    masks = list(masks) if any(mask is not None for mask in masks) else None
-    known = {name: value for name, value in (("masks", masks), ("attributes", attributes)) if value is not None}
+    some = list(masks) if any(mask is not None for mask in masks) else None
+    known = {name: value for name, value in (("masks", some), ("attributes", attributes)) if value is not None}
     return Bunch(
         images=images,
         boxes=boxes,
-        masks=masks,
+        masks=some,
         attributes=attributes,
         labels=np.array([names.index(label) for label in labels], dtype=int),
         label_names=names or ["object"],

@@ -69,7 +69,7 @@ def load_coco(
     inside = FilesInside(path.parent if images is None else Path(images), follow_links)
     pictures = _by_id(records["images"], lambda record: _picture(record, inside))
     names = _by_id(records["categories"], lambda record: record.get("name", "a name", _is_name))
-    largest: dict[Any, tuple[Box, str, Any]] = {}
+    largest: dict[Any, tuple[Any, ...]] = {}
     for record in records["annotations"]:
         if record.fields.get("iscrowd"):
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from sklearn.utils import Bunch
 
@@ -12,7 +13,7 @@ from lupi.datasets.boxes_csv import load_boxes_csv
 from lupi.datasets.coco import load_coco
 from lupi.datasets.voc import load_voc
 
-_READERS = {"csv": load_boxes_csv, "coco": load_coco, "voc": load_voc}
+_READERS: dict[str, Any] = {"csv": load_boxes_csv, "coco": load_coco, "voc": load_voc}
 
 
 def load_localization(path: str | PathLike[str], format: str = "auto", *, follow_links: bool = False) -> Bunch:

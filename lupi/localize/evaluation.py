@@ -1,4 +1,4 @@
-"""How good boxes are: a dict that the terminal, JSON and the gallery show."""
+"""Evaluation of boxes: overlap and detection rate, per class and relative to a constant box."""
 
 from __future__ import annotations
 
@@ -7,31 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from lupi.comparison.summary import mean_and_error
 from lupi.vision.geometry import Box
 from lupi.vision.images import source_name
 
 
-def overlap_of(true: Box | None, predicted: Box | None) -> float:
-    """Intersection over union; 1 for two absent boxes, 0 if only one is absent."""
+def overlap_of(true: Any, predicted: Any) -> float:
+    """Intersection over union; 1 if both boxes are absent, 0 if one is."""
     if true is None or predicted is None:
         return float(true is None and predicted is None)
     return float(Box(*true).iou(Box(*predicted)))
 
 
-def mean_relative_box(boxes: list[Any], shapes: list[tuple[int, int]]) -> np.ndarray | None:
-    """The mean of boxes relative to their images' sizes, the one guess that looks at no image; None without any box.
-
-    Examples
-    --------
-    >>> mean_relative_box([(0, 0, 2, 2), None, (2, 2, 4, 4)], [(4, 4), (9, 9), (4, 8)]).tolist()
-    [0.25, 0.125, 0.75, 0.5]
-    """
+def mean_relative_box(boxes: Sequence[Any], shapes: Sequence[tuple[int, int]]) -> np.ndarray | None:
+    """Mean of boxes relative to the sizes of their images; None without boxes."""
     found = [np.array(box) / np.array([*shape, *shape]) for box, shape in zip(boxes, shapes) if box is not None]
     return np.mean(found, axis=0) if found else None
 
 
-def at_size(relative: np.ndarray, shape: tuple[int, int]) -> Box:
+def scale_box(relative: np.ndarray, shape: tuple[int, int]) -> Box:
     """A relative box in an image of this height and width."""
     return Box(*(float(v) for v in np.asarray(relative) * [*shape, *shape]))
 
@@ -46,7 +39,7 @@ def evaluate_boxes(
     threshold: float = 0.5,
     constant: Any = None,
 ) -> dict[str, Any]:
-    """Mean overlap and detection rate, overall and for each class.
+    """Mean overlap and detection rate, overall and per class.
 
     Parameters
     ----------
@@ -61,13 +54,13 @@ def evaluate_boxes(
     threshold : float, default=0.5
         An object counts as detected if the overlap is larger.
     constant : sequence of Box or None, default=None
-        What a guess without looking would say of the same images.
+        Baseline boxes of the same images.
 
     Returns
     -------
     dict
         n_images, mean_overlap, detection_rate, threshold, per_class, images, and constant_box: mean_overlap and detection_rate
-        of ``constant``, the mean difference of the overlaps and its standard error over the images (None of one image). It is
+        of ``constant``, the mean difference of the overlaps and its standard error over the images (None for one image);
         None without ``constant``.
 
     Examples
@@ -77,13 +70,12 @@ def evaluate_boxes(
     >>> round(result["mean_overlap"], 3), result["detection_rate"]
     (0.667, 0.5)
     """
-    if len(true) != len(predicted) or not len(true):
-        raise ValueError(
-            f"true and predicted must have the same positive length, got {len(true)} and {len(predicted)}."
-        )
-    overlaps = np.array([overlap_of(a, b) for a, b in zip(true, predicted)])
-    labels = np.zeros(len(true), dtype=int) if labels is None else np.asarray(labels)
+    n = len(true)
+    if n != len(predicted) or not n:
+        raise ValueError(f"`true` and `predicted` must have the same positive length, got {n} and {len(predicted)}.")
+    labels = np.zeros(n, dtype=int) if labels is None else np.asarray(labels)
     names = label_names if label_names is not None else [str(k) for k in range(int(labels.max()) + 1)]
+    overlaps = np.array([overlap_of(a, b) for a, b in zip(true, predicted)])
     records = [
         {
             "image": source_name(images[i]) if images is not None else str(i),
@@ -92,21 +84,24 @@ def evaluate_boxes(
             "predicted": _plain(predicted[i]),
             "overlap": float(overlaps[i]),
         }
-        for i in range(len(true))
+        for i in range(n)
     ]
-    per_class = [{"label": names[k], **_summary(overlaps[labels == k], threshold)} for k in np.unique(labels)]
-    found = {**_summary(overlaps, threshold), "threshold": threshold, "per_class": per_class, "images": records}
-    return {**found, "constant_box": None if constant is None else _beside(overlaps, true, constant, threshold)}
+    baseline = None
+    if constant is not None:
+        others = np.array([overlap_of(a, b) for a, b in zip(true, constant)])
+        gains = overlaps - others
+        error = float(gains.std(ddof=1) / np.sqrt(n)) if n > 1 else None
+        baseline = {**_summary(others, threshold), "difference": float(gains.mean()), "standard_error": error}
+    return {
+        **_summary(overlaps, threshold),
+        "threshold": threshold,
+        "per_class": [{"label": names[k], **_summary(overlaps[labels == k], threshold)} for k in np.unique(labels)],
+        "images": records,
+        "constant_box": baseline,
+    }
 
 
-def _beside(overlaps: np.ndarray, true: list[Box], constant: list[Box], threshold: float) -> dict[str, float]:
-    """The constant box's figures, and how far the predictions are ahead of it."""
-    own = np.array([overlap_of(a, b) for a, b in zip(true, constant)])
-    difference, error = mean_and_error(overlaps - own)
-    return {**_summary(own, threshold), "difference": difference, "standard_error": error if len(own) > 1 else None}
-
-
-def _summary(overlaps: np.ndarray, threshold: float) -> dict[str, float]:
+def _summary(overlaps: np.ndarray, threshold: float) -> dict[str, Any]:
     return {
         "n_images": len(overlaps),
         "mean_overlap": float(overlaps.mean()),
@@ -114,5 +109,5 @@ def _summary(overlaps: np.ndarray, threshold: float) -> dict[str, float]:
     }
 
 
-def _plain(box: Box | None) -> list[float] | None:
+def _plain(box: Any) -> list[float] | None:
     return None if box is None else [float(v) if v != int(v) else int(v) for v in box]

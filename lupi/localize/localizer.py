@@ -1,4 +1,4 @@
-"""Images in, boxes out: visual words and a structured learner behind the interface of scikit-learn."""
+"""Localizer: images in, boxes out, by visual words and a structured learner."""
 
 from __future__ import annotations
 
@@ -12,26 +12,41 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.inputs import check_privileged, check_privileged_sequence
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.types import PrivilegedLike, RandomState
-from lupi.localize.evaluation import at_size, evaluate_boxes, mean_relative_box
-from lupi.localize.learners import FEATURE_PARAMETERS, LEARNERS, make_model
+from lupi.inputs.tables import read_table
+from lupi.inputs.types import RandomState
+from lupi.localize.evaluation import evaluate_boxes, mean_relative_box, scale_box
 from lupi.model_parts import model_part
-from lupi.structured import BoxLocalization
-from lupi.structured.joint import INFERENCE
-from lupi.vision.bag_of_words import BagOfVisualWords
+from lupi.structured.boxes import BoxLocalization
+from lupi.structured.jkse import JKSE, JKSEPlus
+from lupi.structured.structural_svm import StructuralSVM
+from lupi.structured.structural_svm_plus import StructuralSVMPlus
 from lupi.vision.descriptors import DETECTORS
 from lupi.vision.geometry import Box, check_box
 from lupi.vision.images import ImageLike, Inpainted, source_name
-from lupi.vision.privileged_words import attribute_words, join_words
+from lupi.vision.words import BagOfVisualWords, attribute_words, join_words
 
-ABOVE_ZERO = [Interval(Real, 0, None, closed="neither")]
-COUNT = [Interval(Integral, 1, None, closed="left")]
+# Method -> class of its learner, and the parameters of the localizer that the class takes.
+LEARNERS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "ssvm": (StructuralSVM, ("C", "tol", "max_iter", "random_state")),
+    "ssvm+": (StructuralSVMPlus, ("C", "lam", "rho", "inference", "tol", "max_iter", "random_state")),
+    "jkse": (JKSE, ("nu", "gamma", "normalize", "tol")),
+    "jkse+": (JKSEPlus, ("nu", "lam", "gamma", "normalize", "tol")),
+}
+# Parameters of the features of boxes, which all methods share.
+FEATURE_PARAMETERS = ("geometry", "geometry_scale")
+
+_POSITIVE = [Interval(Real, 0, None, closed="neither")]
+_COUNT = [Interval(Integral, 1, None, closed="left")]
+
+
+def uses_privileged(method: str) -> bool:
+    """Whether a method learns from privileged information."""
+    return method.endswith("+")
 
 
 class TrainingWords(NamedTuple):
-    """What the learners see: word images, boxes, privileged word images (or None) and the sizes of both vocabularies."""
+    """Input of the learners: word images, boxes, privileged word images (or None), and the sizes of both vocabularies."""
 
     X: list[Any]
     Y: list[Any]
@@ -44,46 +59,46 @@ class TrainingWords(NamedTuple):
 class Localizer(BaseEstimator):
     """Learn to find one object in each image.
 
-    Images become bags of visual words; a structural SVM or joint kernel support estimation scores boxes by the words inside; an
-    exact search returns the best box. Masks and attributes of the training images can be given as privileged information.
+    Images become bags of visual words. A structural SVM or joint kernel support estimation scores boxes by the words inside, and
+    an exact search returns the best box. Masks and attributes of the training images can be privileged information.
 
     Parameters
     ----------
     method : {"ssvm", "ssvm+", "jkse", "jkse+"}, default="ssvm+"
-        With plus: uses ``privileged``; without ``privileged`` it is the plain method.
+        The methods with a plus use ``privileged``; without it they equal the methods without the plus.
     n_words : int, default=1000
         Size of the vocabulary.
     detector : {"surf", "dense", "surf+dense", "sift"}, default="surf"
         Local features.
     spacing : int, default=8
-        Distance of the points of a dense grid.
+        Distance between the points of a dense grid.
     privileged_words : int or None, default=None
-        Size of a vocabulary made from the inpainted images; None uses the images' own vocabulary for them, too.
+        Size of a separate vocabulary for the inpainted images; None uses the vocabulary of the images.
     grid_step : int, default=8
         Edges of boxes are multiples of this many pixels.
     C, lam, rho : float
-        Parameters of SSVM+ (C of SSVM); lam also of JKSE+.
+        Parameters of SSVM+ (C also of SSVM, lam also of JKSE+).
     inference : {"exact", "alternating"}, default="exact"
-        Joint search of SSVM+; the second is the paper's, see :class:`~lupi.StructuralSVMPlus`.
+        Joint search of SSVM+; "alternating" is the paper's, see :class:`~lupi.StructuralSVMPlus`.
     nu, gamma : float
         Parameters of JKSE and JKSE+ (gamma is theta in the paper; "scale" adapts it to the data).
     normalize : bool, default=False
         Divide histograms by their sum (JKSE, JKSE+).
     geometry : bool, default=False
-        Let the learner see where a box lies and how large it is, not only the words inside; see
-        :class:`~lupi.structured.BoxLocalization`. On photographs with one object this is worth more than anything else here.
+        Also learn from the position and size of boxes, see :class:`~lupi.structured.BoxLocalization`. On photographs with one
+        object no other option improves the overlap more.
     geometry_scale : float, default=20.0
-        Weight of the geometry beside the words. Good values: about 20 for the structural SVMs, 0.5 to 8 for JKSE.
+        Weight of the geometry relative to the words. Good values: about 20 for the structural SVMs, 0.5 to 8 for JKSE.
     tol : float, default=1e-2
-        Certified relative duality gap at which training stops.
+        Relative duality gap at which training stops.
     max_iter : int, default=1000
         Passes over the training images.
     cache : path or None, default=None
         Folder for descriptors and words, see :class:`~lupi.vision.BagOfVisualWords`.
     on_error : {"raise", "skip"}, default="raise"
-        Unreadable images: raise an error that names them, or leave them out with a warning.
+        Unreadable images: raise an error that names them, or skip them with a warning.
     n_jobs, verbose
-        Cores for the extraction of features; progress bars.
+        Processes for the extraction of features; progress bars.
     random_state : int, RandomState or None, default=None
         Seed of vocabulary and solver.
 
@@ -92,16 +107,15 @@ class Localizer(BaseEstimator):
     bag_ : BagOfVisualWords
         Fitted vocabulary.
     model_ : estimator
-        Fitted learner; ``model_.dual_gap_`` certifies it.
+        Fitted learner; ``model_.dual_gap_`` is its relative duality gap.
     mean_box_ : ndarray of shape (4,) or None
-        Mean of the training boxes relative to their images, which ``evaluate`` compares with.
+        Mean of the training boxes relative to their images, the baseline of ``evaluate``.
     search_ : list of dict or None
         In models of ``lupi localize fit``: the combinations that ``--search`` tried, with their results.
 
     Notes
     -----
-    :func:`lupi.save` and :func:`lupi.load` keep a fitted localizer in a file without pickle; the file holds no masks, attributes,
-    privileged words or folders of the machine.
+    Files of :func:`lupi.save` hold no masks, attributes, privileged words or paths.
 
     Examples
     --------
@@ -120,26 +134,24 @@ class Localizer(BaseEstimator):
 
     __metadata_request__fit = {"privileged": True}
     _local_paths_in = ("cache",)
-    # Models saved before these existed have none of them.
-    inference, normalize, geometry, geometry_scale, mean_box_ = "exact", False, False, 20.0, None
 
     _parameter_constraints = {
         "method": [StrOptions(set(LEARNERS))],
-        "n_words": COUNT,
+        "n_words": _COUNT,
         "detector": [StrOptions(set(DETECTORS))],
-        "privileged_words": [*COUNT, None],
-        "grid_step": COUNT,
-        "C": ABOVE_ZERO,
-        "lam": ABOVE_ZERO,
-        "rho": ABOVE_ZERO,
-        "inference": [StrOptions(set(INFERENCE))],
+        "privileged_words": [*_COUNT, None],
+        "grid_step": _COUNT,
+        "C": _POSITIVE,
+        "lam": _POSITIVE,
+        "rho": _POSITIVE,
+        "inference": [StrOptions({"exact", "alternating"})],
         "nu": [Interval(Real, 0, 1, closed="right")],
-        "gamma": [*ABOVE_ZERO, StrOptions({"scale", "auto"})],
+        "gamma": [*_POSITIVE, StrOptions({"scale", "auto"})],
         "normalize": ["boolean"],
         "geometry": ["boolean"],
         "geometry_scale": [Interval(Real, 0, None, closed="left")],
-        "tol": ABOVE_ZERO,
-        "max_iter": COUNT,
+        "tol": _POSITIVE,
+        "max_iter": _COUNT,
         "on_error": [StrOptions({"raise", "skip"})],
         "n_jobs": [Integral, None],
         "verbose": ["boolean"],
@@ -197,17 +209,17 @@ class Localizer(BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, images: Sequence[Any], boxes: Sequence[Any], privileged: Any = None) -> Self:
-        """Make the vocabulary and learn.
+        """Learn the vocabulary and the localizer.
 
         Parameters
         ----------
         images : sequence of paths, arrays or other sources
             Training images.
         boxes : sequence of Box or None
-            The object's box in each image; None for no object (structural SVMs only). Parts outside the image are cut off.
+            Box of the object in each image; None for no object (structural SVMs only). Boxes are clipped to the image.
         privileged : dict or None, default=None
-            ``"masks"``: a mask source (or None) for each image; ``"attributes"``: binary array (n_images, n_attributes). Either
-            or both. An image without a mask is its own privileged image.
+            ``"masks"``: a mask source (or None) for each image; ``"attributes"``: binary array (n_images, n_attributes); or
+            both. An image without a mask is its own privileged image.
 
         Returns
         -------
@@ -222,40 +234,42 @@ class Localizer(BaseEstimator):
         privileged: Any = None,
         vocabulary_images: Sequence[ImageLike] | None = None,
     ) -> TrainingWords:
-        """Fit the vocabulary and turn the training data into words; the part of ``fit`` that no parameter search repeats.
+        """Fit the vocabulary and convert the training data to words; a parameter search does this once.
 
-        The vocabulary is made from ``vocabulary_images``, which need no boxes; None: from the training images.
+        `vocabulary_images` need no boxes; None uses the training images.
         """
         images, boxes = list(images), list(boxes)
         if len(images) != len(boxes):
-            raise ValueError(f"images and boxes must have the same length, got {len(images)} and {len(boxes)}.")
-        masks, attributes = _masks_and_attributes(privileged, len(images))
+            raise ValueError(f"`images` and `boxes` must have the same length, got {len(images)} and {len(boxes)}.")
+        masks, attributes = _read_privileged(privileged, len(images))
         self.bag_ = self._bag(self.n_words).fit(images if vocabulary_images is None else vocabulary_images)
         words = self.bag_.transform(images)
-        keep = [i for i, found in enumerate(words) if found is not None]
-        X = [words[i] for i in keep]
-        Y = [_inside(boxes[i], words[i].shape, source_name(images[i])) for i in keep]
-        if privileged is None or not LEARNERS[self.method].uses_privileged:
+        kept = [i for i, found in enumerate(words) if found is not None]
+        X = [words[i] for i in kept]
+        Y = [_clip(boxes[i], words[i].shape, source_name(images[i])) for i in kept]
+        if privileged is None or not uses_privileged(self.method):
             return TrainingWords(X, Y, None, self.n_words, 0)
         parts, sizes = [], []
         if masks is not None:
-            painted = [images[i] if masks[i] is None else Inpainted(images[i], masks[i]) for i in keep]
-            own = self.privileged_words is not None
-            bag = self._bag(self.privileged_words).fit(painted) if own else self.bag_
+            bag = self.bag_
+            painted = [images[i] if masks[i] is None else Inpainted(images[i], masks[i]) for i in kept]
+            if self.privileged_words is not None:
+                bag = self._bag(self.privileged_words).fit(painted)
             found = bag.transform(painted)
-            # A mask that cannot be read leaves the image as its own privileged image.
-            lost = [k for k, z in enumerate(found) if z is None]
-            for k, z in zip(lost, bag.transform([images[keep[k]] for k in lost])):
+            # An image with an unreadable mask is its own privileged image.
+            unreadable = [k for k, z in enumerate(found) if z is None]
+            for k, z in zip(unreadable, bag.transform([images[kept[k]] for k in unreadable])):
                 found[k] = z
             parts.append(found)
-            sizes.append(self.privileged_words if own else self.n_words)
+            sizes.append(bag.n_words)
         if attributes is not None:
-            absent = np.zeros(attributes.shape[1], dtype=int)
-            whole = [Box(0, 0, *x.shape) for x in X]
+            absent = np.zeros(attributes.shape[1])
             parts.append(
                 [
-                    attribute_words(absent if y is None else attributes[i], w if y is None else y, x.shape)
-                    for i, x, y, w in zip(keep, X, Y, whole)
+                    attribute_words(absent, Box(0, 0, *x.shape), x.shape)
+                    if y is None
+                    else attribute_words(attributes[i], y, x.shape)
+                    for i, x, y in zip(kept, X, Y)
                 ]
             )
             sizes.append(attributes.shape[1])
@@ -263,28 +277,27 @@ class Localizer(BaseEstimator):
         return TrainingWords(X, Y, Z, self.n_words, sum(sizes))
 
     def fit_words(self, words: TrainingWords) -> Self:
-        """Learn from words that ``training_words`` has made."""
-        self.model_ = self._model(words)
-        self.mean_box_ = mean_relative_box(words.Y, [x.shape for x in words.X])
-        if words.Z is None:
-            self.model_.fit(words.X, words.Y)
-        else:
-            self.model_.fit(words.X, words.Y, privileged=words.Z)
-        return self
-
-    def _model(self, words: TrainingWords) -> BaseEstimator:
+        """Learn from the result of ``training_words``."""
         shared = {name: getattr(self, name) for name in ("grid_step", *FEATURE_PARAMETERS)}
         shared["allow_absent"] = any(y is None for y in words.Y)
-        task = BoxLocalization(words.n_words, **shared)
-        star = None if words.Z is None else BoxLocalization(words.n_privileged_words, **shared)
-        return make_model(self.method, task, star, self.get_params(deep=False))
+        learner, names = LEARNERS[self.method]
+        options = {name: getattr(self, name) for name in names}
+        if self.method == "jkse+":
+            # One theta for both spaces, as in Sun et al.
+            options |= {f"privileged_{name}": options[name] for name in ("gamma", "normalize")}
+        if uses_privileged(self.method) and words.Z is not None:
+            options["privileged_task"] = BoxLocalization(words.n_privileged_words, **shared)
+        self.model_ = learner(BoxLocalization(words.n_words, **shared), **options)
+        self.model_.fit(words.X, words.Y, **({} if words.Z is None else {"privileged": words.Z}))
+        self.mean_box_ = mean_relative_box(words.Y, [x.shape for x in words.X])
+        return self
 
     def _bag(self, n_words: int) -> BagOfVisualWords:
         shared = ("detector", "spacing", "cache", "on_error", "n_jobs", "verbose", "random_state")
         return BagOfVisualWords(n_words, **{name: getattr(self, name) for name in shared})
 
     def predict(self, images: Sequence[Any]) -> list[Box | None]:
-        """The best box of each image.
+        """Find the best box of each image.
 
         Parameters
         ----------
@@ -311,22 +324,35 @@ class Localizer(BaseEstimator):
         label_names: Sequence[str] | None = None,
         threshold: float = 0.5,
     ) -> dict[str, Any]:
-        """Predict and compare, also with the mean of the training boxes; see :func:`~lupi.localize.evaluate_boxes`.
+        """Compare predictions with true boxes, and with the mean of the training boxes as a baseline.
+
+        Parameters
+        ----------
+        images : sequence of paths, arrays or other sources
+        boxes, labels, label_names, threshold
+            As in :func:`~lupi.localize.evaluate_boxes`.
 
         Returns
         -------
         dict
+            As returned by :func:`~lupi.localize.evaluate_boxes`.
         """
         check_is_fitted(self, "model_")
         images = list(images)
         words = self.bag_.transform(images)
-        options = {"images": images, "labels": labels, "label_names": label_names, "threshold": threshold}
+        constant = None
         if self.mean_box_ is not None:
-            options["constant"] = [None if w is None else at_size(self.mean_box_, w.shape) for w in words]
-        return evaluate_boxes(list(boxes), self._boxes(words), **options)
+            constant = [None if w is None else scale_box(self.mean_box_, w.shape) for w in words]
+        options = {"images": images, "labels": labels, "label_names": label_names, "threshold": threshold}
+        return evaluate_boxes(list(boxes), self._boxes(words), **options, constant=constant)
 
     def score(self, images: Sequence[Any], boxes: Sequence[Any]) -> float:
-        """Mean overlap.
+        """Mean overlap of predicted and true boxes.
+
+        Parameters
+        ----------
+        images : sequence of paths, arrays or other sources
+        boxes : sequence of Box or None
 
         Returns
         -------
@@ -335,30 +361,31 @@ class Localizer(BaseEstimator):
         return float(self.evaluate(images, boxes)["mean_overlap"])
 
 
-def _masks_and_attributes(privileged: PrivilegedLike, n: int) -> tuple[Any, Any]:
+def _read_privileged(privileged: Any, n_images: int) -> tuple[list[Any] | None, np.ndarray | None]:
+    """Masks, and attributes with 0 where they are unknown."""
     if privileged is None:
         return None, None
     if not hasattr(privileged, "keys") or not privileged or not set(privileged) <= {"masks", "attributes"}:
-        raise ValueError("privileged must be a dict with 'masks', 'attributes' or both.")
+        raise ValueError("`privileged` must be a dict with 'masks', 'attributes' or both.")
     masks, attributes = privileged.get("masks"), privileged.get("attributes")
-    masks = check_privileged_sequence(masks, n, estimator_name="Localizer", argument="privileged['masks']")
-    if isinstance(attributes, np.ndarray) and attributes.dtype.kind == "f" and attributes.ndim == 2:
-        # An attribute that nobody looked for gives no word, like one that is absent; a row of NaN is an image without any.
-        unknown = np.isnan(attributes)
-        attributes = np.where(unknown & ~unknown.all(axis=1, keepdims=True), 0.0, attributes)
-    attributes = check_privileged(
-        attributes, n, estimator_name="Localizer", accept_sparse=False, argument="privileged['attributes']"
-    )
-    if attributes is not None and not np.isin(attributes.data, (0, 1)).all():
-        raise ValueError("privileged['attributes'] must be a binary array of shape (n_images, n_attributes).")
-    return masks and masks.data, attributes and attributes.data.astype(int)
+    if masks is not None:
+        masks = list(masks)
+    if attributes is not None:
+        attributes = read_table(attributes, "Localizer: `privileged['attributes']`")
+        attributes = np.nan_to_num(attributes.toarray() if hasattr(attributes, "toarray") else attributes, nan=0.0)
+        if attributes.ndim != 2 or not np.isin(attributes, (0, 1)).all():
+            raise ValueError("`privileged['attributes']` must be a binary array of shape (n_images, n_attributes).")
+    for name, values in (("masks", masks), ("attributes", attributes)):
+        if values is not None and len(values) != n_images:
+            raise ValueError(f"`privileged[{name!r}]` has {len(values)} rows, but there are {n_images} images.")
+    return masks, attributes
 
 
-def _inside(box: Box, shape: tuple[int, int], name: str) -> Box:
+def _clip(box: Any, shape: tuple[int, int], name: str) -> Box | None:
     if box is None:
         return None
     box = check_box(box, f"the box of {name}")
-    cut = Box(max(box.top, 0), max(box.left, 0), min(box.bottom, shape[0]), min(box.right, shape[1]))
-    if cut.top >= cut.bottom or cut.left >= cut.right:
+    clipped = Box(max(box.top, 0), max(box.left, 0), min(box.bottom, shape[0]), min(box.right, shape[1]))
+    if clipped.top >= clipped.bottom or clipped.left >= clipped.right:
         raise ValueError(f"the box of {name}, {tuple(box)}, lies outside of its image of shape {shape}.")
-    return cut
+    return clipped

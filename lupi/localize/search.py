@@ -1,8 +1,7 @@
-"""Choose parameters on a validation set, on all cores; every finished cell is kept, so an interrupted search resumes."""
+"""Parameter search of a localizer on validation images; finished combinations are stored, so an interrupted search resumes."""
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from itertools import product
@@ -10,7 +9,7 @@ from numbers import Real
 from os import PathLike
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -18,19 +17,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lupi.files import digest_of, strict_json
 from lupi.localize.evaluation import evaluate_boxes
-from lupi.localize.learners import FEATURE_PARAMETERS, LEARNERS
+from lupi.localize.localizer import FEATURE_PARAMETERS, LEARNERS, Localizer, TrainingWords
 from lupi.run import Store, identity, progress, run_units
+from lupi.vision.geometry import WordImage
 
-if TYPE_CHECKING:
-    from lupi.localize.localizer import Localizer, TrainingWords
-    from lupi.vision.geometry import Box, WordImage
-
-# Weights of the geometry to try: a kernel's Gaussian is narrow at a scale where a linear score only begins to see it.
+# Weights of the geometry to try; the Gaussian of a kernel needs smaller ones than a linear score.
 SCALES = {"ssvm": [5.0, 20.0, 80.0], "jkse": [0.5, 2.0, 8.0]}
 
 
 def paper_grid(method: str, n: int = 4, geometry: bool = False) -> dict[str, Any]:
-    """The papers' grid: n values of each parameter, C, lam and rho from 2^-8 to 2^5; with geometry also three of its scale.
+    """Grid of the papers: `n` values per parameter, from 2^-8 to 2^5 for C, lam and rho; three scales with `geometry`.
 
     Examples
     --------
@@ -38,10 +34,10 @@ def paper_grid(method: str, n: int = 4, geometry: bool = False) -> dict[str, Any
     >>> {name: len(values) for name, values in paper_grid("ssvm+").items()}
     {'C': 4, 'lam': 4, 'rho': 4}
     """
-    wide = [float(v) for v in np.geomspace(2.0**-8, 2.0**5, n)]
-    values = {"C": wide, "lam": wide, "rho": wide, "gamma": wide, "nu": [float(v) for v in np.linspace(0.1, 0.9, n)]}
-    found = {name: values[name] for name in LEARNERS[method].parameters if name in values}
-    return found | ({"geometry_scale": SCALES["jkse" if "nu" in found else "ssvm"]} if geometry else {})
+    grid = {name: np.geomspace(2.0**-8, 2.0**5, n).tolist() for name in ("C", "lam", "rho", "gamma")}
+    grid["nu"] = np.linspace(0.1, 0.9, n).tolist()
+    found = {name: grid[name] for name in LEARNERS[method][1] if name in grid}
+    return found | ({"geometry_scale": SCALES[method.rstrip("+")]} if geometry else {})
 
 
 def search_parameters(
@@ -60,29 +56,29 @@ def search_parameters(
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Try every combination of a grid and fit a localizer with the best one.
 
-    Words are computed once. The best combination has the largest mean overlap on the validation images; among equals the first
-    one in the grid's order.
+    Words are computed once. The best combination has the largest mean overlap on the validation images; ties go to the first
+    one in the order of the grid.
 
     Parameters
     ----------
     localizer : Localizer
-        Gives all other parameters; it is not changed.
+        Its other parameters are used; it is not changed.
     images, boxes, privileged
         Training data, as in ``Localizer.fit``.
     validation : tuple (images, boxes)
-        Where combinations are compared.
+        Data to compare the combinations on.
     grid : dict of name -> list, or None, default=None
-        None takes :func:`paper_grid`.
+        None uses :func:`paper_grid`.
     vocabulary_images : sequence or None, default=None
-        Images that the vocabulary is made from; None: the training images.
+        Images to learn the vocabulary from; None: the training images.
     store : path or None, default=None
-        Folder in which finished combinations are kept, keyed by data and parameters (needs an integer ``random_state``).
+        Folder for finished combinations, keyed by data and parameters (needs an integer ``random_state``).
     n_jobs : int or None, default=None
         Processes.
     verbose : bool, default=False
-        Progress bar.
+        Show progress.
     max_time : float or None, default=None
-        Seconds after which no new combination is tried: the best of those that are finished is fitted, with a warning.
+        Seconds after which no new combination is tried: the best finished one is fitted, with a warning.
 
     Returns
     -------
@@ -92,109 +88,76 @@ def search_parameters(
         params, mean_overlap, detection_rate and dual_gap of every combination.
     """
     grid = paper_grid(localizer.method) if grid is None else dict(grid)
-    check_grid(localizer, grid)
+    names = (*LEARNERS[localizer.method][1], *FEATURE_PARAMETERS)
+    if set(grid) - set(names) or not grid or not all(len(values) for values in grid.values()):
+        raise ValueError(
+            f"`grid` must hold values for parameters of {localizer.method!r} ({', '.join(names)}), got {sorted(grid)}."
+        )
     if max_time is not None and not (isinstance(max_time, Real) and max_time > 0):
         raise ValueError(f"`max_time` must be a positive number of seconds or None, got {max_time!r}.")
-    until = None if max_time is None else monotonic() + max_time
+    deadline = None if max_time is None else monotonic() + float(max_time)
     chosen = clone(localizer)
     words = chosen.training_words(images, boxes, privileged, vocabulary_images)
-    held_out = list(zip(chosen.bag_.transform(validation[0]), validation[1]))
-    held_out = [(x, y) for x, y in held_out if x is not None]
-    return search_words(chosen, words, held_out, grid, store=store, n_jobs=n_jobs, verbose=verbose, until=until)
-
-
-def check_grid(localizer: Localizer, grid: dict[str, list[float]]) -> None:
-    """Raise for a grid that holds no values, or names what the method does not have."""
-    parameters = tunable(localizer)
-    if set(grid) - set(parameters) or not grid or not all(len(v) for v in grid.values()):
-        known = ", ".join(parameters)
-        raise ValueError(f"grid must hold values for parameters of {localizer.method!r} ({known}), got {sorted(grid)}.")
-
-
-def tunable(localizer: Localizer) -> tuple[str, ...]:
-    """Names of the parameters that a search may try."""
-    return (*LEARNERS[localizer.method].parameters, *FEATURE_PARAMETERS)
+    held_out = [pair for pair in zip(chosen.bag_.transform(validation[0]), validation[1]) if pair[0] is not None]
+    return search_words(chosen, words, held_out, grid, store=store, n_jobs=n_jobs, verbose=verbose, deadline=deadline)
 
 
 def search_words(
     localizer: Localizer,
     words: TrainingWords,
-    held_out: list[tuple[WordImage, Box]],
-    grid: dict[str, list[float]],
+    held_out: list[tuple[WordImage, Any]],
+    grid: dict[str, list[Any]],
     *,
-    store: str | os.PathLike[str] | None = None,
+    store: str | PathLike[str] | None = None,
     n_jobs: int | None = None,
     verbose: bool = False,
-    until: float | None = None,
+    deadline: float | None = None,
 ) -> tuple[Localizer, list[dict[str, Any]]]:
-    """The search on words that are there already.
-
-    Parameters
-    ----------
-    localizer : Localizer
-        With a vocabulary, if it is to predict images later; it is fitted with the best combination.
-    words : TrainingWords
-    held_out : list of (WordImage, Box)
-    grid, store, n_jobs, verbose
-        As in :func:`search_parameters`.
-    until : float or None, default=None
-        Moment of :func:`time.monotonic` after which no new combination is tried.
-
-    Returns
-    -------
-    localizer, table
-        As in :func:`search_parameters`.
-    """
+    """The search on word images, until the `deadline` of :func:`time.monotonic`; it fits `localizer`."""
     cells = [dict(zip(grid, values)) for values in product(*grid.values())]
     plain = clone(localizer)
-    options = {name: plain.get_params(deep=False)[name] for name in tunable(plain)}
+    options = {name: getattr(plain, name) for name in (*LEARNERS[plain.method][1], *FEATURE_PARAMETERS)}
     keys = [strict_json({**options, **cell}, sort_keys=True, default=str) for cell in cells]
-    work = {key: (_try_cell, cell, plain, words, held_out) for key, cell in zip(keys, cells)}
-    # Without a fixed seed two runs differ, and a stored cell of one would not belong to the other.
-    kept = store is not None and isinstance(localizer.random_state, (int, np.integer))
-    name = identity(data=_data_digest(words, held_out), method=plain.method, grid_step=plain.grid_step)
-    with (
-        Store(Path(store) / f"{name[:16]}.sqlite" if store is not None and kept else None, name) as opened,
-        progress("Trying parameters", verbose) as report,
-    ):
-        found = run_units(work, opened, n_jobs=n_jobs, on_progress=report, deadline=until)
+    work = {key: (_evaluate_cell, cell, plain, words, held_out) for key, cell in zip(keys, cells)}
+    facts = identity(data=_digest(words, held_out), method=plain.method, grid_step=plain.grid_step)
+    path = None
+    if store is not None and isinstance(plain.random_state, (int, np.integer)):
+        path = Path(store) / f"{facts[:16]}.sqlite"
+    with Store(path, facts) as opened, progress("Trying parameters", verbose) as report:
+        found = run_units(work, opened, n_jobs=n_jobs, on_progress=report, deadline=deadline)
     table = [{"params": cell, **found[key]} for key, cell in zip(keys, cells) if key in found]
     if len(table) < len(cells):
-        said = f"the time of the search (max_time) was over after {len(table)} of {len(cells)} combinations"
+        message = f"the search reached max_time after {len(table)} of {len(cells)} combinations"
         if not table:
-            raise TimeoutError(f"{said}: there is none to choose. Allow more time.")
-        warnings.warn(f"{said}: the best of these is taken.", ConvergenceWarning, stacklevel=3)
+            raise TimeoutError(f"{message}; raise max_time.")
+        warnings.warn(f"{message}; the best of these is used.", ConvergenceWarning, stacklevel=3)
     best = max(table, key=lambda row: row["mean_overlap"])
     return localizer.set_params(**best["params"]).fit_words(words), table
 
 
-def _try_cell(
-    params: dict[str, float], localizer: Localizer, words: TrainingWords, held_out: list[tuple[WordImage, Box]]
+def _evaluate_cell(
+    params: dict[str, Any], localizer: Localizer, words: TrainingWords, held_out: list[tuple[WordImage, Any]]
 ) -> dict[str, float]:
     candidate = clone(localizer).set_params(**params)
     with warnings.catch_warnings():
-        # The gap in the table tells the same.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the table reports the gap
         candidate.fit_words(words)
-    found = candidate.model_.predict([x for x, _ in held_out])
-    result = evaluate_boxes([y for _, y in held_out], found)
-    return {
-        "mean_overlap": result["mean_overlap"],
-        "detection_rate": result["detection_rate"],
-        "dual_gap": float(candidate.model_.dual_gap_),
-    }
+    images, boxes = zip(*held_out)
+    result = evaluate_boxes(boxes, candidate.model_.predict(list(images)))
+    figures = {name: result[name] for name in ("mean_overlap", "detection_rate")}
+    return {**figures, "dual_gap": float(candidate.model_.dual_gap_)}
 
 
-def _data_digest(words: TrainingWords, held_out: list[tuple[WordImage, Box]]) -> str:
-    def of(image: WordImage) -> str:
-        return digest_of(np.array([image.rows, image.cols, image.words]), list(image.shape))
-
-    def plain(box: Box) -> list[float]:
-        return None if box is None else [float(v) for v in box]
+def _digest(words: TrainingWords, held_out: list[tuple[WordImage, Any]]) -> str:
+    def content(image: WordImage | None, box: Any = None) -> list[Any] | None:
+        if image is None:
+            return None
+        points = digest_of(np.array([image.rows, image.cols, image.words]), image.shape)
+        return [points, None if box is None else [float(v) for v in box]]
 
     return digest_of(
         [words.n_words, words.n_privileged_words],
-        [[of(x), plain(y)] for x, y in zip(words.X, words.Y)],
-        None if words.Z is None else [of(z) for z in words.Z],
-        [[of(x), plain(y)] for x, y in held_out],
+        [content(x, y) for x, y in zip(words.X, words.Y)],
+        None if words.Z is None else [content(z) for z in words.Z],
+        [content(x, y) for x, y in held_out],
     )

@@ -1,4 +1,4 @@
-"""Boxes, images as bags of visual words, and exact search for the best box: the public names of `boxes` and `images`."""
+"""Boxes, images as bags of visual words, and exact search for the best box."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 from lupi.vision.geometry import Box, WordImage
 
-# Public name -> module. Resolved on first use: whoever only needs boxes should not wait for a compiler or for scikit-learn.
+# Public name -> module, imported on first use: boxes need neither numba nor scikit-learn.
 _PUBLIC = {
     "best_box": "subwindow",
-    "BagOfVisualWords": "bag_of_words",
+    "BagOfVisualWords": "words",
     "FisherVectors": "fisher",
     "ImageReadError": "images",
     "Inpainted": "images",
     "inpaint": "images",
+    "mask_box": "images",
     "read_image": "images",
     "read_mask": "images",
-    "attribute_words": "privileged_words",
-    "join_words": "privileged_words",
-    "mask_box": "images",
-    "word_histograms": "histograms",
+    "attribute_words": "words",
+    "join_words": "words",
+    "word_histograms": "words",
 }
 
 __all__ = ["Box", "WordImage", *_PUBLIC]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -15,38 +14,22 @@ from sklearn.utils.validation import check_is_fitted
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import RandomState
 from lupi.model_parts import model_part
-from lupi.vision.bag_of_words import BagOfVisualWords
-from lupi.vision.extraction import cached_points
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-
-def _fisher_row(
-    source: Path | np.ndarray, how: dict[str, Any], projection: BaseEstimator, mixture: BaseEstimator
-) -> np.ndarray:
-    from skimage.feature import fisher_vector
-
-    points = cached_points(source, how)
-    size = 2 * mixture.n_components * projection.n_components_ + mixture.n_components
-    if not len(points.rows):
-        return np.zeros(size)
-    # "improved": signed square root and L2 norm, as Perronnin et al. recommend.
-    return np.asarray(fisher_vector(projection.transform(points.descriptors), mixture, improved=True))
+from lupi.vision.descriptors import Extraction
+from lupi.vision.words import BagOfVisualWords
 
 
 @model_part
 class FisherVectors(BagOfVisualWords):
-    """One vector for each image: gradients of a Gaussian mixture's likelihood of its local descriptors.
+    """One vector per image: gradients of the likelihood of its local descriptors under a Gaussian mixture.
 
     Parameters
     ----------
     n_words : int, default=16
-        Gaussians of the mixture.
+        Number of Gaussians.
     n_components : int, default=24
-        Principal components of the descriptors.
+        Number of principal components of the descriptors.
     n_descriptors : int, default=20_000
-        Descriptors that the mixture is fitted to.
+        Descriptors to fit the mixture to, sampled evenly over the images.
     detector, random_state, max_size, threshold, max_points, spacing, cache, on_error, n_jobs, verbose
         As in :class:`BagOfVisualWords`; descriptors are cached, vectors are not.
 
@@ -68,6 +51,11 @@ class FisherVectors(BagOfVisualWords):
     >>> vectors.shape, bool(np.allclose(np.linalg.norm(vectors, axis=1), 1.0))
     ((3, 14), True)
     """
+
+    _parameter_constraints = {
+        **BagOfVisualWords._parameter_constraints,
+        "n_components": BagOfVisualWords._parameter_constraints["n_words"],
+    }
 
     def __init__(
         self,
@@ -102,15 +90,9 @@ class FisherVectors(BagOfVisualWords):
         )
         self.n_components = n_components
 
-    _parameter_constraints = {
-        name: value
-        for name, value in BagOfVisualWords._parameter_constraints.items()
-        if name not in ("batch_size", "max_epochs")
-    } | {"n_components": BagOfVisualWords._parameter_constraints["n_words"]}
-
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, images: Sequence[Any], y: Any = None) -> Self:
-        """Fit projection and mixture.
+        """Fit the projection and the mixture.
 
         Parameters
         ----------
@@ -123,8 +105,8 @@ class FisherVectors(BagOfVisualWords):
         """
         from skimage.feature import learn_gmm
 
-        rng = check_random_state(self.random_state)
-        descriptors, _ = self._sample(list(images), rng)
+        images, rng = list(images), check_random_state(self.random_state)
+        descriptors, _ = self._sample(images, rng.randint(0, 2**31 - 1, size=len(images)))
         n_components = min(self.n_components, *descriptors.shape)
         self.projection_ = PCA(n_components, svd_solver="full").fit(descriptors)
         options = {"random_state": rng.randint(2**31 - 1), "covariance_type": "diag"}
@@ -132,7 +114,7 @@ class FisherVectors(BagOfVisualWords):
         return self
 
     def transform(self, images: Sequence[Any]) -> np.ndarray:
-        """Fisher vectors, of unit length.
+        """Compute Fisher vectors of unit length.
 
         Parameters
         ----------
@@ -141,11 +123,24 @@ class FisherVectors(BagOfVisualWords):
         Returns
         -------
         ndarray of shape (n_images, n_words * (2 * n_components + 1))
-            A row of NaN for an image that cannot be read, if ``on_error="skip"``: "not available", where it is privileged.
+            A row of NaN ("not available", if privileged) for an unreadable image, if ``on_error="skip"``.
         """
         check_is_fitted(self, "mixture_")
-        images = list(images)
-        shared = (self._how(), self.projection_, self.mixture_)
-        found = self._run("Fisher vectors", images, lambda k, _: (_fisher_row, images[k], *shared))
-        size = self.n_words * (2 * self.projection_.n_components_ + 1)
+        shared = self._extraction(), self.projection_, self.mixture_
+        found = self._map("Fisher vectors", list(images), lambda k, image: (_fisher_vector, image, *shared))
+        size = _size(self.projection_, self.mixture_)
         return np.array([np.full(size, np.nan) if v is None else v for v in found])
+
+
+def _size(projection: PCA, mixture: Any) -> int:
+    return int(mixture.n_components * (2 * projection.n_components_ + 1))
+
+
+def _fisher_vector(source: Any, extraction: Extraction, projection: PCA, mixture: Any) -> np.ndarray:
+    from skimage.feature import fisher_vector
+
+    descriptors = extraction.points(source).descriptors
+    if not len(descriptors):
+        return np.zeros(_size(projection, mixture))
+    # "improved": signed square root and unit length, as Perronnin et al. recommend.
+    return np.asarray(fisher_vector(projection.transform(descriptors), mixture, improved=True))

@@ -67,7 +67,7 @@ def cells(cache):
     found = {}
     for path in (cache / "search").glob("*.sqlite"):
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as connection:
-            if connection.execute("SELECT name FROM sqlite_master WHERE name = 'units'").fetchone():
+            if connection.execute("SELECT name FROM sqlite_master WHERE name = 'unit'").fetchone():
                 found |= dict(connection.execute("SELECT key, result FROM unit WHERE key <> ''"))
     return found
 

@@ -111,5 +111,5 @@ def test_attributes_that_are_not_known_have_no_point():
     box = Box(1, 1, 5, 5)
     np.testing.assert_array_equal(attribute_words([np.nan, 1, 0], box, (9, 9)).words, [1])
     assert len(attribute_words([np.nan] * 3, box, (9, 9)).words) == 0
-    with pytest.raises(ValueError, match="0, 1 and, where not known, NaN"):
+    with pytest.raises(ValueError, match="of 0, 1 and NaN"):
         attribute_words([0.5, 1], box, (9, 9))

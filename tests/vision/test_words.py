@@ -16,7 +16,7 @@ from lupi.vision import (
     join_words,
     word_histograms,
 )
-from lupi.vision import extraction as module
+from lupi.vision import descriptors as module
 from lupi.vision.descriptors import dense_scale, describe
 
 IMAGES, BOXES, MASKS = pictures(4)
@@ -31,9 +31,8 @@ def test_words_are_the_nearest_centers(detector):
     bag = BagOfVisualWords(8, detector, random_state=0).fit(IMAGES)
     assert bag.vocabulary_.shape == (8, 128 if detector == "sift" else 64)
     words = bag.transform(IMAGES)
-    how = bag._how()
     for image, found in zip(IMAGES, words):
-        points = module.cached_points(image, how)
+        points = describe(image, detector)
         distances = ((points.descriptors[:, None, :] - bag.vocabulary_[None]) ** 2).sum(axis=2)
         np.testing.assert_array_equal(found.words, distances.argmin(axis=1))
         assert found.shape == image.shape[:2]
@@ -121,7 +120,7 @@ def test_workers_start_only_for_what_is_missing(tmp_path, monkeypatch):
 
 
 def test_messages():
-    with pytest.raises(ValueError, match="images is empty"):
+    with pytest.raises(ValueError, match="`images` is empty"):
         BagOfVisualWords().fit([])
     with pytest.raises(ValueError, match=r"n_words=3000 is more than the \d+ descriptors of the 4"):
         BagOfVisualWords().fit(IMAGES)
@@ -139,7 +138,7 @@ def test_words_of_the_painted_object_differ_inside_only():
         np.testing.assert_array_equal(a.rows, b.rows)
         depth = np.min([a.rows - box.top, box.bottom - 1 - a.rows, a.cols - box.left, box.right - 1 - a.cols], axis=0)
         np.testing.assert_array_equal(a.words[depth < -reach], b.words[depth < -reach])
-        descriptors = [module.cached_points(x, bag._how()).descriptors for x in (source.image, source)]
+        descriptors = [bag._extraction().points(x).descriptors for x in (source.image, source)]
         assert (descriptors[0] != descriptors[1])[depth >= 0].any(axis=1).all()
         # Where a descriptor sees nothing but paint it is zero: one word, and not the word of the stripes that were there.
         paint = depth >= reach
@@ -178,7 +177,7 @@ def test_histograms_count_and_normalize():
     assert np.isnan(missing).all(axis=1).tolist() == [False, True, True, False]
     assert not missing[3].any()
     for options, message in (
-        ({"norm": "max"}, r"norm must be None or one of l1, l2, got 'max'"),
+        ({"norm": "max"}, "`norm` must be None, 'l1' or 'l2', got 'max'"),
         ({"boxes": BOXES[:2]}, "one box for each of the 4 images, got 2"),
         ({"boxes": [*BOXES[:3], (5, 0, 2, 9)]}, r"boxes\[3\] must satisfy top < bottom"),
         ({"n_words": 3}, "n_words=3 is too small: the images use 12 words"),
@@ -206,5 +205,5 @@ def test_attributes_lie_in_the_box_and_join_with_words():
         join_words([image, WordImage([0], [0], [0], (4, 4))], [312, 5])
     with pytest.raises(ValueError, match="uses word 4, but its size is 3"):
         join_words([image, words], [312, 3])
-    with pytest.raises(ValueError, match="0, 1 and, where not known, NaN"):
+    with pytest.raises(ValueError, match="of 0, 1 and NaN"):
         attribute_words([2], box, (96, 128))

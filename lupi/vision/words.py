@@ -1,0 +1,406 @@
+"""Images as bags of visual words, word histograms, and privileged word images."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.preprocessing import normalize
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from lupi.files import ArrayFolder, digest_of
+from lupi.inputs.decorators import fit_context
+from lupi.inputs.types import RandomState
+from lupi.model_parts import model_part
+from lupi.run import progress, run_units
+from lupi.vision.descriptors import DETECTORS, Extraction
+from lupi.vision.geometry import Box, WordImage, check_box
+from lupi.vision.images import ImageReadError, source_digest, source_name
+
+_COUNT = [Interval(Integral, 1, None, closed="left")]
+
+
+@model_part
+class BagOfVisualWords(TransformerMixin, BaseEstimator):
+    """Local descriptors, quantized to the nearest of ``n_words`` centers.
+
+    Parameters
+    ----------
+    n_words : int, default=3000
+        Size of the vocabulary. `fit` raises if there are fewer descriptors.
+    detector : {"surf", "dense", "surf+dense", "sift"}, default="surf"
+        SURF at interest points, on a grid, or both (mahotas); SIFT (scikit-image).
+    random_state : int, RandomState or None, default=None
+        Choice of descriptors and of initial centers.
+    n_descriptors : int, default=200_000
+        Descriptors to cluster, sampled evenly over the images.
+    max_size, threshold, max_points, spacing
+        As in :func:`~lupi.vision.descriptors.describe`.
+    batch_size : int, default=4096
+        Batch size of mini-batch k-means.
+    max_epochs : int, default=5
+        Passes of mini-batch k-means over the descriptors.
+    cache : path or None, default=None
+        Folder for descriptors, vocabularies and words, keyed by the content of the images and all parameters. Later runs reuse
+        them and interrupted runs resume. Vocabularies are cached only if ``random_state`` is an integer.
+    on_error : {"raise", "skip"}, default="raise"
+        What to do with unreadable images after all others are done: raise one error that names them all, or warn and skip them;
+        ``transform`` then returns None in their places.
+    n_jobs : int or None, default=None
+        Processes; -1 uses all cores. They start only if the cache lacks a result.
+    verbose : bool, default=False
+        Show progress and the remaining time on stderr.
+
+    Attributes
+    ----------
+    vocabulary_ : ndarray of float32 of shape (n_words, n_features)
+        Centers.
+    n_descriptors_ : int
+        Number of clustered descriptors.
+
+    References
+    ----------
+    .. [1] Bay et al., Speeded-up robust features, 2008.
+    .. [2] Sculley, Web-scale k-means clustering, 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lupi.vision import BagOfVisualWords
+    >>> images = [np.random.RandomState(i).randint(0, 255, (60, 80), dtype=np.uint8) for i in range(3)]
+    >>> bag = BagOfVisualWords(n_words=10, detector="dense", random_state=0).fit(images)
+    >>> bag.transform(images)[0]
+    WordImage(70 points, shape=(60, 80))
+    """
+
+    _local_paths_in = ("cache",)
+    _parameter_constraints = {
+        "n_words": _COUNT,
+        "detector": [StrOptions(set(DETECTORS))],
+        "n_descriptors": _COUNT,
+        "max_size": [Interval(Integral, 64, None, closed="left")],
+        "threshold": [Interval(Real, 0, None, closed="left")],
+        "max_points": _COUNT,
+        "spacing": [Interval(Integral, 2, None, closed="left")],
+        "batch_size": _COUNT,
+        "max_epochs": _COUNT,
+        "on_error": [StrOptions({"raise", "skip"})],
+        "n_jobs": [Integral, None],
+        "verbose": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_words: int = 3000,
+        detector: str = "surf",
+        random_state: RandomState = None,
+        *,
+        n_descriptors: int = 200_000,
+        max_size: int = 1024,
+        threshold: float = 0.1,
+        max_points: int = 1024,
+        spacing: int = 8,
+        batch_size: int = 4096,
+        max_epochs: int = 5,
+        cache: str | PathLike[str] | None = None,
+        on_error: str = "raise",
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_words = n_words
+        self.detector = detector
+        self.random_state = random_state
+        self.n_descriptors = n_descriptors
+        self.max_size = max_size
+        self.threshold = threshold
+        self.max_points = max_points
+        self.spacing = spacing
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.cache = cache
+        self.on_error = on_error
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, images: Sequence[Any], y: Any = None) -> Self:
+        """Learn the vocabulary.
+
+        Parameters
+        ----------
+        images : sequence of paths, arrays or other sources
+            Training images.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        images, rng = list(images), check_random_state(self.random_state)
+        seeds = rng.randint(0, 2**31 - 1, size=len(images))
+        store, key, found = None, "", None
+        if self.cache is not None and isinstance(self.random_state, Integral):
+            settings = [self.n_words, self.n_descriptors, self.batch_size, self.max_epochs]
+            digests = [_digest_or_none(image) for image in images]
+            store, key = ArrayFolder(self.cache), self._extraction().key("vocabulary", settings, digests, seeds)
+            found = store.get(key)
+        if found is None:
+            descriptors, n_skipped = self._sample(images, seeds)
+            found = {"vocabulary": self._cluster(descriptors, rng), "n_descriptors": np.array(len(descriptors))}
+            if store is not None and not n_skipped:  # the next run has to warn again
+                store.add(key, found)
+        self.vocabulary_, self.n_descriptors_ = found["vocabulary"], int(found["n_descriptors"])
+        return self
+
+    def transform(self, images: Sequence[Any]) -> Any:
+        """Quantize the descriptors of images.
+
+        Parameters
+        ----------
+        images : sequence of paths, arrays or other sources
+
+        Returns
+        -------
+        list of WordImage
+            With None for an unreadable image, if ``on_error="skip"``.
+        """
+        check_is_fitted(self, "vocabulary_")
+        extraction, vocabulary = self._extraction(), digest_of(self.vocabulary_)
+        return self._map(
+            "Finding words",
+            list(images),
+            lambda k, image: (extraction.words, image, self.vocabulary_),
+            None if self.cache is None else ArrayFolder(self.cache, _pack_words, _unpack_words),
+            lambda image: extraction.key("words", source_digest(image), vocabulary),
+        )
+
+    def _extraction(self) -> Extraction:
+        options = {name: getattr(self, name) for name in ("max_size", "threshold", "max_points", "spacing")}
+        return Extraction(self.detector, options, self.cache)
+
+    def _map(
+        self,
+        description: str,
+        images: list[Any],
+        call: Callable[[int, Any], tuple[Any, ...]],
+        store: ArrayFolder | None = None,
+        key: Callable[[Any], str] | None = None,
+    ) -> list[Any]:
+        """Results of the units ``call(k, image)``; None for skipped images. `key` gives the keys of the store."""
+        keys: list[Any] = list(range(len(images)))
+        work, results = {}, dict[Any, Any]()
+        for k, image in enumerate(images):
+            try:
+                keys[k] = k if key is None or store is None else key(image)
+                work[keys[k]] = call(k, image)
+            except ImageReadError as error:
+                results[k] = error
+        with progress(description, self.verbose) as report:
+            # Shared as memory maps, images would stay on disk until the end.
+            options: dict[str, Any] = {"catch": (ImageReadError,), "share": False}
+            results |= run_units(work, store, n_jobs=self.n_jobs, on_progress=report, **options)
+        found = [results[key] for key in keys]
+        failed = [
+            str(result) if source_name(image) in str(result) else f"{source_name(image)}: {result}"
+            for image, result in zip(images, found)
+            if isinstance(result, ImageReadError)
+        ]
+        if failed:
+            message = f"{len(failed)} of {len(images)} images cannot be used:\n" + "\n".join(failed)
+            if self.on_error == "raise":
+                raise ImageReadError(message)
+            warnings.warn(f"{message}\nThey are skipped.", UserWarning, stacklevel=4)
+        return [None if isinstance(result, ImageReadError) else result for result in found]
+
+    def _sample(self, images: list[Any], seeds: np.ndarray) -> tuple[np.ndarray, int]:
+        """Descriptors, sampled evenly over the images, and the number of skipped images."""
+        if not images:
+            raise ValueError("`images` is empty; a vocabulary needs at least one image.")
+        size, extraction = -(-self.n_descriptors // len(images)), self._extraction()
+        found = self._map("Describing images", images, lambda k, image: (extraction.sample, image, seeds[k], size))
+        samples = [descriptors for descriptors in found if descriptors is not None]
+        descriptors = np.concatenate(samples) if samples else np.empty((0, 1), dtype=np.float32)
+        if len(descriptors) < self.n_words:
+            raise ValueError(
+                f"n_words={self.n_words} is more than the {len(descriptors)} descriptors of the {len(samples)} readable images; "
+                "lower n_words or threshold, or use detector='dense'."
+            )
+        return descriptors, len(images) - len(samples)
+
+    def _cluster(self, descriptors: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+        means = MiniBatchKMeans(
+            self.n_words,
+            init="random",
+            n_init=1,
+            batch_size=min(self.batch_size, len(descriptors)),
+            max_iter=self.max_epochs,
+            compute_labels=False,
+            random_state=rng,
+        )
+        return np.asarray(means.fit(descriptors).cluster_centers_, dtype=np.float32)
+
+
+def _digest_or_none(image: Any) -> str | None:
+    try:
+        return source_digest(image)
+    except ImageReadError:
+        return None
+
+
+def _pack_words(image: WordImage) -> dict[str, np.ndarray]:
+    return {"points": np.array([image.rows, image.cols, image.words], dtype=np.int32), "shape": np.array(image.shape)}
+
+
+def _unpack_words(arrays: dict[str, np.ndarray]) -> WordImage:
+    rows, cols, words = arrays["points"]
+    return WordImage(rows, cols, words, (arrays["shape"][0], arrays["shape"][1]))
+
+
+def word_histograms(
+    images: Sequence[WordImage], n_words: int, *, boxes: Sequence[Any] | None = None, norm: str | None = None
+) -> np.ndarray:
+    """Count the words of each image, or of a box in it.
+
+    With ``boxes``, these are the papers' privileged features of an image: the words of the object alone.
+
+    Parameters
+    ----------
+    images : sequence of WordImage or None
+        None for an unreadable image.
+    n_words : int
+        Size of the vocabulary.
+    boxes : sequence of Box or None, default=None
+        Box of each image, or None; without ``boxes`` the whole image counts.
+    norm : {"l1", "l2"} or None, default=None
+        Divide each row by its sum or its Euclidean length. Rows without words stay zero.
+
+    Returns
+    -------
+    ndarray of shape (n_images, n_words)
+        Rows of NaN ("not available", if the features are privileged) for images and boxes that are None.
+
+    Examples
+    --------
+    >>> from lupi.vision import Box, WordImage, word_histograms
+    >>> images = [WordImage([1, 5, 6], [2, 7, 7], [0, 1, 1], shape=(8, 10)), None]
+    >>> word_histograms(images, 2)
+    array([[ 1.,  2.],
+           [nan, nan]])
+    >>> word_histograms(images[:1], 2, boxes=[Box(4, 0, 8, 10)], norm="l1")
+    array([[0., 1.]])
+    """
+    images = list(images)
+    if norm not in (None, "l1", "l2"):
+        raise ValueError(f"`norm` must be None, 'l1' or 'l2', got {norm!r}.")
+    if boxes is not None and len(boxes) != len(images):
+        raise ValueError(f"`boxes` must hold one box for each of the {len(images)} images, got {len(boxes)}.")
+    used = max((image.n_words_used for image in images if image is not None), default=0)
+    if n_words < max(used, 1):
+        raise ValueError(f"n_words={n_words} is too small: the images use {used} words.")
+    rows = np.full((len(images), n_words), np.nan)
+    for k, image in enumerate(images):
+        if image is None or (boxes is not None and boxes[k] is None):
+            continue
+        box = Box(0, 0, *image.shape) if boxes is None else check_box(boxes[k], f"boxes[{k}]")
+        rows[k] = image.histogram(box, n_words)
+    known = ~np.isnan(rows).any(axis=1)
+    if norm is not None and known.any():
+        rows[known] = normalize(rows[known], norm)
+    return rows
+
+
+def attribute_words(attributes: Any, box: Any, shape: tuple[int, int]) -> WordImage:
+    """Word image with one point inside the box for each attribute that is present.
+
+    The histogram of a smaller box counts the attributes that it covers. The points are spread evenly over the box (a
+    low-discrepancy sequence in the order of the attributes), so the true box is the smallest that holds them all.
+
+    Parameters
+    ----------
+    attributes : array-like of shape (n_attributes,)
+        Binary; attribute k is word k. NaN means unknown and gives no point.
+    box : Box
+        The object's box.
+    shape : tuple
+        Height and width of the image.
+
+    Returns
+    -------
+    WordImage
+
+    Examples
+    --------
+    >>> from lupi.vision import Box, attribute_words
+    >>> image = attribute_words([1, 0, 1, 1], Box(2, 3, 6, 9), shape=(10, 12))
+    >>> image.histogram(Box(2, 3, 6, 9), n_words=4)
+    array([1., 0., 1., 1.])
+    """
+    values = np.asarray(attributes)
+    # NaN is the one value that differs from itself.
+    if values.ndim != 1 or not (np.isin(values, (0, 1)) | (values != values)).all():
+        raise ValueError("`attributes` must be a one-dimensional array of 0, 1 and NaN (unknown).")
+    box = check_box(box, "box")
+    present = np.flatnonzero(values == 1)
+    first, second = _spread(len(present))
+    rows = np.floor(box.top + first * (box.bottom - box.top))
+    cols = np.floor(box.left + second * (box.right - box.left))
+    rows, cols = (np.clip(a, 0, size - 1) for a, size in zip((rows, cols), shape))
+    return WordImage(rows, cols, present, shape)
+
+
+def _spread(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points of the unit square: the R2 sequence."""
+    g = 1.32471795724474602596  # plastic number
+    k = np.arange(1, n + 1)
+    return (0.5 + k / g) % 1.0, (0.5 + k / g**2) % 1.0
+
+
+def join_words(images: Sequence[WordImage], sizes: Sequence[int]) -> WordImage:
+    """Join several word images of one image, with concatenated vocabularies.
+
+    Parameters
+    ----------
+    images : sequence of WordImage
+        All of the same shape.
+    sizes : sequence of int
+        Size of each vocabulary.
+
+    Returns
+    -------
+    WordImage
+        With ``sum(sizes)`` words.
+
+    Examples
+    --------
+    >>> from lupi.vision import WordImage, join_words
+    >>> a, b = WordImage([0], [0], [2], (4, 4)), WordImage([1], [1], [0], (4, 4))
+    >>> join_words([a, b], [3, 5]).words
+    array([2, 3])
+    """
+    images = list(images)
+    if not images or len(images) != len(sizes):
+        raise ValueError(
+            f"`images` and `sizes` must have the same positive length, got {len(images)} and {len(sizes)}."
+        )
+    shapes = {image.shape for image in images}
+    if len(shapes) > 1:
+        raise ValueError(f"the word images have different shapes: {sorted(shapes)}.")
+    for image, size in zip(images, sizes):
+        if image.n_words_used > size:
+            raise ValueError(f"a word image uses word {image.n_words_used - 1}, but its size is {size}.")
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    return WordImage(
+        np.concatenate([image.rows for image in images]),
+        np.concatenate([image.cols for image in images]),
+        np.concatenate([image.words + start for image, start in zip(images, starts)]),
+        images[0].shape,
+    )
