@@ -15,7 +15,7 @@ from benchmarks.measure import cpu_time
 from benchmarks.peers import PEERS
 from experiments._entry import Entry, paper_table, write_result
 from lupi.svm.reference import dense_qp
-from lupi.svm.svm2_plus import SVM2Plus
+from lupi.svm.svm_plus import SVM2Plus
 from lupi.svm.svm_2k import SVM2K
 from lupi.svm.svm_plus import SVMPlus
 

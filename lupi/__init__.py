@@ -8,7 +8,7 @@ __version__ = "0.1.0"
 # Public name -> module that defines it. Resolved on first use, so that `lupi --help` does not pay for numba and scikit-learn.
 _PUBLIC = {
     "SVMPlus": "lupi.svm.svm_plus",
-    "SVM2Plus": "lupi.svm.svm2_plus",
+    "SVM2Plus": "lupi.svm.svm_plus",
     "SVM2K": "lupi.svm.svm_2k",
     "SVRPlus": "lupi.svm.svr_plus",
     "RankSVM": "lupi.ranking.rank_svm",
@@ -51,8 +51,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lupi.surrogate.surrogate import SurrogateClassifier as SurrogateClassifier
     from lupi.surrogate.surrogate import SurrogateRegressor as SurrogateRegressor
     from lupi.svm.one_class_svm_plus import OneClassSVMPlus as OneClassSVMPlus
-    from lupi.svm.svm2_plus import SVM2Plus as SVM2Plus
     from lupi.svm.svm_2k import SVM2K as SVM2K
+    from lupi.svm.svm_plus import SVM2Plus as SVM2Plus
     from lupi.svm.svm_plus import SVMPlus as SVMPlus
     from lupi.svm.svr_plus import SVRPlus as SVRPlus
     from lupi.tabular.model import tabular_model as tabular_model

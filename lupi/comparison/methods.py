@@ -178,7 +178,7 @@ METHODS = {
         Method("ridge-plain", "ridge student", _make(*SURROGATE, estimator="ridge"), {}, by_name=True),
         Method("boosted-plain", "boosted student", _boosted_surrogate, {}, by_name=True),
         Method(
-            "l2svm", "L2-SVM", _make("lupi.svm.svm2_plus:SVM2Plus"), {"C": FINE}, tasks=CLASSES, kernels=ONE,
+            "l2svm", "L2-SVM", _make("lupi.svm.svm_plus:SVM2Plus"), {"C": FINE}, tasks=CLASSES, kernels=ONE,
             by_name=True,
         ),
         Method(
@@ -198,7 +198,7 @@ METHODS = {
             role="privileged", unlabeled=True,
         ),
         Method(
-            "svm2+", "SVM2+", _make("lupi.svm.svm2_plus:SVM2Plus"), {"C": COARSE, "lam": THREE}, plain="l2svm",
+            "svm2+", "SVM2+", _make("lupi.svm.svm_plus:SVM2Plus"), {"C": COARSE, "lam": THREE}, plain="l2svm",
             role="privileged", tasks=CLASSES, kernels=BOTH,
         ),
         Method(

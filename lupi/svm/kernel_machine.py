@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.inputs import check_rows, check_training_set, per_space
-from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
+from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, all_are, make_space
 from lupi.kernels.stack import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
 from lupi.privacy import WithoutPrivilegedRows
@@ -138,7 +138,7 @@ def check_input(
     estimator: Any, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike, sample_weight: VectorLike | None
 ) -> TrainingSet:
     """Checked input; machines that train on the weights of linear functions accept single precision and chunks."""
-    if not isinstance(estimator, CorrectedClassifier):
+    if not hasattr(estimator, "n_components"):
         return check_training_set(estimator, X, y, privileged, sample_weight)
     linear = all_are(estimator.kernel, "linear") and all_are(estimator.privileged_kernel, "linear")
     in_memory = "" if linear else LINEAR_ONLY
@@ -399,63 +399,3 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[chosen])
-
-
-class CorrectedClassifier(KernelClassifier):
-    """Parameters of SVM+ and SVM2+."""
-
-    _parameter_constraints: dict[str, Any] = {
-        **KernelClassifier._parameter_constraints,
-        "C": POSITIVE,
-        "lam": LAM,
-        "kappa": KAPPA,
-        "correction": [StrOptions({"slack", "labeled"})],
-        "n_components": [None, Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-    _path_parameters = ("C", "lam", "kappa")
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        lam: Any = 1.0,
-        *,
-        correction: str = "slack",
-        kappa: float = 3.0,
-        kernel: KernelName = "rbf",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        privileged_kernel: KernelName = "rbf",
-        privileged_gamma: str | float = "scale",
-        privileged_degree: float = 3,
-        privileged_coef0: float = 0.0,
-        class_weight: Any = None,
-        n_components: int | None = None,
-        solver: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_time: float | None = None,
-        cache_size: float = 200,
-        random_state: RandomState = None,
-    ) -> None:
-        self.C = C
-        self.lam = lam
-        self.correction = correction
-        self.kappa = kappa
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.privileged_kernel = privileged_kernel
-        self.privileged_gamma = privileged_gamma
-        self.privileged_degree = privileged_degree
-        self.privileged_coef0 = privileged_coef0
-        self.class_weight = class_weight
-        self.n_components = n_components
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.cache_size = cache_size
-        self.random_state = random_state

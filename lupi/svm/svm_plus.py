@@ -1,26 +1,196 @@
-"""SVM+ with hinge loss."""
+"""SVM+ and SVM2+: classifiers whose slacks are a function of privileged features."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
+from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
+from lupi.kernels import Space, all_are, fits
 from lupi.model_parts import model_part
 from lupi.solution import deadline
 from lupi.svm.duals import svm_dual, svm_plus_dual
-from lupi.svm.kernel_machine import CorrectedClassifier, check_input, one_vs_rest, store, warn_about
+from lupi.svm.kernel_machine import (
+    KAPPA,
+    LAM,
+    POSITIVE,
+    KernelClassifier,
+    check_input,
+    make_spaces,
+    one_vs_rest,
+    store,
+    warn_about,
+)
 from lupi.svm.linear_machines import linear_problems
-from lupi.svm.solve import solve
+from lupi.svm.solve import SOLVERS, solve
+from lupi.svm.svm2_plus_dual import deformation_space, svm2_plus_dual
 
 if TYPE_CHECKING:
     from lupi.inputs import TrainingSet
     from lupi.svm.kernel_machine import Problems, Spaces
 
+# SVM2+: tolerances for which Q in single precision suffices, and the most problems that share its low-rank approximation.
+COARSE = 1e-4
+FEW_PROBLEMS = 3
+# Q may take this many megabytes before it is replaced by an approximation.
+LARGEST_MATRIX = 1100
+NYSTROEM_RANK = 1500
+
+
+class _CorrectedClassifier(KernelClassifier):
+    """Parameters and `fit` of SVM+ and SVM2+, which differ in the loss."""
+
+    _squared: ClassVar[bool]
+    _path_parameters = ("C", "lam", "kappa")
+    _parameter_constraints: dict[str, Any] = {
+        **KernelClassifier._parameter_constraints,
+        "C": POSITIVE,
+        "lam": LAM,
+        "kappa": KAPPA,
+        "correction": [StrOptions({"slack", "labeled"})],
+        "n_components": [None, Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        lam: Any = 1.0,
+        *,
+        correction: str = "slack",
+        kappa: float = 3.0,
+        kernel: KernelName = "rbf",
+        gamma: str | float = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        privileged_kernel: KernelName = "rbf",
+        privileged_gamma: str | float = "scale",
+        privileged_degree: float = 3,
+        privileged_coef0: float = 0.0,
+        class_weight: Any = None,
+        n_components: int | None = None,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        max_time: float | None = None,
+        cache_size: float = 200,
+        random_state: RandomState = None,
+    ) -> None:
+        self.C = C
+        self.lam = lam
+        self.correction = correction
+        self.kappa = kappa
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.privileged_kernel = privileged_kernel
+        self.privileged_gamma = privileged_gamma
+        self.privileged_degree = privileged_degree
+        self.privileged_coef0 = privileged_coef0
+        self.class_weight = class_weight
+        self.n_components = n_components
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.cache_size = cache_size
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike | None = None,
+        sample_weight: VectorLike | None = None,
+    ) -> Self:
+        """Fit to decision features, labels and privileged features.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask collection of shape (n_samples, n_features)
+            Decision features; the kernel matrix with ``kernel="precomputed"``. A Dask collection stays in its chunks, which
+            requires linear kernels; the other arguments are then chunked alike.
+        y : array-like of shape (n_samples,)
+            Labels of any type, two classes or more (one against the rest).
+        privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
+            Features that exist at training time only. A row that is entirely NaN is not available for that example. A list or
+            dict of tables is several spaces; a space that an example lacks contributes nothing to its correction.
+            None fits the plain machine: the C-SVM for SVM+, the L2-SVM for SVM2+.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights that multiply C.
+
+        Returns
+        -------
+        self : object
+        """
+        with deadline(self.max_time):
+            data = check_input(self, X, y, privileged, sample_weight)
+            spaces = self._spaces(data)
+            problems = self._problems(data, spaces)
+            solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
+            warn_about(self, problems, solutions)
+            return store(self, data, spaces, problems, solutions)
+
+    def _spaces(self, data: TrainingSet) -> Spaces:
+        """Spaces; of SVM2+ with landmarks instead of a privileged kernel where the matrix Q would not fit into memory."""
+        if not self._squared:
+            return make_spaces(self, data, cache_sizes=(self.cache_size, self.cache_size))
+        cache_sizes = self.cache_size, max(self.cache_size, LARGEST_MATRIX)
+        exact = all_are(self.privileged_kernel, "linear") or all_are(self.privileged_kernel, "precomputed")
+        if exact or self.n_components is not None or fits(len(data), cache_sizes[1]) or not data.available.any():
+            return make_spaces(self, data, cache_sizes=cache_sizes)
+        warnings.warn(
+            f"SVM2Plus: {len(data)} examples are too many for the matrix Q, so the privileged kernel is replaced "
+            f"by its Nystroem approximation with {NYSTROEM_RANK} landmarks; dual_gap_ certifies the problem with the "
+            "approximate kernel. privileged_kernel='linear' and SVMPlus are exact at this size.",
+            stacklevel=4,
+        )
+        return make_spaces(self, data, cache_sizes=cache_sizes, privileged_components=NYSTROEM_RANK)
+
+    def _problems(self, data: TrainingSet, spaces: Spaces) -> Problems:
+        """One problem per class, on the same spaces and, of SVM2+, with the same Q."""
+        C, lam, signs = self.C * data.loss_weight, spaces.lam(self), one_vs_rest(data)
+        labeled, available, plain = self.correction == "labeled", spaces.available, spaces.stack is None
+        if spaces.over_weights(self, data, smooth=self._squared and (plain or np.isfinite(self.kappa))):
+            X, Z = spaces.explicit
+            return linear_problems(X, Z, signs, C, lam, self.kappa, labeled, available, squared=self._squared)
+        decision = spaces.decision
+        if self._squared:
+            deformation = None if plain else self._deformation(spaces, C, lam, len(signs))
+            costs = C, lam, self.kappa, labeled, available
+            return [svm2_plus_dual(decision, deformation, y, *costs) for y in signs]
+        if plain:
+            return [svm_dual(decision, y, C) for y in signs]
+        privileged = replace(spaces.privileged, weight=1.0 / lam)
+        return [svm_plus_dual(decision, privileged, y, C, self.kappa, labeled, available) for y in signs]
+
+    def _deformation(self, spaces: Spaces, C: np.ndarray, lam: float, n_problems: int) -> Space:
+        """The matrix Q of SVM2+."""
+        if spaces.privileged_landmarks is not None:
+            privileged = Space(factor=spaces.landmark_rows.astype(np.float64, copy=False))
+        elif spaces.privileged.on_demand:
+            privileged = Space(factor=spaces.Z.toarray() if sparse.issparse(spaces.Z) else spaces.Z)
+        else:
+            privileged = spaces.privileged
+        curvature = None
+        # With many classes, the corrections of steps on a low-rank Q cost more than Q itself.
+        if self.tol >= COARSE and n_problems <= FEW_PROBLEMS and not spaces.decision.on_demand:
+            curvature = float(spaces.decision.diagonal().mean())
+        single = self.tol >= COARSE
+        return deformation_space(privileged, C, lam, spaces.available, single=single, curvature=curvature)
+
 
 @model_part
-class SVMPlus(CorrectedClassifier):
+class SVMPlus(_CorrectedClassifier):
     r"""SVM+ classifier: a support vector machine whose slacks are a function of privileged features.
 
     With ``correction="slack"`` (Vapnik & Vashist [1]_; Xu et al. [3]_, eq. 1-2)
@@ -39,21 +209,21 @@ class SVMPlus(CorrectedClassifier):
         + \kappa \sum_i C_i [1 - y_i f(x_i) - y_i g(z_i)]_+ ,
 
     where :math:`f(x) = w \cdot x + b` is the decision function and :math:`g(z) = w^* \cdot z + b^*` the correcting function of
-    the privileged features. Examples without privileged features keep a slack of their own at price C. The dual is
-    solved; ``dual_gap_`` certifies the result.
+    the privileged features. Examples without privileged features have slacks of their own that cost C. The dual is solved;
+    ``dual_gap_`` certifies the result.
 
     Parameters
     ----------
     C : float, default=1.0
         Weight of the loss.
     lam : float, or list or dict of float, default=1.0
-        Weight of the correcting function's norm. Small: slacks follow the privileged features closely. Of several spaces one
+        Weight of the correcting function's norm. Small: slacks follow the privileged features closely. Several spaces have one
         value for all, or one each: their kernels enter as the sum of :math:`K^*_m / \lambda_m`.
     correction : {"slack", "labeled"}, default="slack"
         Which of the two problems above.
     kappa : float, default=3.0
-        Price of slack that the privileged features do not explain, relative to C. ``inf`` forbids it, as the papers do;
-        this is safe only where the classes are separable.
+        Cost of slack that the privileged features do not explain, relative to C. ``inf`` forbids it, as the papers do, which is
+        safe only for separable classes.
     kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "intersection", "precomputed"} or callable, default="rbf"
         Kernel of the decision space; a callable gets two feature matrices and returns their kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
@@ -63,29 +233,27 @@ class SVMPlus(CorrectedClassifier):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        The same for the privileged space; of several spaces one value for all, or a list or dict with one each.
+        The same for the privileged space; several spaces have one value for all, or a list or dict with one each.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights.
     n_components : int, default=None
-        Put Nystroem's features in the place of both kernels (linear ones have features of their own), with so many random
-        rows as landmarks, and train over their weights: time and memory then grow with the number of examples, not with
-        its square. ``dual_gap_`` certifies the problem with the approximate kernels; how much of them is missing is said by
-        ``approximation_error_`` and ``privileged_approximation_error_``. None: the kernels themselves.
+        Replace kernels that are not linear by Nystroem features with this many random rows as landmarks, and train on their
+        weights: time and memory then grow with the number of examples, not with its square. ``dual_gap_`` certifies the problem
+        with the approximate kernels, ``approximation_error_`` and ``privileged_approximation_error_`` report what they miss.
+        None: exact kernels.
     solver : {"auto", "interior_point", "smo", "decomposition", "reference"}, default="auto"
-        "auto", with linear kernels in both spaces and more examples than features: the interior point over the weights,
-        without any kernel matrix; many examples after a sample of them, on the rows near a kink; few examples by SMO on
-        kernel matrices that all classes share, as long as that is the quicker way. Otherwise SMO, on working sets with
-        kernel blocks on demand where a kernel matrix does not fit into ``cache_size``, finished by active-set steps when
-        ``tol`` is below 1e-3, SMO is slow, or they cost nothing (few free variables), with the interior point as the last
+        "auto" with linear kernels and more examples than features is an interior point on the weights, without kernel
+        matrices. Otherwise it is SMO, on working sets with kernel blocks on demand if a kernel matrix exceeds ``cache_size``,
+        finished by active-set steps if ``tol`` is below 1e-3 or few variables are free, with an interior point as the last
         resort. "reference" is PIQP, slow, for checking.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions; relative duality gap of the solvers over weights.
+        Largest violation of the optimality conditions; relative duality gap of the solvers on weights.
     max_iter : int, default=-1
-        Limit on the iterations of the solver; -1 for none.
+        Largest number of iterations; -1 for no limit.
     max_time : float or None, default=None
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     cache_size : float, default=200
-        Megabytes that a kernel matrix may take; of a larger one, blocks are computed when they are needed.
+        Megabytes for a kernel matrix; blocks of a larger one are computed when they are needed.
     random_state : int, RandomState or None, default=None
         Chooses the landmarks of ``n_components``.
 
@@ -96,7 +264,7 @@ class SVMPlus(CorrectedClassifier):
     support_ : ndarray
         Indices of the training examples with a non-zero coefficient.
     support_vectors_ : ndarray or sparse matrix
-        Their features; not kept by the solvers over weights.
+        Their features; not kept by the solvers on weights.
     dual_coef_ : ndarray of shape (1 or n_classes, n_support)
         Coefficients :math:`y_i a_i`.
     intercept_ : ndarray of shape (1 or n_classes,)
@@ -138,51 +306,94 @@ class SVMPlus(CorrectedClassifier):
     (2,)
     """
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        privileged: PrivilegedLike | None = None,
-        sample_weight: VectorLike | None = None,
-    ) -> Self:
-        """Fit to decision features, labels and privileged features.
+    _squared = False
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or Dask collection of shape (n_samples, n_features)
-            Decision features; the kernel matrix with ``kernel="precomputed"``. A Dask array or frame stays in its chunks,
-            which with linear kernels is all that training needs; the other arguments are then chunked alike.
-        y : array-like of shape (n_samples,)
-            Labels of any type, two classes or more (one against the rest).
-        privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
-            Features that exist at training time only. A row that is entirely NaN is not available for that example. A list or
-            dict of tables is several spaces; one that an example lacks contributes nothing to its correction.
-            None fits the C-SVM.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights that multiply C.
 
-        Returns
-        -------
-        self : object
-        """
-        with deadline(self.max_time):
-            data = check_input(self, X, y, privileged, sample_weight)
-            spaces = self._spaces(data)
-            problems = self._problems(data, spaces)
-            solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
-            warn_about(self, problems, solutions)
-            return store(self, data, spaces, problems, solutions)
+@model_part
+class SVM2Plus(_CorrectedClassifier):
+    r"""SVM2+ classifier: SVM+ with squared slacks, as fast as a plain SVM.
 
-    def _problems(self, data: TrainingSet, spaces: Spaces) -> Problems:
-        """One problem per class, on the same spaces."""
-        C, lam, labeled = self.C * data.loss_weight, spaces.lam(self), self.correction == "labeled"
-        if spaces.over_weights(self, data, smooth=False):
-            X, Z = spaces.explicit
-            costs = C, lam, self.kappa, labeled, spaces.available
-            return linear_problems(X, Z, one_vs_rest(data), *costs, squared=False)
-        if spaces.stack is None:
-            return [svm_dual(spaces.decision, y, C) for y in one_vs_rest(data)]
-        privileged = replace(spaces.privileged, weight=1.0 / lam)
-        shared = C, self.kappa, labeled, spaces.available
-        return [svm_plus_dual(spaces.decision, privileged, y, *shared) for y in one_vs_rest(data)]
+    .. math::
+
+        \min_{w, b, v, \rho, \zeta}\; \tfrac12 |w|^2 + \tfrac{\lambda}{2}(|v|^2 + \rho^2)
+        + \tfrac12 \sum_i C_i (\xi_i^2 + \kappa \zeta_i^2), \qquad \xi_i = v \cdot z_i + \rho,
+        \quad\text{s.t.}\quad y_i (w \cdot x_i + b) \ge 1 - \xi_i - \zeta_i
+
+    (Xu et al. [1]_, eq. 3-5, with a residual slack :math:`\zeta`); ``correction="labeled"`` has :math:`y_i \xi_i` in the
+    constraint (their footnote 1). The dual is that of a hard-margin SVM with the kernel :math:`yy' \circ K + Q`, where Q depends
+    on the privileged features, C and lam only: all classes of a one-vs-rest fit share it. Examples without privileged features
+    have slacks of their own. Without any privileged features this is the L2-SVM.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss.
+    lam : float, or list or dict of float, default=1.0
+        Weight of the correcting function's norm. Several spaces have one value for all, or one each: their kernels enter as the
+        sum of :math:`K^*_m / \lambda_m`.
+    correction : {"slack", "labeled"}, default="slack"
+        Whether the correcting function models the slack or, multiplied by the label, the margin.
+    kappa : float, default=3.0
+        Cost of slack that the privileged features do not explain, relative to C. ``inf`` forbids it, as the paper does, which is
+        safe only for separable classes; with ``correction="labeled"`` the problem may then have no solution.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "intersection", "precomputed"} or callable, default="rbf"
+        Kernel of the decision space; a callable gets two feature matrices and returns their kernel matrix.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel coefficient; "scale" is 1 / (n_features * X.var()), with sample weights in the variance.
+    degree : float, default=3
+        Degree of "poly".
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
+        The same for the privileged space; several spaces have one value for all, or a list or dict with one each.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, multiplied with the sample weights.
+    n_components : int, default=None
+        Number of Nystroem landmarks that replace kernels which are not linear, as in :class:`SVMPlus`. None: exact kernels.
+    solver : {"auto", "newton", "interior_point", "smo", "decomposition", "reference"}, default="auto"
+        As in :class:`SVMPlus`. On weights, a finite kappa allows Newton's method, which "auto" then uses and "newton" requires:
+        a few passes over the data, dense or sparse. With other kernels Q is formed by one Cholesky factorization. Above about
+        11,000 examples Q would not fit: a non-linear privileged kernel is then replaced by its Nystroem approximation with 1500
+        landmarks, with a warning.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions; relative duality gap of the solvers on weights.
+    max_iter : int, default=-1
+        Largest number of iterations; -1 for no limit.
+    max_time : float or None, default=None
+        Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
+    cache_size : float, default=200
+        Megabytes for the decision kernel's matrix; blocks of a larger one are computed when they are needed.
+    random_state : int, RandomState or None, default=None
+        Chooses the landmarks of the Nystroem approximation.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, support_, support_vectors_, dual_coef_, intercept_, coef_
+        As in :class:`SVMPlus`.
+    privileged_dual_coef_, privileged_intercept_
+        Correcting function :math:`\xi(z)`; its intercept is :math:`\rho`.
+    objective_, dual_gap_, kkt_violation_, n_iter_, approximation_error_, privileged_approximation_error_
+        As in :class:`SVMPlus`.
+
+    References
+    ----------
+    .. [1] X. Xu, J. T. Zhou, I. W. Tsang, Z. Qin, R. S. M. Goh, Y. Liu. Simple and efficient learning using privileged
+       information, 2016.
+
+    Examples
+    --------
+    >>> from lupi import SVM2Plus
+    >>> from lupi.datasets import make_privileged
+    >>> data = make_privileged(n_samples=100, random_state=0)
+    >>> model = SVM2Plus(C=1.0, lam=0.1).fit(data.data, data.target, privileged=data.privileged)
+    >>> model.dual_gap_ < 1e-3
+    True
+    >>> model.correcting_function(data.privileged[:3]).shape
+    (3,)
+    """
+
+    _squared = True
+    _parameter_constraints: dict[str, Any] = {
+        **_CorrectedClassifier._parameter_constraints,
+        "solver": [StrOptions(set(SOLVERS["kernel"]) | set(SOLVERS["linear"]))],
+    }

@@ -218,7 +218,7 @@ def test_rows_on_demand_equal_the_full_matrix(make, options, y, cache_size):
 @pytest.mark.parametrize("correction", ["slack", "labeled"])
 def test_nystroem_with_all_landmarks_is_exact_and_says_what_it_does(monkeypatch, correction):
     exact = SVM2Plus(correction=correction, tol=1e-8).fit(X, Y, privileged=MISSING)
-    monkeypatch.setattr("lupi.svm.svm2_plus.LARGEST_MATRIX", 1e-4)
+    monkeypatch.setattr("lupi.svm.svm_plus.LARGEST_MATRIX", 1e-4)
     model = SVM2Plus(correction=correction, cache_size=1e-4, tol=1e-7, random_state=0)
     with pytest.warns(
         UserWarning, match=r"60 examples are too many for the matrix Q.*Nystroem approximation"
@@ -226,7 +226,7 @@ def test_nystroem_with_all_landmarks_is_exact_and_says_what_it_does(monkeypatch,
         model.fit(X, Y, privileged=MISSING)
     assert record[0].filename == __file__
     assert_same(exact, model, atol=1e-3)
-    monkeypatch.setattr("lupi.svm.svm2_plus.NYSTROEM_RANK", 5)
+    monkeypatch.setattr("lupi.svm.svm_plus.NYSTROEM_RANK", 5)
     with pytest.warns(UserWarning, match="with 5 landmarks"):
         coarse = SVM2Plus(correction=correction, cache_size=1e-4, random_state=0).fit(X, Y, privileged=MISSING)
     assert coarse.dual_gap_ < 1e-3
