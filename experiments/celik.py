@@ -7,18 +7,17 @@ The paper has no experiment and prints no figures; what can be repeated is its p
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
-from experiments._entry import Entry, write_result
+from experiments.common import entry, subfolder, write_result
 from experiments.data import load_mnist_plus
+from lupi import SVMPlus
 from lupi.datasets import make_privileged
 from lupi.svm.reference import solve_qp
-from lupi.svm.svm_plus import SVMPlus
 
 GRAM = {"linear": lambda A, B, gamma: linear_kernel(A, B), "rbf": lambda A, B, gamma: rbf_kernel(A, B, gamma)}
 # Relative difference of the objectives, and difference of decision values, up to which two solvers count as agreeing.
@@ -65,23 +64,7 @@ SETTINGS = (
 
 
 def quadprog_form(K, K_star, y, C, kappa, gamma):
-    """The arguments of `quadprog` in section III of the paper, for z = (alpha, delta).
-
-    Parameters
-    ----------
-    K, K_star : ndarray of shape (L, L)
-        Kernel matrices of the standard and of the privileged vectors.
-    y : ndarray of shape (L,)
-        Labels, -1 or +1.
-    C : ndarray of shape (L,)
-        The paper's C_i.
-    kappa, gamma : float
-
-    Returns
-    -------
-    dict
-        `H`, `f`, `Aeq`, `beq`, `lb`, `ub`; the paper's A and b are absent.
-    """
+    """The arguments of `quadprog` in section III of the paper, for z = (alpha, delta)."""
     L = len(y)
     signs = np.outer(y, y)
     H11 = (K + gamma * K_star) * signs
@@ -98,13 +81,7 @@ def quadprog_form(K, K_star, y, C, kappa, gamma):
 
 
 def quadprog(problem, tol=1e-10):
-    """Solve `quadprog_form` with PIQP, or with Clarabel where PIQP stops early.
-
-    Returns
-    -------
-    ndarray
-        z, inside its bounds.
-    """
+    """Solve `quadprog_form` with PIQP, or with Clarabel where PIQP stops early."""
     named = {"P": "H", "q": "f", "A": "Aeq", "b": "beq", "lb": "lb", "ub": "ub"}
     qp = {ours: problem[theirs] for ours, theirs in named.items()}
     found = solve_qp(qp, tol=tol)
@@ -116,9 +93,8 @@ def quadprog(problem, tol=1e-10):
 
 
 def _interval(threshold, y, share):
-    """Smallest and largest bias with y (bias - threshold) = 0 for free variables, >= 0 at the lower bound, <= 0 at the upper.
-
-    One point, the mean of the thresholds, if any variable is free.
+    """Smallest and largest bias with y (bias - threshold) = 0 for free variables, >= 0 at the lower bound, <= 0 at the
+    upper.
     """
     lower, upper = share < AT_BOUND, share > 1 - AT_BOUND
     free = ~(lower | upper)
@@ -129,12 +105,7 @@ def _interval(threshold, y, share):
 
 
 def biases(K, K_star, problem, y, gamma, z):
-    """The B of the paper's eq. (10), and the smallest and largest optimal bias b of the decision function.
-
-    B is b + b*: with free alpha_j the first line of (7) gives y_j = F_j + gamma f_j + B, where gamma f_j = w*.z_j, so the
-    right side is the sum of decision *and* correcting function. The second line gives b*: an interval where no delta_j is
-    strictly between its bounds, and then b is not unique either.
-    """
+    """The B of the paper's eq. (10), and the smallest and largest optimal bias b of the decision function."""
     L = len(y)
     alpha, delta = z[:L], z[L:]
     F, f = K @ (y * alpha), gamma * (K_star @ (y * (alpha - delta)))
@@ -145,21 +116,7 @@ def biases(K, K_star, problem, y, gamma, z):
 
 
 def compare_with_quadprog(sample, setting):
-    """Both solutions of one problem.
-
-    Parameters
-    ----------
-    sample : Sample
-    setting : Setting
-
-    Returns
-    -------
-    dict
-        `objective` (the paper's, of PIQP's solution), `ours` (the same, of ours), `objective_difference` (relative),
-        `infeasibility` of ours, `decision_difference` (largest, on the test rows, with the optimal bias that is nearest
-        to ours), `bias_interval` (width of the set of optimal biases), `paper_bias_difference` (largest difference with
-        the B of eq. 10 in place of b), `gap` (that our fit certifies), `converged` (to KKT violations of 1e-9), `same`.
-    """
+    """Both solutions of one problem."""
     X, y, Z, weights, X_test = sample
     kernel = GRAM[setting.kernel]
     K, K_star = kernel(X, X, setting.widths[0]), kernel(Z, Z, setting.widths[1])
@@ -213,37 +170,35 @@ def compare_with_quadprog(sample, setting):
 
 
 def generated(seed, weighted, n=150):
-    """A drawn sample; the weights are 1, or between 1/2 and 2.
-
-    Returns
-    -------
-    Sample
-    """
+    """A drawn sample; the weights are 1, or between 1/2 and 2."""
     made = make_privileged(2 * n, 10, 4, random_state=seed)
     weights = np.random.default_rng(seed).uniform(0.5, 2.0, n) if weighted else np.ones(n)
     y = np.where(made.target == 1, 1.0, -1.0)
     return Sample(made.data[:n], y[:n], made.privileged[:n], weights, made.data[n:])
 
 
-def _mnist_plus(root, seed, weighted, n=90):
+def _mnist_plus(root, seed, n=90):
     digits = load_mnist_plus(root)
     rows = np.random.default_rng(seed).permutation(len(digits.target))[:n]
     y = np.where(digits.target[rows] == digits.target.max(), 1.0, -1.0)
     return Sample(digits.data[rows] / 255.0, y, digits.privileged[rows], np.ones(n), digits.test_data / 255.0)
 
 
-def _celik_qp(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progress=None):
+@entry(
+    "celik-qp",
+    "Celik et al. 2015, the quadratic program",
+    "PIQP (pip install 'lupi[reference]'); mnist_plus for two of its problems, left out without it",
+)
+def quadratic_program(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progress=None):
     settings = SETTINGS[: tasks or len(SETTINGS)]
-    root = None if data is None else Path(data) / "mnist_plus"
     results, missing = [], []
     for k, setting in enumerate(settings):
         for seed in range(n_splits):
             try:
-                sample = (
-                    generated(seed, setting.weighted)
-                    if setting.data == "generated"
-                    else _mnist_plus(root, seed, setting.weighted)
-                )
+                if setting.data == "generated":
+                    sample = generated(seed, setting.weighted)
+                else:
+                    sample = _mnist_plus(subfolder(data, "mnist_plus"), seed)
             except FileNotFoundError as problem:
                 missing.append(f"not run: {setting} ({problem})")
                 break
@@ -256,19 +211,7 @@ def _celik_qp(data, out, *, n_splits=5, tasks=None, n_jobs=1, on_progress=None):
 
 
 def table_lines(results, n_draws):
-    """Lines of the table.
-
-    Parameters
-    ----------
-    results : list of dict
-        From :func:`compare_with_quadprog`.
-    n_draws : int
-        Of each problem.
-
-    Returns
-    -------
-    list of str
-    """
+    """Lines of the table."""
     lines = [
         "The paper prints no figures. Its program (2), (11) by PIQP, beside SVMPlus(correction='labeled', lam=1/gamma).",
         f"The largest of {n_draws} draws; * : objectives within {SAME_OBJECTIVE:g} (relative), decisions within "
@@ -296,13 +239,3 @@ def table_lines(results, n_draws):
         "Eq. (10) gives b + b*, not b: its decision values are off by b* wherever that is not 0 (last column).",
     ]
     return lines
-
-
-ENTRIES = (
-    Entry(
-        "celik-qp",
-        "Celik et al. 2015, the quadratic program",
-        "PIQP (pip install 'lupi[reference]'); mnist_plus for two of its problems, left out without it",
-        _celik_qp,
-    ),
-)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from experiments.data_files import bounded_arrays
 from lupi.datasets.annotations import (
     DataFormatError,
     FilesInside,
@@ -26,29 +26,10 @@ N_ATTRIBUTES = 312
 
 
 def load_cub(root: str | PathLike[str], *, follow_links: bool = False) -> Bunch:
-    """Read CUB-200-2011: images, boxes, masks, attributes and the official split.
+    """CUB-200-2011 in its original layout: images, boxes, masks, attributes (n x 312, NaN where unknown), official split.
 
-    Reads ``images.txt``, ``bounding_boxes.txt``, ``image_class_labels.txt``, ``classes.txt``, ``train_test_split.txt`` and, where
-    they exist, ``segmentations/`` and ``attributes/image_attribute_labels.txt`` (or arrays ``image_id`` and ``is_present`` in
-    ``attributes/*.npz``). Images whose file is absent are left out, so subsets work.
-
-    Parameters
-    ----------
-    root : path
-        Folder that contains ``images.txt``.
-    follow_links : bool, default=False
-        Whether names may lead out of the folder, by ``..``, absolute paths or symbolic links.
-
-    Returns
-    -------
-    Bunch
-        images, boxes, masks (or None), attributes (n x 312, or None), labels, label_names, train (boolean: in the official
-        training set), image_ids. Attributes that the files do not mention are NaN.
-
-    Raises
-    ------
-    DataFormatError
-        With the file, the line and what was expected.
+    Images whose file is absent are left out, so subsets work; attributes may also lie in ``attributes/*.npz`` (arrays
+    ``image_id`` and ``is_present``).
     """
     root = Path(root)
     names = _id_table(root / "images.txt", "<image_id> <image_name>", str)
@@ -141,29 +122,18 @@ def _attributes(folder: Path, ids: list[int]) -> np.ndarray | None:
 
 
 def _attribute_arrays(path: Path) -> tuple[list[int], np.ndarray]:
-    expected = f"arrays of integers image_id (n) and is_present (n x {N_ATTRIBUTES}, 0 or 1)"
     try:
-        images, present = bounded_arrays(path, ("image_id", "is_present"))
-    except ValueError as error:
-        raise DataFormatError(f"{path}: expected {expected}; {error}.") from None
-    shapes = f"{images.dtype} {images.shape} and {present.dtype} {present.shape}"
-    if images.dtype.kind not in "iu" or images.ndim != 1 or present.shape != (len(images), N_ATTRIBUTES):
-        raise malformed(path, expected, shapes)
-    if present.dtype.kind not in "biu" or not np.isin(present, (0, 1)).all():
-        raise malformed(path, expected, f"{shapes} with other values")
+        with np.load(path, allow_pickle=False) as arrays:
+            images, present = arrays["image_id"], arrays["is_present"]
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise DataFormatError(f"{path}: expected arrays image_id and is_present; {error}.") from None
+    if present.shape != (len(images), N_ATTRIBUTES) or not np.isin(present, (0, 1)).all():
+        raise malformed(path, f"is_present of shape (n, {N_ATTRIBUTES}) with 0 and 1", f"shape {present.shape}")
     return images.tolist(), present
 
 
 def cub_to_coco(root: str | PathLike[str], output: str | PathLike[str]) -> None:
-    """Write the annotations of CUB-200-2011 as a COCO file, for `lupi localize fit OUTPUT`.
-
-    Parameters
-    ----------
-    root : path
-        Folder that contains ``images.txt``.
-    output : path
-        The JSON file, in `root`; its image names are relative to its folder.
-    """
+    """Write the annotations of CUB-200-2011 as a COCO file in `root`, for `lupi localize fit OUTPUT`."""
     birds, output = load_cub(root), Path(output)
     images, annotations = [], []
     for k, (path, box, label) in enumerate(zip(birds.images, birds.boxes, birds.labels.tolist())):
@@ -183,23 +153,7 @@ def cub_to_coco(root: str | PathLike[str], output: str | PathLike[str]) -> None:
 
 
 def load_oxford_pets(root: str | PathLike[str], *, follow_links: bool = False) -> Bunch:
-    """Read Oxford-IIIT pets: ``images/`` and ``annotations/`` with ``list.txt`` and ``trimaps/``.
-
-    The mask is pet and border of the trimap (1 and 3); the box is the smallest around it. (The XML files of the set give boxes
-    of heads.)
-
-    Parameters
-    ----------
-    root : path
-        Folder that contains ``images`` and ``annotations``.
-    follow_links : bool, default=False
-        Whether names may lead out of the folder, by ``..``, absolute paths or symbolic links.
-
-    Returns
-    -------
-    Bunch
-        images, boxes, masks, labels (breeds), label_names, species (1 cat, 2 dog).
-    """
+    """Oxford-IIIT pets: the mask is pet and border of the trimap (1 and 3), the box is the smallest around it."""
     root = Path(root)
     path, inside = root / "annotations" / "list.txt", FilesInside(root, follow_links)
     images, boxes, masks, breeds, species = [], [], [], [], []
@@ -233,18 +187,7 @@ def load_oxford_pets(root: str | PathLike[str], *, follow_links: bool = False) -
 
 
 def load_caltech101(root: str | PathLike[str]) -> Bunch:
-    """Read Caltech101, one folder of images per class, without boxes.
-
-    Parameters
-    ----------
-    root : path
-        ``101_ObjectCategories`` or the folder that contains it.
-
-    Returns
-    -------
-    Bunch
-        images, labels, label_names; boxes are None.
-    """
+    """Caltech101: images in one folder per class, without boxes."""
     root = Path(root)
     root = root / "101_ObjectCategories" if (root / "101_ObjectCategories").is_dir() else root
     files = sorted(path for path in root.glob("*/*") if path.suffix.lower() in (".jpg", ".jpeg", ".png"))

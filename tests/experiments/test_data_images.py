@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from vision_data import pictures
 
-from experiments.data import cub_to_coco, load_caltech101, load_cub, load_oxford_pets
+from experiments.data_images import cub_to_coco, load_caltech101, load_cub, load_oxford_pets
 from lupi.datasets import DataFormatError, load_localization
 from lupi.vision import mask_box, read_mask
 
