@@ -125,10 +125,12 @@ def _attribute_arrays(path: Path) -> tuple[list[int], np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             images, present = arrays["image_id"], arrays["is_present"]
+        right = present.shape == (len(images), N_ATTRIBUTES) and images.dtype.kind in "iu"
+        if not right or not np.isin(present, (0, 1)).all():
+            raise ValueError(f"got {images.dtype} {images.shape} and {present.dtype} {present.shape}")
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise DataFormatError(f"{path}: expected arrays image_id and is_present; {error}.") from None
-    if present.shape != (len(images), N_ATTRIBUTES) or not np.isin(present, (0, 1)).all():
-        raise malformed(path, f"is_present of shape (n, {N_ATTRIBUTES}) with 0 and 1", f"shape {present.shape}")
+        expected = f"arrays of integers image_id (n) and is_present (n x {N_ATTRIBUTES}, 0 or 1)"
+        raise DataFormatError(f"{path}: expected {expected}; {error}.") from None
     return images.tolist(), present
 
 

@@ -126,9 +126,10 @@ def class_differences(results, draws, birds, n, arm, other):
     return sorted(rows, key=lambda row: (-row["overlap"], row["label"]))
 
 
-def localization_table(data, out, *, sizes, n_splits, arms=ARMS, settings=SETTINGS, draw=draw_birds, **options):
+def localization_table(data, out, *, sizes, n_splits, arms=ARMS, settings=None, draw=draw_birds, **options):
     """All arms on random draws of birds; of the largest size at most two draws, which take as long as all others together."""
     birds, root = load_birds(data)
+    settings = settings or SETTINGS
     draws = {(n, s): draw(birds, n, s) for n in sizes for s in range(n_splits if n < 1000 else min(n_splits, 2))}
     make = partial(_localizer, settings, None if out is None else str(out.parent / "features"))
     facts = {"entry": "feyereisl", "settings": settings, "groups": GROUPS}
