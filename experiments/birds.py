@@ -16,7 +16,7 @@ from experiments.data_images import load_cub
 from lupi.comparison.protocol import derived_seed, others_rows
 from lupi.comparison.summary import mean_and_error, paired
 from lupi.files import digest_of, strict_json
-from lupi.localize.evaluation import at_size, evaluate_boxes, mean_relative_box
+from lupi.localize.evaluation import evaluate_boxes, mean_relative_box, scale_box
 from lupi.vision import read_mask
 
 # The first of these that exists; the second is what the papers' authors had, or a part of it.
@@ -148,7 +148,7 @@ class DrawWords:
         """The mean training box, relative to the image, for every test image."""
         shapes = [x.shape for x in self.for_training(Arm("")).X]
         mean = mean_relative_box(pick(self.birds.boxes, self.draw.train), shapes)
-        return [at_size(mean, x.shape) for x in self.of("test")[0]]
+        return [scale_box(mean, x.shape) for x in self.of("test")[0]]
 
 
 def scored(words, predicted, **facts):

@@ -180,7 +180,7 @@ def test_regression_follows_the_same_steps():
 
 @pytest.mark.parametrize("estimator", ["ridge", None])
 def test_units_of_features_and_targets_do_not_matter(estimator):
-    X, Z, y, rng = table(n=150)
+    X, Z, y, _ = table(n=150)
     make = partial(SurrogateRegressor, estimator, random_state=0)
     expected = make().fit(X, y, privileged=Z).predict(X)
     tight = {"rtol": 1e-6 if estimator is None else 1e-9}
@@ -254,7 +254,7 @@ def test_line_through_the_outputs_without_each_row(k):
                 root = np.sqrt((keep * weight).ravel())
                 slope, *intercepts = np.linalg.lstsq(root[:, None] * design, root * targets.T.ravel(), rcond=None)[0]
                 np.testing.assert_allclose(found[i, j], slope * output[i, j] + intercepts[j], atol=1e-10)
-    backwards, others = line_scores(output, new, -targets, weight)
+    _, others = line_scores(output, new, -targets, weight)
     np.testing.assert_allclose(others, np.broadcast_to(-weight @ targets / weight.sum(), (6, k)))
 
 
