@@ -30,22 +30,7 @@ SMALLEST_SHARE = 1e-3
 
 @model_part
 class SoftLabelStudent(RegressorMixin, BaseEstimator):
-    """A classifier that learns soft labels: every row appears once per class, weighted with the class's probability.
-
-    Parameters
-    ----------
-    estimator : classifier
-        Its ``fit`` must accept ``sample_weight``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> x = np.linspace(-2, 2, 50)[:, None]
-    >>> student = SoftLabelStudent(LogisticRegression(C=100)).fit(x, 1.5 * x)
-    >>> np.abs(student.predict(x) - 1.5 * x).max().round(1)
-    np.float64(0.0)
-    """
+    """A classifier that learns soft labels: every row appears once per class, weighted with the class's probability."""
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
@@ -130,21 +115,10 @@ def soft_correlation(
 
 @model_part
 class EstimatorMember(BaseEstimator):
-    """A scikit-learn estimator as the member of a pool, or as a teacher.
+    """A scikit-learn estimator as the member of a pool, or as a teacher; `cv` folds make its left-out predictions.
 
-    Parameters
-    ----------
-    estimator : estimator
-        A regressor learns the targets, a classifier learns soft labels, a search is scored against the targets.
-    cv : int or splitter
-        Folds of the refits that make left-out predictions.
-    n_jobs : int or None
-    random_state : int, RandomState or None
-
-    Attributes
-    ----------
-    estimator_ : estimator or list of estimators
-        A list, one per class, if the estimator cannot predict several columns at once.
+    A regressor learns the targets, a classifier learns soft labels, and a search is scored against the targets. ``estimator_``
+    is a list, one per class, if the estimator cannot predict several columns at once.
     """
 
     def __init__(
@@ -227,14 +201,7 @@ def _with_group(fold: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
 def make_folds(
     rows: np.ndarray, strata: np.ndarray, groups: np.ndarray | None, rng: np.random.RandomState, cv: Any
 ) -> list[np.ndarray]:
-    """Folds of `rows` with every stratum spread evenly; rows of a group stay together.
-
-    Examples
-    --------
-    >>> folds = make_folds(np.arange(6), np.array([0, 0, 0, 0, 1, 1]), None, np.random.RandomState(0), cv=2)
-    >>> [sorted(np.array([0, 0, 0, 0, 1, 1])[fold].tolist()) for fold in folds]
-    [[0, 0, 1], [0, 0, 1]]
-    """
+    """Folds of `rows` with every stratum spread evenly; rows of a group stay together."""
     unit = rows if groups is None else groups[rows]
     units, first = np.unique(unit, return_index=True)
     if len(units) < 2:

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from lupi.inputs.types import Matrix, RandomState
     from lupi.surrogate.members import Sample
 
+# Fraction of the distinct rows that a tree sees, and their largest number.
+TREE_ROWS, MAX_ROWS = 0.632, 10_000
+# Smallest weight of a leaf, and largest number of columns that a split chooses from.
+LEAF, MAX_COLUMNS = 5.0, 100
+
 
 @model_part
 class ForestMember(BaseEstimator):
@@ -26,20 +31,8 @@ class ForestMember(BaseEstimator):
     Left-out predictions average the trees that have not seen the row.
     """
 
-    def __init__(
-        self,
-        n_trees: int = 60,
-        share: float = 0.632,
-        leaf: float = 5.0,
-        max_columns: int = 100,
-        max_rows: int = 10_000,
-        random_state: RandomState = None,
-    ) -> None:
+    def __init__(self, n_trees: int = 60, random_state: RandomState = None) -> None:
         self.n_trees = n_trees
-        self.share = share
-        self.leaf = leaf
-        self.max_columns = max_columns
-        self.max_rows = max_rows
         self.random_state = random_state
 
     def fit_left_out(self, sample: Sample) -> np.ndarray:
@@ -50,14 +43,14 @@ class ForestMember(BaseEstimator):
         size = _power_of_two(sample.targets, weight)
         targets = np.round(sample.targets / size * 2.0**20) / 2.0**20
         unit = distinct_rows(A) if sample.groups is None else np.unique(sample.groups, return_inverse=True)[1]
-        n_units, share = unit.max() + 1, min(self.share, self.max_rows / len(A))
+        n_units, share = unit.max() + 1, min(TREE_ROWS, MAX_ROWS / len(A))
         totals, counts = np.zeros(targets.shape), np.zeros(len(A))
         trees = []
         for seed in check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.n_trees):
             inside = _drawn_units(n_units, share, seed)[unit]
             tree = DecisionTreeRegressor(
-                max_features=min(-(-A.shape[1] // 3), self.max_columns),
-                min_weight_fraction_leaf=min(0.5, self.leaf / weight[inside].sum()),
+                max_features=min(-(-A.shape[1] // 3), MAX_COLUMNS),
+                min_weight_fraction_leaf=min(0.5, LEAF / weight[inside].sum()),
                 random_state=int(seed),
             )
             tree.fit(A[inside], targets[inside], sample_weight=weight[inside], check_input=False)
@@ -120,12 +113,6 @@ def _power_of_two(targets: np.ndarray, weight: np.ndarray) -> float:
 
 
 def distinct_rows(A: np.ndarray) -> np.ndarray:
-    """Number of each row among the distinct rows, in lexicographic order of their bytes.
-
-    Examples
-    --------
-    >>> distinct_rows(np.array([[2.0], [1.0], [2.0]])).tolist()
-    [0, 1, 0]
-    """
+    """Number of each row among the distinct rows, in lexicographic order of their bytes."""
     A = np.ascontiguousarray(A) + 0.0  # -0.0 becomes 0.0
     return np.unique(A.view(np.dtype((np.void, A.dtype.itemsize * A.shape[1]))).ravel(), return_inverse=True)[1]

@@ -7,8 +7,7 @@ by which its outputs are divided, and ``predict``. A new member is a class with 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -44,55 +43,26 @@ class TableRows(ArrayRows):
 
 @dataclass(frozen=True)
 class Sample:
-    """Training rows of a pool.
+    """Training rows of a pool."""
 
-    Attributes
-    ----------
-    X : Rows
-        Standardized features; for an estimator of the user's, the features as passed to `fit`.
-    targets : ndarray of shape (n, k)
-    weight : ndarray of shape (n,)
-    groups : ndarray of int of shape (n,) or None
-        Rows of a group are left out together.
-    labels : ndarray of int of shape (n,) or None
-        Class codes that a classifier is fitted to; None: the targets are soft labels or numbers.
-    cross_fit_rows : ndarray of int or None
-        Rows for which an estimator of the user's is refitted (None: all); other rows get NaN.
-    """
-
-    X: Any
-    targets: np.ndarray
+    X: Any  # Rows: standardized features; for an estimator of the user's, the features as passed to `fit`
+    targets: np.ndarray  # (n, k)
     weight: np.ndarray
-    groups: np.ndarray | None
-    labels: np.ndarray | None = None
-    cross_fit_rows: np.ndarray | None = None
+    groups: np.ndarray | None  # rows of a group are left out together
+    labels: np.ndarray | None = None  # class codes for a classifier; None: soft labels or numbers
+    cross_fit_rows: np.ndarray | None = None  # rows for which an estimator is refitted (None: all); others get NaN
 
 
-@dataclass(frozen=True)
 class SurrogateData:
     """A training set with the positions of its rows by role."""
 
-    rows: TrainingSet
-
-    @cached_property
-    def labeled(self) -> np.ndarray:
-        """Rows with a label."""
-        return np.flatnonzero(self.rows.labeled)
-
-    @cached_property
-    def taught(self) -> np.ndarray:
-        """Rows with a label and privileged features, to which the teachers are fitted."""
-        return np.flatnonzero(self.rows.labeled & self.rows.available)
-
-    @cached_property
-    def unlabeled(self) -> np.ndarray:
-        """Rows with privileged features and no label."""
-        return np.flatnonzero(~self.rows.labeled)
-
-    @cached_property
-    def scored(self) -> np.ndarray:
-        """Rows that the teachers score: taught and unlabeled."""
-        return np.sort(np.concatenate([self.taught, self.unlabeled]))
+    def __init__(self, rows: TrainingSet) -> None:
+        labeled, available = rows.labeled, rows.available
+        self.rows = rows
+        self.labeled = np.flatnonzero(labeled)
+        self.taught = np.flatnonzero(labeled & available)  # labeled, with privileged features
+        self.unlabeled = np.flatnonzero(~labeled)  # all of them have privileged features
+        self.scored = np.sort(np.concatenate([self.taught, self.unlabeled]))  # by the teachers
 
     def groups(self, index: np.ndarray) -> np.ndarray | None:
         """Group numbers of some rows."""
@@ -101,27 +71,6 @@ class SurrogateData:
     def sample(self, features: Any, index: np.ndarray, targets: np.ndarray, **options: Any) -> Sample:
         """Some of the rows with targets for a pool."""
         return Sample(features.take(index), targets, self.rows.weight[index], self.groups(index), **options)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Parameters of the estimator that members and teachers read."""
-
-    cv: Any
-    n_jobs: int | None
-    random_state: RandomState
-
-
-class Member(Protocol):
-    """A regression on standardized features."""
-
-    spread_: float
-
-    def fit_left_out(self, sample: Sample) -> np.ndarray:
-        """Fit; return left-out predictions of the training rows, of shape (n, k)."""
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Values of shape (n, k)."""
 
 
 @model_part
@@ -247,10 +196,6 @@ class RbfPath:
         space = FeatureSpace.nystroem(Kernel("rbf", gamma=gamma), A, LANDMARKS, random_state, tol=1e-8)
         return cls(RidgePath(space.values, weight), gamma, space.rows, space.projection)
 
-    def kernel_values(self, A: Matrix) -> np.ndarray:
-        """Kernel values of shape (n, n_landmarks)."""
-        return np.asarray(rbf_kernel(A, self.landmarks, gamma=self.gamma))
-
     def dual(self, coef: np.ndarray) -> np.ndarray:
         """Coefficients of the kernel values."""
         return coef if self.projection is None else self.projection @ coef
@@ -274,13 +219,19 @@ class RbfMember(BaseEstimator):
 
     def predict(self, A: Matrix) -> np.ndarray:
         """Values of shape (n, k)."""
-        return np.asarray(rbf_kernel(A, self.landmarks_, gamma=self.gamma_) @ self.coef_ + self.intercept_)
+        return np.asarray(rbf_values(A, self.landmarks_, self.gamma_, self.coef_) + self.intercept_)
+
+
+def rbf_values(A: Matrix, landmarks: Matrix, gamma: float, coef: np.ndarray) -> np.ndarray:
+    """RBF kernel values with the landmarks times coefficients, block by block."""
+    blocks = (A[start : start + BLOCK] for start in range(0, A.shape[0], BLOCK))
+    return np.asarray(np.vstack([rbf_kernel(block, landmarks, gamma=gamma) @ coef for block in blocks]))
 
 
 MEMBERS: dict[str, Any] = {
-    "ridge": lambda settings: RidgeMember(),
-    "rbf": lambda settings: RbfMember(settings.random_state),
-    "forest": lambda settings: ForestMember(random_state=settings.random_state),
+    "ridge": lambda random_state: RidgeMember(),
+    "rbf": RbfMember,
+    "forest": lambda random_state: ForestMember(random_state=random_state),
 }
 
 
@@ -295,14 +246,7 @@ def member_names(estimator: Any) -> list[str] | None:
 
 @model_part
 class Pool(BaseEstimator):
-    """Mean of several members' outputs, each scaled to unit spread.
-
-    Parameters
-    ----------
-    members : dict of str to member
-    scaler : Standardizer or None
-        Standardizes raw features; None for an estimator of the user's.
-    """
+    """Mean of several members' outputs, each scaled to unit spread; without a scaler, of an estimator of the user's."""
 
     def __init__(self, members: dict[str, Any], scaler: Standardizer | None = None) -> None:
         self.members = members
@@ -333,13 +277,17 @@ class Pool(BaseEstimator):
         return self.outputs(X if self.scaler is None else self.scaler.transform(X))
 
 
-def make_pool(estimator: Any, settings: Settings, scaler: Standardizer) -> Pool:
-    """An unfitted pool for the parameter `estimator`."""
-    names = member_names(estimator)
+def make_pool(model: Any, scaler: Standardizer) -> Pool:
+    """An unfitted pool, by the parameters of a surrogate estimator."""
+    names = member_names(model.estimator)
     if names is None:
-        member = EstimatorMember(estimator, settings.cv, settings.n_jobs, settings.random_state)
-        return Pool({type(estimator).__name__: member})
-    return Pool({name: MEMBERS[name](settings) for name in names}, scaler)
+        return Pool({type(model.estimator).__name__: make_member(model.estimator, model)})
+    return Pool({name: MEMBERS[name](model.random_state) for name in names}, scaler)
+
+
+def make_member(estimator: Any, model: Any) -> EstimatorMember:
+    """A member or teacher of the user's kind."""
+    return EstimatorMember(estimator, model.cv, model.n_jobs, model.random_state)
 
 
 @chunkwise("concatenate")

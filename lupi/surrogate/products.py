@@ -23,13 +23,7 @@ CLEAR_EVIDENCE, ROWS_PER_EVIDENCE = 7.0, 100.0
 
 
 def is_clear(gain: float, n: float) -> bool:
-    """Whether this gain of log-evidence, from n rows, is enough for a product.
-
-    Examples
-    --------
-    >>> is_clear(8.0, 50), is_clear(8.0, 1000)
-    (True, False)
-    """
+    """Whether this gain of log-evidence, from n rows, is enough for a product."""
     return gain >= CLEAR_EVIDENCE * max(1.0, n / ROWS_PER_EVIDENCE)
 
 
@@ -49,34 +43,9 @@ def factor(
 
         h_i = [1, z_i]^\top K C_{-i} C_{-i}^\top K u_0, \qquad C_{-i} = C - \min(w_i, 1) [1, z_i] (t_i - \bar t) x_i^\top,
 
-    or the same without the row's group. The cost is linear in the rows.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, p)
-        Centered, with uncorrelated columns (rows in an eigenbasis).
-    Z : ndarray of shape (n, s)
-        Standardized.
-    targets : ndarray of shape (n, k)
-        Several columns share the factor.
-    weight : ndarray of shape (n,)
-    groups : ndarray of int, shape (n,), optional
-
-    Returns
-    -------
-    h : ndarray of shape (n,)
-        With mean square 1.
-    u : ndarray of shape (s + 1,)
-        The direction from all rows, on the same scale. None in place of both if no column of Z counts.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X, wrong = rng.normal(size=(200, 3)), rng.random(200) < 0.3
-    >>> Z = (np.column_stack([wrong, rng.random(200)]) - [0.3, 0.5]) / [0.46, 0.29]
-    >>> h, u = factor(X, Z, np.where(wrong[:, None], -X[:, :1], X[:, :1]), np.ones(200))
-    >>> bool(np.all((h < 0) == wrong) or np.all((h > 0) == wrong))
-    True
+    or the same without the row's group. The cost is linear in the rows. X is centered and has uncorrelated columns (rows in an
+    eigenbasis), Z is standardized, and several columns of targets share the factor. Returns h, with mean square 1, and the
+    direction u from all rows on the same scale; None if no column of Z counts.
     """
     total = weight.sum()
     centered = targets - weight @ targets / total
@@ -133,32 +102,17 @@ def _without_rows(
 
 @dataclass(frozen=True)
 class ProductFit:
-    """A ridge of the targets on :math:`[z, h(z) x]`, and its expectation where the factor is not known.
-
-    Attributes
-    ----------
-    path : RidgePath
-    ridge : RidgeFit
-        Its left-out predictions use the row's factor; they are the evidence for this teacher.
-    expected : RidgeFit
-        Expectation of the factor given X: its mean, or a ridge on X where the evidence is clear.
-    x_path : RidgePath
-        Regressions on X, whose eigenbasis the others use.
-    Z : ndarray of shape (n, s)
-    """
+    """A ridge of the targets on [z, h(z) x], and its expectation where the factor is not known."""
 
     path: RidgePath
-    ridge: RidgeFit
-    expected: RidgeFit
-    x_path: RidgePath
+    ridge: RidgeFit  # its left-out predictions use the row's factor: they are the evidence for this teacher
+    expected: RidgeFit  # the factor given X: its mean, or a ridge on X where the evidence is clear
+    x_path: RidgePath  # regressions on X, whose eigenbasis the others use
     Z: np.ndarray
+    h: np.ndarray  # the factors
 
     def left_out(self, targets: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
-        r"""Left-out values with the expected factor: :math:`b + v^\top z_i + \hat h(x_i) w^\top x_i`.
-
-        A student on X cannot know the factor of a row. With the row's own factor, the student's target would be as noisy as
-        the label.
-        """
+        """Left-out values with the expected factor: with the row's own, the student's target would be as noisy as the label."""
         at = np.hstack([self.Z, self.expected.left_out * self.x_path.rows.values])
         return self.path.left_out_at(at, targets, self.ridge.alpha, groups)
 
@@ -174,17 +128,10 @@ class ProductFit:
 def fit_product(
     x_path: RidgePath, Z: np.ndarray, h: np.ndarray, targets: np.ndarray, groups: np.ndarray | None = None
 ) -> ProductFit:
-    r"""Ridge regression on Z and on X times the factors `h`, with the penalty of the least left-out error.
-
-    .. math::
-
-        \min_{b, v, w} \sum_i w_i (t_i - b - v^\top z_i - h_i w^\top x_i)^2 + \alpha (\|v\|^2 + \|w\|^2)
-
-    Rows of X in an eigenbasis give the same ridge with at most n columns.
-    """
+    """Ridge on Z and on X times the factors `h`; rows of X in an eigenbasis give the same ridge with at most n columns."""
     path = RidgePath(np.hstack([Z, h[:, None] * x_path.rows.values]), x_path.weight)
     path.size = max(path.size, x_path.size)
-    return ProductFit(path, fit_ridge(path, targets, groups), _expected(x_path, h[:, None], groups), x_path, Z)
+    return ProductFit(path, fit_ridge(path, targets, groups), _expected(x_path, h[:, None], groups), x_path, Z, h)
 
 
 def _expected(x_path: RidgePath, h: np.ndarray, groups: np.ndarray | None) -> RidgeFit:

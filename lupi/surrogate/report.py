@@ -47,28 +47,16 @@ class Explanation(dict[str, Any]):
             f"X predicts the surrogate of left-out rows with correlation {self['surrogate_correlation']:.2f} "
             f"(R2 {self['surrogate_r2']:.2f})"
         )
-        return "\n".join(lines + self._gain_lines() + self._column_lines())
-
-    def _gain_lines(self) -> list[str]:
-        if self["effective_rows"] is None:
-            return []
-        gained = max(0, round(self["effective_rows"] - self["n_taught"]))
-        method = (
-            "estimated from the noise that teacher and student keep, compared with a ridge on X; bias is not counted"
-        )
-        if gained == 0:
-            return [f"No gain in variance ({method}: a comparison on test rows tells more)"]
-        return [f"Worth about {gained} more labeled rows ({method})"]
-
-    def _column_lines(self) -> list[str]:
-        if not self["columns"]:
-            return []
-        best = sorted(self["columns"].items(), key=lambda item: -item[1])
-        lines = ["", "Privileged columns (log-evidence lost without each; below 0: better without)"]
-        lines += [f"  {value:+8.2f}  {name}" for name, value in best[:SHOWN_COLUMNS]]
-        if len(best) > SHOWN_COLUMNS:
-            lines.append(f"  ... and {len(best) - SHOWN_COLUMNS} more")
-        return lines
+        if self["effective_rows"] is not None:
+            gained = max(0, round(self["effective_rows"] - self["n_taught"]))
+            gain = f"Worth about {gained} more labeled rows" if gained else "No gain in variance"
+            lines.append(f"{gain} (estimated from the noise that teacher and student keep, compared with a ridge on X)")
+        if self["columns"]:
+            lines += ["", "Privileged columns (log-evidence lost without each; below 0: better without)"]
+            best = sorted(self["columns"].items(), key=lambda item: -item[1])
+            lines += [f"  {value:+8.2f}  {name}" for name, value in best[:SHOWN_COLUMNS]]
+            lines += [f"  ... and {len(best) - SHOWN_COLUMNS} more"] if len(best) > SHOWN_COLUMNS else []
+        return "\n".join(lines)
 
 
 def explain_fit(
@@ -142,29 +130,11 @@ def effective_rows(
 ) -> float:
     r"""Labeled rows with which a ridge on X would have the variance of the student of the surrogate.
 
-    With :math:`y = Z\theta + X\delta + \varepsilon` and :math:`Z = XB + \eta`, let :math:`\sigma^2` be the variance of
-    :math:`\varepsilon` (label noise) and :math:`\tau^2` that of :math:`\eta\theta` (the part of the score that X does not
-    determine). Least squares of the labels on X has the risk :math:`(\tau^2 + \sigma^2) p / n`, of the score of a teacher on Z
-    :math:`\tau^2 p / m + \sigma^2\,\mathrm{tr}(P_X P_Z) / n` with m scored rows. For ridges, noise of unit variance is sent
-    through the plain regression, through teacher and student, and through the student alone; the mean squares at the rows
-    replace p, the trace and p.
-
-    Parameters
-    ----------
-    noise, gap : float
-        :math:`\sigma^2` and :math:`\tau^2`.
-    A : ndarray or sparse matrix of shape (m, p)
-        Standardized decision features of the rows that the teacher scores.
-    labeled : ndarray of bool, shape (m,)
-    weight : ndarray of shape (m,)
-    teacher_noise : ndarray of shape (m, n_probes)
-        Scores of a teacher that was fitted to noise.
-    alpha : float
-        Penalty of a ridge on X for the labeled rows; the student's has the same size per row.
-
-    Returns
-    -------
-    float
+    With :math:`y = Z\theta + \varepsilon`, :math:`Z = XB + \eta`, `noise` :math:`\sigma^2 = \mathrm{Var}(\varepsilon)` and `gap`
+    :math:`\tau^2 = \mathrm{Var}(\eta\theta)`, least squares of n labels on X has the risk :math:`(\tau^2 + \sigma^2) p / n`, of
+    the score of m rows by a teacher on Z :math:`\tau^2 p / m + \sigma^2\,\mathrm{tr}(P_X P_Z) / n`. For ridges, noise of unit
+    variance is sent through the plain regression, through teacher and student (`teacher_noise` are the teacher's scores), and
+    through the student; mean squares replace p and the trace. The student's penalty has the size per row of `alpha`.
     """
     n, m = weight[labeled].sum(), weight.sum()
     rows = np.flatnonzero(labeled)

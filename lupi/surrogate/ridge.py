@@ -28,33 +28,11 @@ class RidgePath:
         \min_{\beta, b} \sum_i w_i (t_i - b - a_i^\top \beta)^2 + \alpha \|\beta\|^2
 
     The columns are centered implicitly, so a sparse table stays sparse and the intercept is not penalized. One
-    eigendecomposition of the smaller of :math:`A^\top W A` and :math:`W^{1/2} A A^\top W^{1/2}` gives rows :math:`q_i` with
-    :math:`\sum_i w_i q_i q_i^\top = \mathrm{diag}(e)`. Everything else takes O(n r).
+    eigendecomposition of the smaller of :math:`A^\top W A` and :math:`W^{1/2} A A^\top W^{1/2}` gives ``rows`` :math:`q_i` and
+    ``eigenvalues`` e with :math:`\sum_i w_i q_i q_i^\top = \mathrm{diag}(e)`. Everything else takes O(n r).
 
-    Parameters
-    ----------
-    A : Rows, ndarray or sparse matrix of shape (n, p)
-    weight : ndarray of shape (n,), optional
-        Positive weights; weight 2 equals two copies of the row.
-    scale : ndarray of shape (p,), optional
-        Multiplies the columns. Coefficients refer to the unscaled columns.
-
-    Attributes
-    ----------
-    eigenvalues : ndarray of shape (r,)
-    rows : Rows of shape (n, r)
-        The centered rows in the eigenbasis.
-    total : float
-        Sum of the weights.
-    size : float
-        Larger one of the number of rows and of columns: the unit of the penalties.
-
-    Examples
-    --------
-    >>> path = RidgePath(np.array([[0.0], [1.0], [2.0]]))
-    >>> coef, intercept = path.solve(np.array([[0.0], [1.0], [2.0]]), alpha=0.0)
-    >>> coef.round(12), intercept.round(12)
-    (array([[1.]]), array([0.]))
+    Weight 2 equals two copies of a row. `scale` multiplies the columns; coefficients refer to the unscaled columns. ``total``
+    is the sum of the weights, and ``size``, the unit of the penalties, the larger one of it and the number of columns.
     """
 
     # From the eigenbasis to coefficients: `_basis`, or A' `_dual` where that would be a matrix of p > n rows.
@@ -84,15 +62,7 @@ class RidgePath:
 
     @classmethod
     def of_kernel(cls, products: np.ndarray, weight: np.ndarray) -> Self:
-        """Regressions in the space of a kernel matrix: coefficients refer to kernel values with the training rows.
-
-        Examples
-        --------
-        >>> A, t = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [1.0], [4.0]])
-        >>> dual, _ = RidgePath.of_kernel(A @ A.T, np.ones(3)).solve(t, alpha=1.0)
-        >>> np.allclose(A.T @ dual, RidgePath(A).solve(t, alpha=1.0)[0])
-        True
-        """
+        """Regressions in the space of a kernel matrix: coefficients refer to kernel values with the training rows."""
         path = cls.__new__(cls)
         path.weight = weight
         path.total = path.size = float(weight.sum())
@@ -134,17 +104,14 @@ class RidgePath:
         mean = self.weight @ targets / self.total
         return mean, self.rows.transposed_times(self.weight[:, None] * (targets - mean))
 
-    def fitted(self, targets: np.ndarray, alpha: float) -> np.ndarray:
-        """Fitted values of the rows, for targets of shape (n, k)."""
-        return np.asarray(self._fitted(targets, np.array([alpha]))[0])
-
-    def _fitted(self, targets: np.ndarray, alphas: np.ndarray) -> np.ndarray:
-        """Fitted values for several penalties, of shape (n_alphas, n, k), in one pass over the rows."""
+    def fitted(self, targets: np.ndarray, alpha: Any) -> np.ndarray:
+        """Fitted values of shape (n, k); several penalties, which take one pass over the rows, add a first axis."""
+        alphas = np.atleast_1d(alpha)
         mean, coordinates = self.project(targets)
-        shape = (len(alphas), targets.shape[1])
         shrunk = coordinates[:, None] / (self.eigenvalues[:, None] + alphas)[:, :, None]
-        values = self.rows.times(shrunk.reshape(len(shrunk), shape[0] * shape[1]))
-        return np.asarray(mean + values.reshape(len(targets), *shape).swapaxes(0, 1))
+        shape = len(targets), len(alphas), targets.shape[1]
+        values = self.rows.times(shrunk.reshape(len(shrunk), shape[1] * shape[2])).reshape(shape).swapaxes(0, 1)
+        return np.asarray(mean + (values if np.ndim(alpha) else values[0]))
 
     def solve(self, targets: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients of shape (p, k) and intercepts of shape (k,)."""
@@ -152,9 +119,9 @@ class RidgePath:
         coef = self.coefficients(projected / (self.eigenvalues + alpha)[:, None])
         return coef, mean - self.mean @ coef
 
-    def leverage(self, alphas: np.ndarray) -> np.ndarray:
+    def _leverage(self, alpha: Any) -> np.ndarray:
         """Diagonals of the unweighted hat matrices without intercept, of shape (n, n_alphas)."""
-        return _squares_times(self.rows, 1.0 / (self.eigenvalues[:, None] + alphas))
+        return _squares_times(self.rows, 1.0 / (self.eigenvalues[:, None] + alpha))
 
     def left_out(
         self, targets: np.ndarray, alpha: Any, groups: np.ndarray | None = None, refit_intercept: bool = True
@@ -168,10 +135,10 @@ class RidgePath:
         penalties add a first axis to the result.
         """
         alphas = np.atleast_1d(alpha)
-        residual = targets - self._fitted(targets, alphas)
+        residual = targets - self.fitted(targets, alphas)
         shared = 1.0 / self.total if refit_intercept else 0.0
         if groups is None:
-            keep = 1.0 - np.minimum(self.weight, 1.0)[:, None] * (self.leverage(alphas) + shared)
+            keep = 1.0 - np.minimum(self.weight, 1.0)[:, None] * (self._leverage(alphas) + shared)
             predictions = targets - residual / np.maximum(keep, EPS).T[:, :, None]
         else:
             predictions = np.empty_like(residual)
@@ -233,7 +200,7 @@ class RidgePath:
         coefs = towards.T @ self.project(targets)[1]
         residual = targets - self.fitted(targets, alpha)
         if groups is None:
-            leverage = self.leverage(np.array([alpha]))[:, 0] + 1.0 / self.total
+            leverage = self._leverage(alpha)[:, 0] + 1.0 / self.total
             return _errors_without(self.rows, self.weight, residual.T, leverage, towards, pivots, coefs) / self.total
         directions = self.rows.times(towards)
         errors = np.zeros(len(pivots))
@@ -277,13 +244,7 @@ def _errors_without(
 
 
 def groups_of_equal_size(groups: np.ndarray) -> list[np.ndarray]:
-    """Rows of each group, as arrays of shape (n_groups, size), one array per size.
-
-    Examples
-    --------
-    >>> [members.tolist() for members in groups_of_equal_size(np.array([0, 1, 0, 2]))]
-    [[[1], [3]], [[0, 2]]]
-    """
+    """Rows of each group, as arrays of shape (n_groups, size), one array per size."""
     order = np.argsort(groups, kind="stable")
     _, start, size = np.unique(groups[order], return_index=True, return_counts=True)
     return [order[start[size == s][:, None] + np.arange(s)] for s in np.unique(size)]
@@ -293,24 +254,15 @@ def groups_of_equal_size(groups: np.ndarray) -> list[np.ndarray]:
 class RidgeFit:
     """A ridge regression with the penalty of the best left-out predictions.
 
-    Attributes
-    ----------
-    coef : ndarray of shape (p, k)
-    intercept : ndarray of shape (k,)
-    alpha : float
-        The penalty.
-    left_out : ndarray of shape (n, k)
-        Leave-one-out (leave-group-out) predictions. Chosen by correlation, they keep the intercept of all rows: after strong
-        shrinkage the changes of the mean, which are anticorrelated with the target, would outweigh the rest.
-    spread : float
-        Standard deviation of the fitted values.
+    Chosen by correlation, the left-out predictions keep the intercept of all rows: after strong shrinkage the changes of the
+    mean, which are anticorrelated with the target, would outweigh the rest.
     """
 
-    coef: np.ndarray
+    coef: np.ndarray  # (p, k)
     intercept: np.ndarray
     alpha: float
-    left_out: np.ndarray
-    spread: float
+    left_out: np.ndarray  # (n, k)
+    spread: float  # of the fitted values
 
     def predict(self, A: Any) -> np.ndarray:
         """Values of new rows, of shape (n, k)."""
@@ -318,35 +270,13 @@ class RidgeFit:
 
 
 def fit_ridge(
-    path: RidgePath,
-    targets: np.ndarray,
-    groups: np.ndarray | None = None,
-    by: str = "error",
-    grid: np.ndarray = GRID,
+    path: RidgePath, targets: np.ndarray, groups: np.ndarray | None = None, by: str = "error", grid: np.ndarray = GRID
 ) -> RidgeFit:
-    """Ridge regression with the penalty that predicts left-out rows best.
-
-    Parameters
-    ----------
-    path : RidgePath
-    targets : ndarray of shape (n, k)
-    groups : ndarray of int, shape (n,), optional
-        Rows of a group are left out together.
-    by : {"error", "correlation"}
-        Least squared error, or largest correlation with the target (for outputs that are rescaled later).
-    grid : ndarray
-        Penalties relative to `path.size`.
-
-    Returns
-    -------
-    RidgeFit
-    """
+    """Ridge regression with the penalty of the least left-out squared error, or of the largest correlation with the target."""
     alphas = grid * path.size
     left_out = path.left_out(targets, alphas, groups, refit_intercept=by == "error")
-    if by == "error":
-        values = [squared_error(part, targets, path.weight) for part in left_out]
-    else:
-        values = [-correlation(part, targets, path.weight) for part in left_out]
+    measure, sign = (squared_error, 1.0) if by == "error" else (correlation, -1.0)
+    values = [sign * measure(part, targets, path.weight) for part in left_out]
     best = values.index(min(values))
     coef, intercept = path.solve(targets, alphas[best])
     fitted = path.fitted(targets, alphas[best])
@@ -359,14 +289,7 @@ def squared_error(predictions: np.ndarray, targets: np.ndarray, weight: np.ndarr
 
 
 def correlation(predictions: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> float:
-    """Weighted correlation, pooled over the columns after centering each.
-
-    Examples
-    --------
-    >>> t = np.array([[0.0], [1.0], [5.0]])
-    >>> round(correlation(3 * t + 1, t, np.ones(3)), 12)
-    1.0
-    """
+    """Weighted correlation, pooled over the columns after centering each."""
     p, t = (a - weight @ a / weight.sum() for a in (predictions, targets))
     scale = np.sqrt((weight @ np.square(p)).sum() * (weight @ np.square(t)).sum())
     return float((weight @ (p * t)).sum() / max(scale, TINY))
@@ -379,11 +302,5 @@ def spread(values: np.ndarray, weight: np.ndarray) -> float:
 
 
 def unit_of(values: np.ndarray, weight: np.ndarray) -> float:
-    """Spread by which values can be divided: above rounding errors, and 1 if all values are 0.
-
-    Examples
-    --------
-    >>> unit_of(np.array([[1e-20], [3e-20]]), np.ones(2)), unit_of(np.zeros((2, 1)), np.ones(2))
-    (1e-20, 1.0)
-    """
+    """Spread by which values can be divided: above rounding errors, and 1 if all values are 0."""
     return max(spread(values, weight), SMALLEST_SPREAD * float(np.abs(values).max())) or 1.0

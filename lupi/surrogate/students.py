@@ -44,13 +44,7 @@ class Student:
 class Model(BaseEstimator):
     """All that prediction uses and a saved file holds.
 
-    Parameters
-    ----------
-    scaler : Standardizer or None
-        None for an estimator of the user's.
-    parts : list of (float, Pool)
-        Weight in the output, and pool: the plain pool, and the pool of the surrogate where there is one.
-    calibration : Calibration
+    `parts` are pairs of weight and pool: the baseline and, where there is a surrogate, its student.
     """
 
     def __init__(self, scaler: Any, parts: list[Any], calibration: Calibration) -> None:

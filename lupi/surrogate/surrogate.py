@@ -21,7 +21,6 @@ from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
 from lupi.surrogate.members import (
     MEMBERS,
     Pool,
-    Settings,
     Standardizer,
     SurrogateData,
     TableRows,
@@ -106,21 +105,20 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         """
         data = self._check(X, y, privileged, sample_weight, groups)
         target: Target = ClassTarget(len(self.classes_)) if is_classifier(self) else NumberTarget()
-        settings = Settings(self.cv, self.n_jobs, self.random_state)
         scaler = Standardizer().fit(data.rows.X, data.rows.weight)
         A = data.rows.X.map(scaler.transform, data.rows.X.shape[1])
         features = TableRows(data.rows.table()) if member_names(self.estimator) is None else A
 
-        pool, labels = make_pool(self.estimator, settings, scaler), data.rows.target[data.labeled]
+        pool, labels = make_pool(self, scaler), data.rows.target[data.labeled]
         sample = data.sample(features, data.labeled, target.columns(labels), labels=target.labels(labels))
         plain = Student(pool, data.labeled, pool.fit_left_out(sample))
 
         teachers = student = None
         if can_teach(data, type(self).__name__):
-            teachers = fit_teachers(data, A, features, target, plain, self, settings)
+            teachers = fit_teachers(data, A, features, target, plain, self)
         surrogate = make_surrogate(teachers, target, data)
         if surrogate is not None:
-            pool, taught = make_pool(self.estimator, settings, scaler), np.isin(surrogate.rows, data.taught)
+            pool, taught = make_pool(self, scaler), np.isin(surrogate.rows, data.taught)
             sample = data.sample(features, surrogate.rows, surrogate.values, cross_fit_rows=np.flatnonzero(taught))
             student = Student(pool, surrogate.rows, pool.fit_left_out(sample))
         students = combine(plain, student, data, teachers)
@@ -141,30 +139,18 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
 
     def _check(self, X: Any, y: Any, privileged: Any, sample_weight: Any, groups: Any) -> SurrogateData:
         """Check the parameters and the input of `fit`; sets ``classes_``."""
-        unknown = set(member_names(self.estimator) or MEMBERS) - set(MEMBERS)
-        if unknown or member_names(self.estimator) == []:
-            raise ValueError(
-                f"{type(self).__name__}: `estimator` must name members of {list(MEMBERS)}, got {self.estimator!r}."
-            )
-        closed_form = self.estimator == "ridge" and self.teacher is None and groups is None
-        needs = "estimator='ridge', teacher=None and groups=None: everything else needs its rows in memory"
-        rows = check_training_set(
-            self,
-            X,
-            y,
-            privileged,
-            sample_weight,
-            groups,
-            dense_privileged=True,
-            min_rows=2,
-            in_memory="" if closed_form else needs,
-        )
+        name, members = type(self).__name__, member_names(self.estimator)
+        if members == [] or not set(members or ()) <= set(MEMBERS):
+            raise ValueError(f"{name}: `estimator` must name members of {list(MEMBERS)}, got {self.estimator!r}.")
+        in_memory = "estimator='ridge', teacher=None and groups=None: everything else needs its rows in memory"
+        if self.estimator == "ridge" and self.teacher is None and groups is None:
+            in_memory = ""
+        options: dict[str, Any] = {"dense_privileged": True, "min_rows": 2, "in_memory": in_memory}
+        rows = check_training_set(self, X, y, privileged, sample_weight, groups, **options)
         if rows.classes is not None:
             self.classes_ = rows.classes
             if not rows.X.resident and len(rows.classes) > 2:
-                raise ValueError(
-                    f"{type(self).__name__} on {rows.n_rows} rows in chunks needs two classes, got {len(rows.classes)}."
-                )
+                raise ValueError(f"{name} on {rows.n_rows} rows in chunks needs two classes, got {len(rows.classes)}.")
         return SurrogateData(rows)
 
     def _scores(self, X: MatrixLike) -> np.ndarray:
@@ -179,9 +165,8 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         Explanation
-            A dict that prints as text: weights of the teachers, their quality on left-out rows, how much of the surrogate X
-            can predict, how many more labeled rows it is worth, and which privileged columns carry it (log-evidence lost
-            without each, at the same penalty).
+            A dict that prints as text: weights of the teachers, their quality on left-out rows, how well X predicts the
+            surrogate, how many more labeled rows it is worth, and which privileged columns carry it.
         """
         check_is_fitted(self)
         return Explanation(self._report)
@@ -218,8 +203,8 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
 
     Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the baseline's
     estimate; a slope that is never negative (at 0 the model is the baseline); and the weight of the baseline in the output,
-    l / (l + u) against 1 for the student of the surrogate, with l labeled and u unlabeled rows. The latter shrinks by the
-    weight of the teacher on X alone; except with ``"ridge"`` and one score, where that teacher is a ridge of its own.
+    l / (l + u) against 1 for the student, with l labeled and u unlabeled rows. The student's weight shrinks by that of the
+    teacher on X alone; except with ``"ridge"`` and one score, where that teacher is a ridge of its own.
 
     Parameters
     ----------
@@ -270,10 +255,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
 
     Notes
     -----
-    With :math:`y = Z\theta + \varepsilon`, :math:`Z = XB + \eta`, :math:`\sigma^2 = \mathrm{Var}(\varepsilon)`,
-    :math:`\tau^2 = \mathrm{Var}(\eta\theta)` and p columns of X, least squares on n labels has the risk
-    :math:`(\tau^2 + \sigma^2) p / n`, the student of the surrogate
-    :math:`[\tau^2 p + \sigma^2 \mathrm{tr}(P_X P_Z)] / n`: a gain where X is wide, Z narrow and the label noisy.
+    The gain is large where X is wide, Z narrow and the label noisy given Z, and with unlabeled rows.
 
     A row of `privileged` that is entirely NaN is not available: a labeled row then counts in the baseline only, an unlabeled
     row is dropped. `privileged=None` fits the baseline.
@@ -345,18 +327,10 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
 
 @model_part
 class SurrogateRegressor(RegressorMixin, SurrogateBase):
-    r"""Regression on the score of a teacher that sees privileged features; the recommended method.
+    """Regression on the score of a teacher that sees privileged features; the recommended method.
 
-    Teachers on :math:`[Z, cX]` for several scales c, and one on X alone, are fitted to the labels and averaged by their
-    evidence on left-out rows. A teacher on X *times* a factor of Z joins them where a column changes the meaning of X, such as
-    the time at risk (rows in memory only). Their score gives every row, labeled or not, a *surrogate*: a target with less noise
-    than the label. A student learns the surrogate from X, and its output is averaged with that of the baseline, the same
-    student on the labels. Prediction needs X alone.
-
-    Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the baseline's
-    estimate; a slope that is never negative (at 0 the model is the baseline); and the weight of the baseline in the output,
-    l / (l + u) against 1 for the student of the surrogate, with l labeled and u unlabeled rows. The latter shrinks by the
-    weight of the teacher on X alone; except with ``"ridge"`` and one score, where that teacher is a ridge of its own.
+    Teachers, surrogate, student and guards are those of :class:`SurrogateClassifier`. The surrogate is the averaged score of
+    the teachers, and the output is calibrated by a line.
 
     Parameters
     ----------
@@ -399,17 +373,8 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
 
     See Also
     --------
+    lupi.SurrogateClassifier : the method, its guards and its risk.
     lupi.Distillation : imitation of one teacher on the privileged features.
-
-    Notes
-    -----
-    With :math:`y = Z\theta + \varepsilon`, :math:`Z = XB + \eta`, :math:`\sigma^2 = \mathrm{Var}(\varepsilon)`,
-    :math:`\tau^2 = \mathrm{Var}(\eta\theta)` and p columns of X, least squares on n labels has the risk
-    :math:`(\tau^2 + \sigma^2) p / n`, the student of the surrogate
-    :math:`[\tau^2 p + \sigma^2 \mathrm{tr}(P_X P_Z)] / n`: a gain where X is wide, Z narrow and the label noisy.
-
-    A row of `privileged` that is entirely NaN is not available: a labeled row then counts in the baseline only, an unlabeled
-    row is dropped. `privileged=None` fits the baseline.
 
     Examples
     --------

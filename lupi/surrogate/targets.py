@@ -27,23 +27,12 @@ INTERCEPT_RIDGE = 1.0
 @model_part
 @dataclass(frozen=True)
 class Calibration:
-    """A fitted calibration: ``logits = intercept + slope * (scores - center) / scale``.
+    """A fitted calibration: ``logits = intercept + slope * (scores - center) / scale``."""
 
-    Attributes
-    ----------
-    center : ndarray of shape (k,)
-        Mean scores of the labeled rows.
-    scale : float
-        Their spread.
-    intercept : ndarray of shape (k,)
-    slope : float
-        Zero or larger, for scores of unit spread.
-    """
-
-    center: np.ndarray
-    scale: float
+    center: np.ndarray  # mean scores of the labeled rows
+    scale: float  # their spread
     intercept: np.ndarray
-    slope: float
+    slope: float  # 0 or larger, for scores of unit spread
 
     def logits(self, scores: np.ndarray) -> np.ndarray:
         """Calibrated log-odds or numbers (one column), or log-probabilities up to a constant (several)."""
@@ -152,26 +141,7 @@ def class_shares(surrogate: np.ndarray) -> np.ndarray:
 
 
 def calibrate(scores: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> Calibration:
-    """Logistic or softmax regression of hard or soft labels on scores.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n, k)
-        One column for two classes, otherwise one per class.
-    shares : ndarray of shape (n, n_classes)
-        Probability of each class; 0 and 1 for known labels (:func:`one_hot`).
-    weight : ndarray of shape (n,)
-
-    Returns
-    -------
-    Calibration
-
-    Examples
-    --------
-    >>> score, labels = np.array([[-1.0], [0.0], [1.0], [2.0]]), one_hot(np.array([0, 1, 0, 1]), 2)
-    >>> calibrate(score, labels, np.ones(4)).slope > 0, calibrate(-score, labels, np.ones(4)).slope
-    (True, 0.0)
-    """
+    """Logistic or softmax regression of class probabilities (0 and 1 for known labels) on scores of shape (n, k)."""
     center, scale = weight @ scores / weight.sum(), unit_of(scores, weight)
     unit = (scores - center) / scale
     objective = (_Logistic if scores.shape[1] == 1 else _Softmax)(unit, shares, weight)
@@ -182,14 +152,7 @@ def calibrate(scores: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> Cal
 
 
 def calibrate_values(values: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> Calibration:
-    """Least squares of a numeric target on one score with a slope of at least 0.
-
-    Examples
-    --------
-    >>> line = calibrate_values(np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 5.0]), np.ones(3))
-    >>> line.logits(np.array([[3.0]])).round(12)
-    array([[7.]])
-    """
+    """Least squares of a numeric target on one score with a slope of at least 0."""
     center, scale = weight @ values / weight.sum(), unit_of(values, weight)
     unit = (values[:, 0] - center[0]) / scale
     mean = weight @ targets / weight.sum()
@@ -215,13 +178,7 @@ def log_loss(logits: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> floa
 
 
 def area_under_curve(score: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> float:
-    """Weighted fraction of pairs (positive, other) in the right order; ties count half.
-
-    Examples
-    --------
-    >>> area_under_curve(np.array([1.0, 2.0, 2.0]), np.array([False, False, True]), np.ones(3))
-    0.75
-    """
+    """Weighted fraction of pairs (positive, other) in the right order; ties count half."""
     values, place = np.unique(score, return_inverse=True)
     ups = np.bincount(place, weights=weight * positive, minlength=len(values))
     downs = np.bincount(place, weights=weight * ~positive, minlength=len(values))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +13,18 @@ from sklearn.base import is_classifier
 
 from lupi.inputs.rows import ArrayRows, side_by_side
 from lupi.inputs.training_set import PrivilegedBlock
-from lupi.surrogate.estimators import EstimatorMember
-from lupi.surrogate.members import KERNEL_GRID, RbfPath, Sample, Settings, SurrogateData, pool_outputs, standardized
+from lupi.surrogate.members import (
+    KERNEL_GRID,
+    RbfPath,
+    Sample,
+    SurrogateData,
+    make_member,
+    pool_outputs,
+    rbf_values,
+    standardized,
+)
 from lupi.surrogate.products import ProductFit, factor, fit_product, is_clear
-from lupi.surrogate.ridge import BLOCK, EPS, TINY, RidgePath, fit_ridge, squared_error
+from lupi.surrogate.ridge import EPS, GRID, TINY, RidgePath, fit_ridge, squared_error
 from lupi.surrogate.targets import Calibration, Target, area_under_curve, calibrate, log_loss, one_hot
 
 if TYPE_CHECKING:
@@ -46,36 +55,18 @@ class Candidate:
 
 @dataclass(frozen=True)
 class TeacherData:
-    """Data of the teachers.
+    """Data of the teachers."""
 
-    Attributes
-    ----------
-    tables : list of Rows
-        Standardized privileged features.
-    A : Rows
-        Standardized decision features.
-    taught, unlabeled : ndarray of int
-        Rows with privileged features, with and without a label.
-    targets : ndarray of shape (n_taught, k)
-    weight : ndarray of shape (n_taught,)
-    groups, labels : ndarray of int of shape (n_taught,) or None
-        Group numbers; class codes.
-    by_likelihood : bool
-        Whether evidence is the log-loss of calibrated scores, and not the squared error.
-    plain : tuple of two ndarrays or None
-        Outputs of the plain student for taught rows (left-out) and unlabeled rows: the teacher on X alone. None: a ridge.
-    """
-
-    tables: list[Any]
-    A: Any
-    taught: np.ndarray
-    unlabeled: np.ndarray
-    targets: np.ndarray
+    tables: list[Any]  # standardized privileged features
+    A: Any  # standardized decision features
+    taught: np.ndarray  # rows with a label and privileged features
+    unlabeled: np.ndarray  # rows with privileged features alone
+    targets: np.ndarray  # of the taught rows, (n_taught, k), as are the weights, groups and class codes
     weight: np.ndarray
     groups: np.ndarray | None
     labels: np.ndarray | None
-    by_likelihood: bool
-    plain: tuple[np.ndarray, np.ndarray] | None
+    by_likelihood: bool  # whether evidence is the log-loss of calibrated scores, and not the squared error
+    plain: tuple[np.ndarray, np.ndarray] | None  # the plain student's outputs of taught (left-out) and unlabeled rows
 
     def table(self, candidate: Candidate, rows: np.ndarray) -> Any:
         """Columns that a candidate sees; sparse if X is and takes part."""
@@ -98,34 +89,16 @@ class TeacherData:
 
 @dataclass(frozen=True)
 class Teachers:
-    """Fitted teachers, averaged by evidence.
+    """Fitted teachers, averaged by evidence."""
 
-    Attributes
-    ----------
-    weights : dict of str to float
-        Weight by name; they sum to 1, and the last one is X alone.
-    plain_weight : float
-        Weight of the teacher that is the plain student itself; 0 if X alone is a ridge.
-    taught, unlabeled : ndarray of shape (n, k)
-        Scores: left-out ones of the taught rows, ordinary ones of the unlabeled rows.
-    calibration : Calibration
-        From scores to the target; slope 0 if the scores do not follow the labels.
-    noise : ndarray or None
-        Scores of label noise, for the taught and the probed unlabeled rows.
-    x_alpha : float or None
-        Penalty of a ridge on X alone.
-    column_evidence : ndarray or None
-        Log-evidence lost without each privileged column.
-    """
-
-    weights: dict[str, float]
-    plain_weight: float
-    taught: np.ndarray
-    unlabeled: np.ndarray
-    calibration: Calibration
-    noise: np.ndarray | None = None
-    x_alpha: float | None = None
-    column_evidence: np.ndarray | None = None
+    weights: dict[str, float]  # by name; they sum to 1
+    plain_weight: float  # of the teacher that is the plain student itself; 0 if X alone is a ridge
+    taught: np.ndarray  # left-out scores, (n, k)
+    unlabeled: np.ndarray  # ordinary scores
+    calibration: Calibration  # from scores to the target; slope 0 if the scores do not follow the labels
+    noise: np.ndarray | None = None  # scores of label noise, for the taught and the probed unlabeled rows
+    x_alpha: float | None = None  # penalty of a ridge on X alone
+    column_evidence: np.ndarray | None = None  # log-evidence lost without each privileged column
 
 
 @dataclass(frozen=True)
@@ -152,9 +125,7 @@ def can_teach(data: SurrogateData, name: str) -> bool:
     return False
 
 
-def fit_teachers(
-    data: SurrogateData, A: Any, features: Any, target: Target, plain: Student, model: Any, settings: Settings
-) -> Teachers:
+def fit_teachers(data: SurrogateData, A: Any, features: Any, target: Target, plain: Student, model: Any) -> Teachers:
     """Fit all teachers; average their scores with weights proportional to their evidence, and calibrate the average.
 
     `model` is the estimator whose parameters `estimator` and `teacher` choose the kind of teachers.
@@ -166,29 +137,39 @@ def fit_teachers(
     tables = [standardized(_with_gaps(block), data.rows.weight) for block in data.rows.privileged]
     if len(data.unlabeled):
         _warn_if_not_at_random(type(model).__name__, data, [*tables, A])
+    groups, labels = data.groups(data.taught), target.labels(y)
+    by_likelihood = targets.shape[1] > 1 or (teacher is not None and is_classifier(teacher))
+    outputs = None if closed_form else _plain_outputs(data, features, plain)
     inputs = TeacherData(
-        tables,
-        A,
-        data.taught,
-        data.unlabeled,
-        targets,
-        weight,
-        groups=data.groups(data.taught),
-        labels=target.labels(y),
-        by_likelihood=targets.shape[1] > 1 or (teacher is not None and is_classifier(teacher)),
-        plain=None if closed_form else _plain_outputs(data, features, plain),
+        tables, A, data.taught, data.unlabeled, targets, weight, groups, labels, by_likelihood, outputs
     )
     kernels = ("linear", "rbf") if targets.shape[1] > 1 and teacher is None else ("linear",)
     candidates = make_candidates([block.name for block in data.rows.privileged], kernels)
-    if teacher is None:
-        found = _ridge_teachers(inputs, candidates, settings)
-    else:
-        found = _estimator_teachers(inputs, candidates, teacher, settings)
+    fit_one = _fit_ridge if teacher is None else _fit_estimator
+    fits = [fit_one(inputs, candidate, model) for candidate in candidates]
+    evidence = [inputs.evidence(fit.taught) for fit in fits]
+    found = _clear_product(inputs, fits[-1].path, max(evidence)) if fits[-1].noise is not None else None
+    if found is not None:
+        evidence.insert(-1, inputs.evidence(found[0].ridge.left_out))
+        fits.insert(-1, _product_teacher(inputs, found[0]))
+    weights = softmax(evidence)
+    columns = _column_evidence(fits, weights, inputs) if found is None else _product_column_evidence(inputs, *found)
+    has_noise = all(fit.noise is not None for fit in fits)
+    taught = _mean(weights, [fit.taught for fit in fits])
     return Teachers(
-        plain_weight=0.0 if closed_form else list(found["weights"].values())[-1],
-        calibration=target.calibrate(found["taught"], y, weight),
-        **found,
+        weights={fit.candidate.name: float(weight) for fit, weight in zip(fits, weights)},
+        plain_weight=0.0 if closed_form else float(weights[-1]),
+        taught=taught,
+        unlabeled=_mean(weights, [fit.unlabeled for fit in fits]),
+        calibration=target.calibrate(taught, y, weight),
+        noise=_mean(weights, [fit.noise for fit in fits]) if has_noise else None,
+        x_alpha=fits[-1].alpha,
+        column_evidence=columns,
     )
+
+
+def _mean(weights: np.ndarray, values: list[Any]) -> np.ndarray:
+    return np.asarray(np.tensordot(weights, values, axes=1))
 
 
 def make_surrogate(teachers: Teachers | None, target: Target, data: SurrogateData) -> Surrogate | None:
@@ -205,11 +186,6 @@ def make_candidates(names: list[Any], kernels: tuple[str, ...] = ("linear",)) ->
     """Candidates [Z, cX] for every scale c in every kernel, and X alone as the last one.
 
     With several privileged tables: all of them together, and each one with the others at a smaller scale.
-
-    Examples
-    --------
-    >>> [candidate.name for candidate in make_candidates([None])]
-    ['Z', 'Z + 0.1 X', 'Z + 0.3 X', 'Z + 1 X', 'X alone']
     """
     m = len(names)
     mixes = [("Z" if m == 1 else "all spaces", (1.0,) * m)]
@@ -217,17 +193,11 @@ def make_candidates(names: list[Any], kernels: tuple[str, ...] = ("linear",)) ->
         for other in OTHER_TABLES:
             label = str(names[j]) if other == 0 else f"{names[j]} + {other:g} others"
             mixes.append((label, tuple(1.0 if i == j else other for i in range(m))))
-    return [
-        *(
-            Candidate(
-                f"{label}{f' + {c:g} X' if c else ''}{' (rbf)' if kernel == 'rbf' else ''}", scales, float(c), kernel
-            )
-            for kernel in kernels
-            for label, scales in mixes
-            for c in SCALES
-        ),
-        Candidate(X_ALONE, (0.0,) * m, 1.0),
-    ]
+    candidates = []
+    for kernel, (label, scales), c in product(kernels, mixes, SCALES):
+        name = f"{label} + {c:g} X" if c else label
+        candidates.append(Candidate(name + " (rbf)" * (kernel == "rbf"), scales, float(c), kernel))
+    return [*candidates, Candidate(X_ALONE, (0.0,) * m, 1.0)]
 
 
 def gaussian_evidence(error: float, n: float) -> float:
@@ -297,147 +267,59 @@ def _warn_if_not_at_random(name: str, data: SurrogateData, tables: list[Any]) ->
 
 @dataclass(frozen=True)
 class _TeacherFit:
-    """One teacher in closed form: scores of the taught and the unlabeled rows, and what it makes of label noise."""
+    """One teacher: scores of the taught and the unlabeled rows; in closed form, also what it makes of label noise."""
 
     candidate: Candidate
-    path: RidgePath
-    alpha: float
     taught: np.ndarray
     unlabeled: np.ndarray
-    noise: np.ndarray | None
+    path: Any = None
+    alpha: float | None = None
+    noise: np.ndarray | None = None
 
 
-def _ridge_teachers(inputs: TeacherData, candidates: list[Candidate], settings: Settings) -> dict[str, Any]:
-    """Teachers in closed form; a product of Z and X joins them, before X alone, where the evidence for it is clear."""
-    # Noise takes dozens of numbers per row: it is not propagated if the rows do not fit into memory.
-    noise = label_noise(inputs.weight) if inputs.A.resident else None
-    fits = [_fit_candidate(inputs, candidate, noise, settings) for candidate in candidates]
-    evidence = [inputs.evidence(fit.taught) for fit in fits]
-    column_evidence = None
-    if noise is not None and (product := _clear_product(inputs, fits[-1].path, max(evidence))) is not None:
-        evidence.insert(-1, inputs.evidence(product.fit.ridge.left_out))
-        fits.insert(-1, product.as_teacher(noise))
-        column_evidence = product.column_evidence()
-    weights = softmax(evidence)
-    if column_evidence is None:
-        column_evidence = _column_evidence(fits, weights, inputs)
-    return {
-        "weights": {fit.candidate.name: float(weight) for fit, weight in zip(fits, weights)},
-        "taught": np.tensordot(weights, [fit.taught for fit in fits], axes=1),
-        "unlabeled": np.tensordot(weights, [fit.unlabeled for fit in fits], axes=1),
-        "noise": None if noise is None else np.tensordot(weights, [fit.noise for fit in fits], axes=1),
-        "x_alpha": fits[-1].alpha,
-        "column_evidence": column_evidence,
-    }
-
-
-def _estimator_teachers(
-    inputs: TeacherData, candidates: list[Candidate], teacher: Any, settings: Settings
-) -> dict[str, Any]:
-    """Cross-fitted teachers of the user's kind."""
-    scores = []
-    for candidate in candidates:
-        if candidate.name == X_ALONE and inputs.plain is not None:
-            scores.append(line_scores(*inputs.plain, inputs.targets, inputs.weight))
-            continue
-        member = EstimatorMember(teacher, settings.cv, settings.n_jobs, settings.random_state)
-        table = inputs.table(candidate, inputs.taught)
-        taught = member.fit_left_out(Sample(table, inputs.targets, inputs.weight, inputs.groups, labels=inputs.labels))
-        others = inputs.table(candidate, inputs.unlabeled).values
-        scores.append((taught, member.predict(others) if others.shape[0] else taught[:0]))
-    weights = softmax([inputs.evidence(taught) for taught, _ in scores])
-    return {
-        "weights": {candidate.name: float(weight) for candidate, weight in zip(candidates, weights)},
-        "taught": np.tensordot(weights, [taught for taught, _ in scores], axes=1),
-        "unlabeled": np.tensordot(weights, [unlabeled for _, unlabeled in scores], axes=1),
-    }
-
-
-def _fit_candidate(
-    inputs: TeacherData, candidate: Candidate, noise: np.ndarray | None, settings: Settings
-) -> _TeacherFit:
+def _fit_estimator(inputs: TeacherData, candidate: Candidate, model: Any) -> _TeacherFit:
+    """A cross-fitted teacher of the user's kind."""
+    if candidate.name == X_ALONE and inputs.plain is not None:
+        return _TeacherFit(candidate, *line_scores(*inputs.plain, inputs.targets, inputs.weight))
+    member = make_member(model.teacher, model)
     table = inputs.table(candidate, inputs.taught)
-    if candidate.kernel == "linear":
-        rbf, path = None, RidgePath(table, inputs.weight)
-        ridge = fit_ridge(path, inputs.targets, inputs.groups)
-    else:
+    taught = member.fit_left_out(Sample(table, inputs.targets, inputs.weight, inputs.groups, labels=inputs.labels))
+    others = inputs.table(candidate, inputs.unlabeled).values
+    return _TeacherFit(candidate, taught, member.predict(others) if others.shape[0] else taught[:0])
+
+
+def _fit_ridge(inputs: TeacherData, candidate: Candidate, model: Any) -> _TeacherFit:
+    """A teacher in closed form."""
+    table, others = inputs.table(candidate, inputs.taught), inputs.table(candidate, inputs.unlabeled)
+    rbf = None
+    if candidate.kernel == "rbf":
         columns = [part.shape[1] for part in (*inputs.tables, inputs.A)]
         gamma = 1.0 / float(np.dot(np.square([*candidate.table_scales, candidate.x_scale]), columns))
-        rbf = RbfPath.of(table.values, inputs.weight, gamma, settings.random_state)
-        path = rbf.path
-        ridge = fit_ridge(path, inputs.targets, inputs.groups, grid=KERNEL_GRID)
+        rbf = RbfPath.of(table.values, inputs.weight, gamma, model.random_state)
+    path = RidgePath(table, inputs.weight) if rbf is None else rbf.path
+    ridge = fit_ridge(path, inputs.targets, inputs.groups, grid=GRID if rbf is None else KERNEL_GRID)
 
-    def predict(rows: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    def predict(rows: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        if not rows.shape[0]:
+            return np.empty((0, len(intercept)))
         if rbf is None:
-            return _linear_scores(inputs, candidate, rows, coef, intercept)
-        blocks = (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
-        parts = [
-            rbf.kernel_values(inputs.table(candidate, block).values) @ rbf.dual(coef) + intercept for block in blocks
-        ]
-        return np.vstack([np.empty((0, len(intercept))), *parts])
+            return np.asarray(rows.times(coef) + intercept)
+        return np.asarray(rbf_values(rows.values, rbf.landmarks, rbf.gamma, rbf.dual(coef)) + intercept)
 
     if candidate.name == X_ALONE and inputs.plain is not None:
         taught, unlabeled = line_scores(*inputs.plain, inputs.targets, inputs.weight)
     else:
-        taught, unlabeled = ridge.left_out, predict(inputs.unlabeled, ridge.coef, ridge.intercept)
+        taught, unlabeled = ridge.left_out, predict(others, ridge.coef, ridge.intercept)
     noise_scores = None
-    if noise is not None:
-        probed = inputs.unlabeled[probed_rows(len(inputs.unlabeled))]
+    if inputs.A.resident:  # noise takes dozens of numbers per row
+        noise, probed = label_noise(inputs.weight), others.take(probed_rows(others.shape[0]))
         left_out = path.left_out(noise, ridge.alpha, inputs.groups)
         noise_scores = np.vstack([left_out, predict(probed, *path.solve(noise, ridge.alpha))])
-    return _TeacherFit(candidate, path, ridge.alpha, taught, unlabeled, noise_scores)
+    return _TeacherFit(candidate, taught, unlabeled, path, ridge.alpha, noise_scores)
 
 
-def _linear_scores(
-    inputs: TeacherData, candidate: Candidate, rows: np.ndarray, coef: np.ndarray, intercept: np.ndarray
-) -> np.ndarray:
-    """Predictions of rows without stacking their columns."""
-    values, start = np.tile(intercept, (len(rows), 1)), 0
-    for scale, part in [*zip(candidate.table_scales, inputs.tables), (candidate.x_scale, inputs.A)]:
-        if scale and len(rows):
-            stop = start + part.shape[1]
-            values += part.take(rows).times(scale * coef[start:stop])
-            start = stop
-    return values
-
-
-@dataclass(frozen=True)
-class _Product:
-    """The teacher on the privileged features and on X times a factor of them."""
-
-    inputs: TeacherData
-    h: np.ndarray
-    direction: np.ndarray
-    fit: ProductFit
-
-    def as_teacher(self, noise: np.ndarray) -> _TeacherFit:
-        """Scores for the student: with the factor expected given X, not with the row's own."""
-        inputs, fit = self.inputs, self.fit
-
-        def predict(rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
-            return fit.predict(inputs.A.values[rows], inputs.privileged(rows), targets)
-
-        probed = inputs.unlabeled[probed_rows(len(inputs.unlabeled))]
-        noise_scores = np.vstack([fit.left_out(noise, inputs.groups), predict(probed, noise)])
-        candidate = Candidate(PRODUCT, (1.0,) * len(inputs.tables), 1.0, "product")
-        taught, unlabeled = fit.left_out(inputs.targets, inputs.groups), predict(inputs.unlabeled, inputs.targets)
-        return _TeacherFit(candidate, fit.path, fit.ridge.alpha, taught, unlabeled, noise_scores)
-
-    def column_evidence(self) -> np.ndarray:
-        """Log-evidence lost if the factor does without each column."""
-        inputs, fit = self.inputs, self.fit
-        base = squared_error(fit.ridge.left_out, inputs.targets, inputs.weight)
-        lost = np.zeros(fit.Z.shape[1])
-        for j in np.flatnonzero(self.direction[1:]):
-            h = self.h - self.direction[1 + j] * fit.Z[:, j]
-            without = fit_product(fit.x_path, fit.Z, h, inputs.targets, inputs.groups)
-            error = squared_error(without.ridge.left_out, inputs.targets, inputs.weight)
-            lost[j] = gaussian_evidence(base, fit.path.total) - gaussian_evidence(error, fit.path.total)
-        return lost
-
-
-def _clear_product(inputs: TeacherData, x_path: RidgePath, best: float) -> _Product | None:
-    """The product, if it is clearly better than the best sum and than itself with one factor for all rows."""
+def _clear_product(inputs: TeacherData, x_path: RidgePath, best: float) -> tuple[ProductFit, np.ndarray] | None:
+    """The product and its direction, if it is clearly better than the best sum and than one factor for all rows."""
     Z, n = inputs.privileged(inputs.taught), inputs.weight.sum()
     found = factor(x_path.rows.values, Z, inputs.targets, inputs.weight, inputs.groups)
     if found is None:
@@ -448,11 +330,38 @@ def _clear_product(inputs: TeacherData, x_path: RidgePath, best: float) -> _Prod
         return None
     # The scales of this sum are not among those of the candidates.
     sums = fit_product(x_path, Z, np.ones(len(Z)), inputs.targets, inputs.groups)
-    return _Product(inputs, *found, fit) if is_clear(evidence - inputs.evidence(sums.ridge.left_out), n) else None
+    return (fit, found[1]) if is_clear(evidence - inputs.evidence(sums.ridge.left_out), n) else None
 
 
-def _column_evidence(fits: list[_TeacherFit], weights: np.ndarray, inputs: TeacherData) -> np.ndarray:
-    """Mean log-evidence that the linear teachers on privileged features lose without each column."""
+def _product_teacher(inputs: TeacherData, fit: ProductFit) -> _TeacherFit:
+    """Scores for the student: with the factor expected given X, not with the row's own."""
+
+    def predict(rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return fit.predict(inputs.A.values[rows], inputs.privileged(rows), targets)
+
+    noise, probed = label_noise(inputs.weight), inputs.unlabeled[probed_rows(len(inputs.unlabeled))]
+    noise_scores = np.vstack([fit.left_out(noise, inputs.groups), predict(probed, noise)])
+    candidate = Candidate(PRODUCT, (1.0,) * len(inputs.tables), 1.0, "product")
+    taught, unlabeled = fit.left_out(inputs.targets, inputs.groups), predict(inputs.unlabeled, inputs.targets)
+    return _TeacherFit(candidate, taught, unlabeled, fit.path, fit.ridge.alpha, noise_scores)
+
+
+def _product_column_evidence(inputs: TeacherData, fit: ProductFit, direction: np.ndarray) -> np.ndarray:
+    """Log-evidence lost if the factor does without each column."""
+    base = squared_error(fit.ridge.left_out, inputs.targets, inputs.weight)
+    lost = np.zeros(fit.Z.shape[1])
+    for j in np.flatnonzero(direction[1:]):
+        h = fit.h - direction[1 + j] * fit.Z[:, j]
+        without = fit_product(fit.x_path, fit.Z, h, inputs.targets, inputs.groups)
+        error = squared_error(without.ridge.left_out, inputs.targets, inputs.weight)
+        lost[j] = gaussian_evidence(base, fit.path.total) - gaussian_evidence(error, fit.path.total)
+    return lost
+
+
+def _column_evidence(fits: list[_TeacherFit], weights: np.ndarray, inputs: TeacherData) -> np.ndarray | None:
+    """Mean log-evidence that the linear teachers on privileged features lose without each column; None if not known."""
+    if fits[0].path is None:
+        return None
     sizes = [table.shape[1] for table in inputs.tables]
     lost = np.zeros(sum(sizes))
     pairs = [(w, f) for w, f in zip(weights, fits) if any(f.candidate.table_scales) and f.candidate.kernel == "linear"]

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -25,8 +26,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import lupi
 from lupi import PrivilegedColumns, SurrogateClassifier, SurrogateRegressor
 from lupi.inputs.rows import ArrayRows
+from lupi.surrogate.estimators import make_folds
 from lupi.surrogate.forest import ForestMember
 from lupi.surrogate.members import Sample
+from lupi.surrogate.targets import area_under_curve
 
 
 @ignore_warnings  # scikit-learn's own: checks that are skipped, casts of NaN
@@ -445,3 +448,22 @@ def test_labels_without_weight_are_refused():
     y, weight = np.array([1.0, 2.0, *[np.nan] * 4]), np.array([0.0, 0.0, 1.0, 1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match="every example with a label has `sample_weight` 0"):
         SurrogateRegressor("ridge").fit(X, y, privileged=Z, sample_weight=weight)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_folds_spread_the_classes_and_keep_groups_together(grouped):
+    classes = np.repeat([0, 1], [16, 8])
+    groups = np.arange(24) // 4 if grouped else None
+    rows = np.arange(4, 24)
+    folds = make_folds(rows, classes, groups, np.random.RandomState(0), cv=2)
+    assert sorted(np.concatenate(folds)) == rows.tolist()
+    for fold in folds:
+        assert (classes[fold] == 1).sum() == 4
+        assert not grouped or all(np.isin(rows[groups[rows] == g], fold).all() for g in groups[fold])
+
+
+def test_area_under_the_curve_with_ties_and_weights():
+    rng = np.random.default_rng(0)
+    score, positive, weight = rng.integers(0, 5, 40), rng.random(40) < 0.4, rng.integers(1, 4, 40)
+    expected = roc_auc_score(positive, score, sample_weight=weight)
+    assert area_under_curve(score, positive, weight) == pytest.approx(expected)

@@ -229,7 +229,7 @@ def test_weight_of_the_baseline(estimator, classes):
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_line_through_the_outputs_without_each_row(k):
-    """The teacher on X alone: one slope for all columns, intercepts of their own, refitted without each row."""
+    """The teacher on X alone: one slope for all columns, an intercept per column, refitted without each entry."""
     rng = np.random.default_rng(k)
     output, weight = rng.normal(size=(25, k)) + 2, np.where(np.arange(25) % 3, 1.0, 2.0)
     targets = 0.7 * output + rng.normal(size=(25, k))
@@ -237,23 +237,20 @@ def test_line_through_the_outputs_without_each_row(k):
     design = np.vstack([np.c_[output[:, [j]], np.tile(np.eye(k)[j], (25, 1))] for j in range(k)])
 
     def line(weight):
-        root = np.sqrt(np.tile(weight, k))
-        return np.linalg.lstsq(root[:, None] * design, root * targets.T.ravel(), rcond=None)[0]
+        root = np.sqrt(weight.ravel())
+        slope, *intercepts = np.linalg.lstsq(root[:, None] * design, root * targets.T.ravel(), rcond=None)[0]
+        return slope, np.array(intercepts)
 
+    weights = np.tile(weight, (k, 1))
     found, others = line_scores(output, new, targets, weight)
-    slope, *intercepts = line(weight)
+    slope, intercepts = line(weights)
     np.testing.assert_allclose(others, slope * new + intercepts, atol=1e-12)
-    for i in range(25) if k == 1 else ():
-        slope, intercept = line(weight - (np.arange(25) == i))
-        np.testing.assert_allclose(found[i], slope * output[i] + intercept, atol=1e-10)
-    if k > 1:  # each column of a row is left out by itself
-        for i in range(25):
-            for j in range(k):
-                keep = np.ones((k, 25))
-                keep[j, i] = 1 - 1 / weight[i]
-                root = np.sqrt((keep * weight).ravel())
-                slope, *intercepts = np.linalg.lstsq(root[:, None] * design, root * targets.T.ravel(), rcond=None)[0]
-                np.testing.assert_allclose(found[i, j], slope * output[i, j] + intercepts[j], atol=1e-10)
+    for i in range(25):
+        for j in range(k):  # every entry is left out by itself, with one unit of weight
+            less = weights.copy()
+            less[j, i] -= 1
+            slope, intercepts = line(less)
+            np.testing.assert_allclose(found[i, j], slope * output[i, j] + intercepts[j], atol=1e-10)
     _, others = line_scores(output, new, -targets, weight)
     np.testing.assert_allclose(others, np.broadcast_to(-weight @ targets / weight.sum(), (6, k)))
 
