@@ -15,8 +15,8 @@ _PUBLIC = {
     "RankTransfer": "lupi.ranking.rank_transfer",
     "RankTransferCV": "lupi.ranking.rank_transfer_cv",
     "PrivilegedColumns": "lupi.meta.privileged_columns",
-    "KnowledgeTransfer": "lupi.meta.knowledge_transfer",
-    "Distillation": "lupi.meta.distillation",
+    "KnowledgeTransfer": "lupi.meta.baselines",
+    "Distillation": "lupi.meta.baselines",
     "compare": "lupi.comparison",
     "tabular_model": "lupi.tabular.model",
     "SurrogateClassifier": "lupi.surrogate.surrogate",
@@ -35,8 +35,8 @@ _PUBLIC = {
 if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test compares
     from lupi.comparison import compare as compare
     from lupi.interop import to_onnx as to_onnx
-    from lupi.meta.distillation import Distillation as Distillation
-    from lupi.meta.knowledge_transfer import KnowledgeTransfer as KnowledgeTransfer
+    from lupi.meta.baselines import Distillation as Distillation
+    from lupi.meta.baselines import KnowledgeTransfer as KnowledgeTransfer
     from lupi.meta.privileged_columns import PrivilegedColumns as PrivilegedColumns
     from lupi.persistence import load as load
     from lupi.persistence import save as save

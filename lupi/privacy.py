@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy, deepcopy
-from io import BytesIO
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -86,69 +84,3 @@ def without_local_data(value: Any) -> Any:
     if type(value) is dict:
         return {key: without_local_data(part) for key, part in value.items()}
     return value.copy() if isinstance(value, np.ndarray) and value.base is not None else value
-
-
-class _Contents(pickle.Pickler):
-    """Everything that an object consists of: shapes of its arrays, and its numbers."""
-
-    def __init__(self) -> None:
-        super().__init__(BytesIO())
-        self.sizes: list[int] = []
-        self.numbers: list[np.ndarray] = []
-
-    def persistent_id(self, part: Any) -> None:
-        """Called by pickle for every part; None: go on into it."""
-        if isinstance(part, float):
-            self.numbers.append(np.array([part]))
-        elif isinstance(part, np.ndarray) and part.dtype != object:
-            self.sizes.append(part.size)
-            fields = [part[name] for name in part.dtype.names] if part.dtype.names else [part]
-            self.numbers += [np.ravel(field) for field in fields if field.dtype.kind == "f"]
-
-
-def _contents(fitted: BaseEstimator) -> tuple[list[int], np.ndarray]:
-    found = _Contents()
-    with keep_privileged():
-        found.dump(fitted)
-    return sorted(found.sizes), np.concatenate([np.zeros(0), *found.numbers])
-
-
-def restores_rows(fitted: BaseEstimator, refitted: list[BaseEstimator], targets: np.ndarray) -> bool:
-    """Whether a fitted estimator holds so much of its targets that single rows of them can be restored.
-
-    Two signs, found in whatever the object consists of: its size depends on the number of rows (kernel methods, neighbors,
-    trees and Gaussian processes hold a number for each row or leaf; linear models and networks do not), or a number in it is
-    the target of one row only (a median is).
-
-    Parameters
-    ----------
-    fitted : estimator
-        Fitted on all rows.
-    refitted : list of estimator
-        The same, fitted on fewer rows.
-    targets : ndarray of shape (n_samples, n_outputs)
-        What it was fitted to.
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.kernel_ridge import KernelRidge
-    >>> from sklearn.linear_model import Ridge
-    >>> X = Z = np.random.default_rng(0).normal(size=(20, 2))
-    >>> [restores_rows(kind().fit(X, Z), [kind().fit(X[:15], Z[:15])], Z) for kind in (Ridge, KernelRidge)]
-    [False, True]
-    """
-    try:
-        sizes, numbers = _contents(fitted)
-        if any(_contents(other)[0] != sizes for other in refitted):
-            return True
-    except (TypeError, AttributeError, pickle.PicklingError):
-        return True  # it cannot be looked into
-    values, counts = np.unique(targets, return_counts=True)
-    # Whole numbers, such as a count of rows, meet by chance.
-    single = values[(counts == 1) & (values != np.round(values))]
-    return bool(np.isin(numbers, single).any())

@@ -146,13 +146,13 @@ def _boosted_surrogate(regression):
 def _transfer(regression):
     from sklearn.linear_model import Ridge
 
-    from lupi.meta.knowledge_transfer import KnowledgeTransfer
+    from lupi.meta.baselines import KnowledgeTransfer
 
     return KnowledgeTransfer(_estimator(regression, *SVM), Ridge())
 
 
 def _distillation(regression):
-    from lupi.meta.distillation import Distillation
+    from lupi.meta.baselines import Distillation
 
     return Distillation(_estimator(regression, *SVM))
 

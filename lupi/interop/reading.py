@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from lupi.inputs.types import Matrix, MatrixLike
 from lupi.interop.formula import Formula, Linear, Scaling, SupportVectorSum, Trees
 from lupi.kernels import Kernel
-from lupi.meta.distillation import Distillation
-from lupi.meta.knowledge_transfer import KnowledgeTransfer
+from lupi.meta.baselines import Distillation, KnowledgeTransfer
 from lupi.meta.privileged_columns import PrivilegedColumns
 from lupi.ranking.ranker import BaseRanker
 from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent

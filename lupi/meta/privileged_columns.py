@@ -1,8 +1,8 @@
-"""A wrapper for tables that hold decision features and privileged features side by side."""
+"""Fit on one table that contains the privileged columns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from inspect import Parameter, signature
 from numbers import Integral
 from typing import Any, Self
@@ -13,13 +13,14 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.inputs import column_names
 from lupi.inputs.decorators import available_if
 from lupi.inputs.types import MatrixLike, VectorLike
-from lupi.meta._meta import Delegation, delegated_tags, has_method
+from lupi.meta.delegation import Delegation, delegated_tags, has_method
 from lupi.model_parts import model_part
 from lupi.privacy import WithoutPrivilegedRows
 
@@ -28,9 +29,9 @@ from lupi.privacy import WithoutPrivilegedRows
 class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
     """Fit on one table that contains the privileged columns; predict with or without them.
 
-    At `fit` the privileged columns are split off and passed to the estimator as `privileged=`. At prediction they are
-    dropped if they are there, and may be absent. Because `X` is one table, everything in scikit-learn that splits rows
-    (cross-validation, grid search, bagging, ...) works unchanged.
+    `fit` splits off the privileged columns and passes them to the estimator as `privileged=`. Prediction ignores them if
+    present. Because `X` is one table, every scikit-learn tool that splits rows (cross-validation, grid search, bagging, ...)
+    works unchanged.
 
     Parameters
     ----------
@@ -40,11 +41,10 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
     columns : str, int, slice, list of str or int, boolean mask, callable, or dict of these
         The privileged columns: names (of a data frame), positions, a slice of either, or a function that takes the
         table and returns one of these, such as :class:`sklearn.compose.make_column_selector`. An empty list fits the
-        estimator's plain counterpart, with `privileged=None`. A dict from names to columns makes several privileged spaces.
+        estimator with `privileged=None`. A dict from names to columns makes several privileged tables.
     privileged_transformer : transformer, optional
-        Fitted to the privileged columns of the training rows and applied to them before the estimator sees them (of several
-        spaces a copy each), such as a
-        scaler, an imputer or an encoder of words. It sees the rows that have a value only; the others stay without.
+        Fitted to the privileged columns of the training rows, and applied to them before the estimator is fitted (of several
+        tables a copy each), such as a scaler, an imputer or an encoder. It is fitted to the rows that have a value.
 
     Attributes
     ----------
@@ -82,7 +82,6 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
     """
 
     _privileged_rows_in = ("privileged_transformer_",)
-    privileged_transformer = None  # files of earlier versions do not have it
 
     def __init__(self, estimator: Any, columns: Any, privileged_transformer: Any = None) -> None:
         self.estimator = estimator
@@ -114,7 +113,7 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
             )
         X = _as_table(X)
         names = column_names(X)
-        groups = _groups(self.columns, X, names)
+        groups = _groups(self.columns, X)
         privileged = np.unique(np.concatenate(list(groups.values())))
         decision = np.setdiff1d(np.arange(X.shape[1]), privileged)
         if len(decision) == 0:
@@ -182,7 +181,7 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
         """
         if get_config()["enable_metadata_routing"]:
             score_params = process_routing(self, "score", **score_params).estimator.score
-        features = self._features(X)
+        features = self._features(X)  # raises NotFittedError
         return float(self.estimator_.score(features, y, **score_params))
 
     def get_metadata_routing(self) -> Any:
@@ -267,11 +266,11 @@ def _as_table(X: MatrixLike) -> MatrixLike:
     return X.tocsr() if sparse.issparse(X) else X
 
 
-def _groups(columns: Any, X: MatrixLike, names: np.ndarray | None) -> dict[Any, np.ndarray]:
+def _groups(columns: Any, X: MatrixLike) -> dict[Any, np.ndarray]:
     """Positions of the privileged columns of each space; of the only one by the name None."""
     if not isinstance(columns, Mapping):
-        return {None: _positions(columns, X, names)}
-    groups = {name: _positions(group, X, names) for name, group in columns.items()}
+        return {None: _positions(columns, X)}
+    groups = {name: _positions(group, X) for name, group in columns.items()}
     empty = [name for name, group in groups.items() if len(group) == 0]
     if empty or not groups:
         raise ValueError(
@@ -281,49 +280,23 @@ def _groups(columns: Any, X: MatrixLike, names: np.ndarray | None) -> dict[Any, 
     return groups
 
 
-def _positions(columns: Any, X: MatrixLike, names: np.ndarray | None) -> np.ndarray:
-    """Turn any way to name columns into sorted positions."""
-    n_columns = X.shape[1]
+def _positions(columns: Any, X: MatrixLike) -> np.ndarray:
+    """Sorted positions of the selected columns."""
     selected = columns(X) if callable(columns) else columns
-    if isinstance(selected, slice):
-        positions: Sequence[int] = _slice_positions(selected, names, n_columns)
-    else:
-        keys: Any = [selected] if isinstance(selected, str | Integral) else list(selected)
-        if keys and all(isinstance(key, bool | np.bool_) for key in keys):
-            if len(keys) != n_columns:
-                raise ValueError(f"`columns` is a mask of length {len(keys)}, but `X` has {n_columns} columns.")
-            keys = np.flatnonzero(keys)
-        positions = [_position(key, names, n_columns) for key in keys]
+    if not isinstance(selected, str | Integral | slice):
+        selected = np.asarray(selected).tolist()
+    if isinstance(selected, list) and bool in map(type, selected) and len(selected) != X.shape[1]:
+        raise ValueError(f"`columns` is a mask of length {len(selected)}, but `X` has {X.shape[1]} columns.")
+    names = column_names(X)
+    if names is not None and len(set(names)) < len(names):
+        raise ValueError(f"`X` must have distinct column names to select from, got {names.tolist()}.")
+    try:
+        positions = _get_column_indices(X, selected)
+    except (ValueError, TypeError, NotImplementedError) as error:
+        shown = f"{X.shape[1]} columns without names" if names is None else f"the columns {names.tolist()}"
+        raise ValueError(f"`columns` is {columns!r}, but `X` has {shown}: {error}") from None
     if callable(columns) and len(positions) == 0:
         raise ValueError(
-            "The function given as `columns` selected no column of `X`; "
-            "pass columns=[] to fit without privileged features on purpose."
+            "The function given as `columns` selected no column of `X`; pass columns=[] to fit without privileged features."
         )
     return np.unique(np.asarray(positions, dtype=np.intp))
-
-
-def _slice_positions(selected: slice, names: np.ndarray | None, n_columns: int) -> range:
-    if not any(isinstance(end, str) for end in (selected.start, selected.stop)):
-        return range(n_columns)[selected]
-    # As in pandas, a slice of names includes its end.
-    start = 0 if selected.start is None else _position(selected.start, names, n_columns)
-    stop = n_columns - 1 if selected.stop is None else _position(selected.stop, names, n_columns)
-    return range(start, stop + 1)[:: selected.step]
-
-
-def _position(key: Any, names: np.ndarray | None, n_columns: int) -> int:
-    if isinstance(key, Integral):
-        if not -n_columns <= int(key) < n_columns:
-            raise ValueError(f"`columns` names position {key}, but `X` has {n_columns} columns.")
-        return int(key) % n_columns
-    if not isinstance(key, str):
-        raise TypeError(f"`columns` must hold names or positions of columns, but holds {key!r}.")
-    if names is None:
-        raise ValueError(
-            f"`columns` names the column {key!r}, but `X` has no column names; pass a data frame or use positions."
-        )
-    found = np.flatnonzero(names == key)
-    if len(found) != 1:
-        problem = "is not a column of" if len(found) == 0 else "occurs more than once in"
-        raise ValueError(f"`columns` names {key!r}, which {problem} `X`; its columns are {names.tolist()}.")
-    return int(found[0])

@@ -117,7 +117,6 @@ def wrapper(rng):
     students = (
         lupi.KnowledgeTransfer(LogisticRegression(), pick(rng, (None, Ridge(1e-9))), passthrough=rng.random() < 0.7),
         lupi.Distillation(LogisticRegression(), imitation=pick(rng, (0.0, 0.5, 1.0)), temperature=pick(rng, (1.0, 1e-6, 1e6))),
-        lupi.Distillation(LogisticRegression(), teacher_features="privileged"),
         lupi.KnowledgeTransfer(Ridge()),
         lupi.Distillation(Ridge()),
         TabularModel(inner),

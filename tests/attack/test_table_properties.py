@@ -13,10 +13,8 @@ pytest.importorskip("hypothesis")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from sklearn.linear_model import Ridge
-from sklearn.neighbors import KNeighborsRegressor
 
-from lupi.privacy import WithoutPrivilegedRows, keep_privileged, restores_rows
+from lupi.privacy import WithoutPrivilegedRows, keep_privileged
 from lupi.tabular.read import read_table
 from lupi.tabular.schema import Table
 
@@ -57,16 +55,3 @@ def test_what_is_listed_stays_unless_it_is_asked_for(rows, protocol):
     with keep_privileged():
         whole = pickle.loads(pickle.dumps([model], protocol=protocol))[0]
     np.testing.assert_array_equal(whole.rows, rows)
-
-
-@repeatable
-@given(st.integers(0, 10**6), st.integers(8, 20), st.integers(1, 20), st.integers(1, 3))
-def test_rows_are_restored_by_neighbors_and_not_by_lines(seed, n, p, q):
-    rng = np.random.default_rng(seed)
-    X, Z = rng.normal(size=(n, p)), rng.normal(size=(n, q))
-
-    def restored(kind):
-        return restores_rows(kind.fit(X, Z), [type(kind)().fit(X[:-2], Z[:-2])], Z)
-
-    assert restored(KNeighborsRegressor())
-    assert not restored(Ridge())

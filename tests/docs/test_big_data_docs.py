@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from lupi.cli import app
 from lupi.inputs.dask_input import IN_MEMORY, VECTORS
-from lupi.inputs.passes import WORKERLESS_SECONDS
+from lupi.run import WORKERLESS_SECONDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "big_data.md").read_text()
 

@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression
 
-from lupi import Distillation, RankSVM, RankTransfer, SurrogateClassifier, SurrogateRegressor, SVM2Plus, SVMPlus
+from lupi import (
+    Distillation,
+    KnowledgeTransfer,
+    RankSVM,
+    RankTransfer,
+    SurrogateClassifier,
+    SurrogateRegressor,
+    SVM2Plus,
+    SVMPlus,
+)
 from lupi.inputs import dask_input as chunked_input
 from lupi.inputs import rows as chunked_rows
 from lupi.svm.paths import fit_path
@@ -125,35 +134,10 @@ def test_the_ridge_surrogate_is_that_of_memory(model, data, monkeypatch):
         type(model)().fit(chunked(X), chunked(target), privileged=chunked(Z))
 
 
-LINEAR_STUDENT = SVM2Plus(kernel="linear", privileged_kernel="linear")
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        Distillation(LINEAR_STUDENT),
-        Distillation(Ridge()),
-        Distillation(Ridge(alpha=3.0), teacher_features="privileged", imitation=0.8),
-    ],
-    ids=["classes", "numbers", "numbers, one teacher"],
-)
-def test_distillation_is_that_of_memory(model, data, monkeypatch):
+def test_estimators_that_need_rows_in_memory(data):
     X, y, Z, _ = data
-    monkeypatch.setattr(chunked_rows, "GATHERED", 0.0)
-    target = np.where(np.arange(N) % 21 == 1, np.nan, y > 0 if model.estimator is LINEAR_STUDENT else X[:, 0] + y)
-    here = clone(model).fit(X, target, privileged=Z)
-    there = model.fit(chunked(X), chunked(target), privileged=chunked(Z))
-    np.testing.assert_allclose(there.estimator_.coef_, here.estimator_.coef_, rtol=1e-7)
-    np.testing.assert_allclose(there.predict(X[:50]), here.predict(X[:50]), rtol=1e-7)
-
-
-def test_students_that_need_their_rows_in_memory(data, monkeypatch):
-    X, y, Z, _ = data
-    monkeypatch.setattr(chunked_rows, "GATHERED", 0.0)
-    for model in (Distillation(LogisticRegression()), Distillation(LINEAR_STUDENT, teacher_features="privileged")):
-        with pytest.raises(
-            ValueError, match=r"LogisticRegression needs its \d+ rows in memory.*use Ridge\(\) for numbers"
-        ):
+    for model in (Distillation(LogisticRegression()), KnowledgeTransfer(LogisticRegression())):
+        with pytest.raises(ValueError, match=r"on 5400 rows in chunks needs its rows in memory: pass X.compute\(\)"):
             model.fit(chunked(X), chunked(y > 0), privileged=chunked(Z))
 
 

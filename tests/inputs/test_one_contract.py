@@ -56,8 +56,6 @@ ESTIMATORS = {
     "SurrogateRegressor": lambda: SurrogateRegressor("ridge"),
 }
 
-# All others take several privileged spaces.
-ONE_SPACE = ("JKSEPlus with a task", "Distillation", "KnowledgeTransfer")
 
 frame = pd.DataFrame(Z, columns=["a", "b"], index=LABELS)
 SAME_AS_DENSE = {
@@ -89,7 +87,6 @@ REFUSED = {
     "infinite": (np.where(np.arange(2 * N).reshape(N, 2) == 5, np.inf, Z), "has an infinite value in row 2"),
     "no columns": (np.empty((N, 0)), "has no columns"),
     "ragged": ([[1.0, 2.0]] * (N - 1) + [[1.0]], "its rows differ in length"),
-    "dict": ({"a": Z}, "is a dict"),
     "another order": (frame.sort_index(), r"has the rows of `X` in another order: .* privileged.loc\[X.index\]"),
 }
 
@@ -101,8 +98,6 @@ def scores(model):
 @pytest.mark.parametrize("case", REFUSED)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_same_words_from_every_estimator(name, case):
-    if name not in ONE_SPACE and case == "dict":
-        pytest.skip("a dict is several privileged spaces there")
     given, words = REFUSED[case]
     decision = pd.DataFrame(X, index=LABELS)
     with pytest.raises(ValueError, match=words):

@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lupi import Distillation, KnowledgeTransfer, SurrogateClassifier, SurrogateRegressor
+from lupi import Distillation, KnowledgeTransfer
 from lupi.datasets import make_privileged
 
 MODELS = [
@@ -17,7 +17,6 @@ MODELS = [
     KnowledgeTransfer(Ridge()),
     Distillation(LogisticRegression()),
     Distillation(Ridge()),
-    Distillation(LogisticRegression(), teacher_features="privileged"),
 ]
 
 
@@ -63,9 +62,7 @@ def test_knowledge_transfer_leaves_missing_rows_out(data):
 @pytest.mark.parametrize("imitation", [0.0, 0.4, 1.0])
 def test_distillation_is_a_weighted_fit(imitation, data):
     X, y, Z = data
-    model = Distillation(SVC(), imitation=imitation, temperature=2.0, teacher_features="privileged").fit(
-        X, y, privileged=Z
-    )
+    model = Distillation(SVC(), imitation=imitation, temperature=2.0).fit(X, y, privileged=Z)
     logits = LogisticRegression(max_iter=1000).fit(Z, y).decision_function(Z) / 2.0
     positive = (1 - imitation) * y + imitation / (1 + np.exp(-logits))
     twice = np.vstack([X, X])
@@ -82,7 +79,7 @@ def test_distillation_of_a_regression_and_missing_rows(data):
     y = y + X[:, 0]
     Z = Z.copy()
     Z[:40] = np.nan
-    model = Distillation(LinearRegression(), imitation=0.25, teacher_features="privileged").fit(X, y, privileged=Z)
+    model = Distillation(LinearRegression(), imitation=0.25).fit(X, y, privileged=Z)
     soft = y.copy()
     soft[40:] = 0.75 * y[40:] + 0.25 * Ridge().fit(Z[40:], y[40:]).predict(Z[40:])
     assert_allclose(model.predict(X), LinearRegression().fit(X, soft).predict(X))
@@ -105,46 +102,41 @@ def test_distillation_says_that_weights_are_needed(data):
         Distillation(KNeighborsClassifier()).fit(X, y, privileged=Z)
 
 
-@pytest.mark.parametrize("unlabeled", [0, 60])
-def test_averaged_teachers_are_those_of_surrogate_learning(unlabeled, data):
-    X, y, Z = data
-    y = y.astype(float)
-    y[:unlabeled] = np.nan
-    model = Distillation(LogisticRegression(), imitation=0.7).fit(X, y, privileged=Z)
-    soft = 1 / (1 + np.exp(-SurrogateClassifier("ridge").fit(X, y, privileged=Z).surrogate_))
-    positive = np.where(np.isnan(y), soft, 0.3 * y + 0.7 * soft)
-    labels, weight = np.tile([0.0, 1.0], len(y)), np.column_stack([1 - positive, positive]).ravel()
-    kept = weight > 1e-3
-    student = LogisticRegression().fit(np.repeat(X, 2, axis=0)[kept], labels[kept], sample_weight=weight[kept])
-    assert_allclose(model.decision_function(X), student.decision_function(X), atol=1e-6)
-    # Not those of a teacher who scores the rows he was fitted on.
-    in_sample = Distillation(LogisticRegression(), imitation=0.7, teacher_features="privileged").fit(X, y, Z)
-    assert np.abs(in_sample.decision_function(X) - model.decision_function(X)).max() > 0.01
-
-
-def test_numbers_without_a_target_have_the_teachers(data):
+def test_unlabeled_rows_have_the_teachers_target(data):
     X, y, Z = data
     y = y + X[:, 0]
     y[:70] = np.nan
     Z = Z.copy()
-    Z[50:80] = np.nan  # 50..69 know nothing and are left out, 70..79 keep their own target
+    Z[50:80] = np.nan  # rows 50 to 69 are dropped, rows 70 to 79 keep their target
     with pytest.warns(UserWarning, match="20 rows have neither a label nor privileged features"):
         model = Distillation(LinearRegression(), imitation=0.25).fit(X, y, privileged=Z)
-    with pytest.warns(UserWarning, match="20 rows"):
-        soft = SurrogateRegressor("ridge").fit(X, y, privileged=Z).surrogate_
+    scored = ~np.isnan(Z[:, 0])
+    soft = np.full(len(y), np.nan)
+    soft[scored] = Ridge().fit(Z[80:], y[80:]).predict(Z[scored])
     target = np.where(np.isnan(y), soft, np.where(np.isnan(soft), y, 0.75 * y + 0.25 * soft))
     rows = ~np.isnan(target)
     assert rows.sum() == 100
     assert_allclose(model.predict(X), LinearRegression().fit(X[rows], target[rows]).predict(X))
 
 
-def test_useless_privileged_features_leave_the_student_alone():
-    rng = np.random.default_rng(3)
-    X, Z = rng.normal(size=(60, 2)), rng.normal(size=(60, 1))
-    y = rng.integers(0, 2, 60)
-    model = Distillation(LogisticRegression()).fit(X, y, privileged=Z)
-    assert model.teacher_.explain()["slope"] == 0
-    assert_array_equal(model.decision_function(X), LogisticRegression().fit(X, y).decision_function(X))
+def test_unlabeled_rows_have_the_teachers_classes(data):
+    X, y, Z = data
+    labels = y.astype(float)
+    labels[:60] = np.nan
+    model = Distillation(LogisticRegression(), imitation=0.7).fit(X, labels, privileged=Z)
+    soft = LogisticRegression(max_iter=1000).fit(Z[60:], y[60:]).predict_proba(Z)[:, 1]
+    positive = np.where(np.isnan(labels), soft, 0.3 * y + 0.7 * soft)
+    codes, weight = np.tile([0.0, 1.0], len(y)), np.column_stack([1 - positive, positive]).ravel()
+    kept = weight > 1e-3
+    student = LogisticRegression().fit(np.repeat(X, 2, axis=0)[kept], codes[kept], sample_weight=weight[kept])
+    assert_allclose(model.decision_function(X), student.decision_function(X), atol=1e-6)
+
+
+def test_one_privileged_table(data):
+    X, y, Z = data
+    for kind in (Distillation, KnowledgeTransfer):
+        with pytest.raises(ValueError, match=f"{kind.__name__}: `privileged` has 2 tables; pass one table"):
+            kind(LogisticRegression()).fit(X, y, privileged=[Z, Z])
 
 
 @pytest.mark.parametrize("kind", [Distillation, KnowledgeTransfer])

@@ -1,17 +1,16 @@
-"""What the meta-estimators around any scikit-learn estimator share."""
+"""Prediction and tags that meta-estimators take over from a wrapped estimator."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy, deepcopy
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
 
 from lupi.inputs.decorators import available_if
-from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
+from lupi.inputs.types import MatrixLike
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -38,37 +37,8 @@ def delegated_tags(meta: BaseEstimator, tags: Tags) -> Tags:
     return tags
 
 
-def student_fitter(
-    meta: BaseEstimator, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike
-) -> Callable[..., BaseEstimator]:
-    """Do once what does not depend on the student's parameters.
-
-    Parameters
-    ----------
-    meta : KnowledgeTransfer or Distillation
-        Unfitted.
-    X, y, privileged : array-like
-        As in ``fit``.
-
-    Returns
-    -------
-    callable
-        From parameters of the student to ``meta`` with that student, fitted.
-    """
-    meta = clone(meta)
-    features, target, weights = meta._lesson(X, y, privileged)
-
-    def fit(**params: Any) -> BaseEstimator:
-        model = copy(meta)
-        model.estimator = clone(meta.estimator).set_params(**params)
-        model.estimator_ = clone(model.estimator).fit(features, target, **weights)
-        return model
-
-    return fit
-
-
 class Delegation:
-    """Prediction by a fitted ``estimator_`` that sees ``_features(X)``, what the meta-estimator makes of X."""
+    """Prediction by a fitted ``estimator_`` on ``_features(X)``."""
 
     estimator_: Any
     _features: Callable[..., Any]
@@ -90,7 +60,7 @@ class Delegation:
         -------
         ndarray of shape (n_samples,)
         """
-        features = self._features(X)
+        features = self._features(X)  # raises NotFittedError
         return np.asarray(self.estimator_.predict(features))
 
     @available_if(has_method("decision_function"))
@@ -105,7 +75,7 @@ class Delegation:
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        features = self._features(X)
+        features = self._features(X)  # raises NotFittedError
         return np.asarray(self.estimator_.decision_function(features))
 
     @available_if(has_method("predict_proba"))
@@ -120,30 +90,5 @@ class Delegation:
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        features = self._features(X)
+        features = self._features(X)  # raises NotFittedError
         return np.asarray(self.estimator_.predict_proba(features))
-
-
-class StudentMethods(Delegation):
-    """Tags and score of a student."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = delegated_tags(self, super().__sklearn_tags__())  # type: ignore[misc]  # the estimator's, beside this class
-        tags.target_tags.multi_output = False  # one target, whatever the wrapped estimator could do
-        return tags
-
-    def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> float:
-        """Score of the student: accuracy or R2.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-        """
-        features = self._features(X)
-        return float(self.estimator_.score(features, y, sample_weight=sample_weight))

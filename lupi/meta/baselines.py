@@ -1,0 +1,352 @@
+"""Generalized distillation and knowledge transfer: baselines around any scikit-learn estimator."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import has_fit_parameter
+
+from lupi.inputs import check_rows, check_training_set
+from lupi.inputs.decorators import fit_context
+from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
+from lupi.meta.delegation import Delegation, delegated_tags
+from lupi.model_parts import model_part
+from lupi.privacy import WithoutPrivilegedRows
+
+if TYPE_CHECKING:
+    from lupi.inputs import TrainingSet
+
+ESTIMATOR = HasMethods(["fit", "predict"])
+# Soft labels below this share of a class are dropped.
+SMALLEST_SHARE = 1e-3
+
+
+class _Student(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
+    """Prediction, score and tags of a fitted student, ``estimator_``."""
+
+    __metadata_request__fit = {"privileged": True}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = delegated_tags(self, super().__sklearn_tags__())
+        tags.target_tags.multi_output = False
+        return tags
+
+    def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> float:
+        """Score of the student: accuracy or R2.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
+        features = self._features(X)  # raises NotFittedError
+        return float(self.estimator_.score(features, y, sample_weight=sample_weight))
+
+
+def _check(student: _Student, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike) -> TrainingSet:
+    """Check the input of `fit`; there may be one privileged table."""
+    data = check_training_set(student, X, y, privileged, dense_privileged=True)
+    if len(data.privileged) > 1:
+        raise ValueError(
+            f"{type(student).__name__}: `privileged` has {len(data.privileged)} tables; pass one table with all columns."
+        )
+    return data
+
+
+@model_part
+class Distillation(_Student):
+    r"""Fit a teacher on the privileged features, then any estimator on X to imitate it [1]_.
+
+    The teacher's log-probabilities, divided by the temperature, give each training example a soft label
+    :math:`s_i`. The student is fitted to :math:`(1 - \lambda) y_i + \lambda s_i`, with the imitation :math:`\lambda`
+    between 0 (labels only) and 1 (teacher only). A classifier is fitted to each example once per class, weighted by the
+    share of that class; a regressor is fitted to the mixed target. Unlabeled rows get the teacher's label.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The student. The ``fit`` of a classifier must take ``sample_weight``.
+    teacher : estimator, default=None
+        Estimator on the privileged features; ``LogisticRegression()`` or ``Ridge()`` if None. A classifier needs
+        ``predict_proba``.
+    imitation : float in [0, 1], default=0.5
+        Weight of the teacher's labels.
+    temperature : float > 0, default=1.0
+        Divides the teacher's log-probabilities: values above 1 soften the labels. Not used in regression.
+    unlabeled : object, default=None
+        Value of `y` that marks unlabeled rows, such as -1, in addition to NaN, None and pandas' NA.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted student.
+    teacher_ : estimator or None
+        The fitted teacher; None without privileged features. Not saved.
+    classes_ : ndarray
+        Labels, if the student is a classifier.
+    n_features_in_ : int
+        Number of decision features.
+
+    See Also
+    --------
+    SurrogateClassifier : Cross-fitted teachers on the privileged and decision features, weighted by their evidence.
+
+    Notes
+    -----
+    The teacher predicts the rows that it was fitted on, as in [1]_, so useless privileged features do harm. An example whose
+    row of ``privileged`` is entirely NaN keeps its label. ``privileged=None`` fits the student to the labels.
+
+    References
+    ----------
+    .. [1] D. Lopez-Paz, L. Bottou, B. Schölkopf, V. Vapnik. Unifying distillation and privileged information.
+       ICLR, 2016.
+
+    Examples
+    --------
+    >>> from sklearn.svm import SVC
+    >>> from lupi import Distillation
+    >>> from lupi.datasets import load_digits_lowres
+    >>> X, y, privileged = load_digits_lowres(classes=(3, 8), return_X_y_privileged=True)
+    >>> model = Distillation(SVC()).fit(X[::2], y[::2], privileged=privileged[::2] / 16)
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
+    True
+    """
+
+    # The teacher may hold training rows, as a kernel or neighbor method does.
+    _privileged_rows_in = ("teacher_",)
+
+    _parameter_constraints: dict[str, Any] = {
+        "estimator": [ESTIMATOR],
+        "teacher": [ESTIMATOR, None],
+        "imitation": [Interval(Real, 0, 1, closed="both")],
+        "temperature": [Interval(Real, 0, None, closed="neither")],
+        "unlabeled": "no_validation",
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        teacher: Any = None,
+        *,
+        imitation: float = 0.5,
+        temperature: float = 1.0,
+        unlabeled: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.teacher = teacher
+        self.imitation = imitation
+        self.temperature = temperature
+        self.unlabeled = unlabeled
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None) -> Self:
+        """Fit the teacher, then the student.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Decision features.
+        y : array-like of shape (n_samples,)
+            Targets; NaN, None, pandas' NA and the value `unlabeled` mark unlabeled rows.
+        privileged : array-like of shape (n_samples, n_privileged), optional
+            Features that exist at training time only. A row that is entirely NaN is not available for that example.
+
+        Returns
+        -------
+        Distillation
+            This object.
+        """
+        data = _check(self, X, y, privileged)
+        taught, scored = np.flatnonzero(data.labeled & data.available), np.flatnonzero(data.available)
+        rows, target = np.flatnonzero(data.labeled), data.labels[data.labeled]
+        options: dict[str, Any] = {}
+        self.teacher_: Any = None
+        if len(np.unique(data.target[taught])) >= (1 if data.classes is None else 2):
+            default = Ridge() if data.classes is None else LogisticRegression(max_iter=1000)
+            Z = data.privileged[0].rows.values
+            self.teacher_ = clone(default if self.teacher is None else self.teacher).fit(Z[taught], data.labels[taught])
+            mix = self._mixed_targets if data.classes is None else self._soft_labels
+            rows, target, options = mix(data, scored, Z[scored])
+        self.estimator_ = clone(self.estimator).fit(data.X.values[rows], target, **options)
+        return self
+
+    def _mixed_targets(self, data: TrainingSet, scored: np.ndarray, Z: np.ndarray) -> tuple[Any, Any, dict[str, Any]]:
+        """Rows and targets of a regressor."""
+        mixed, soft = data.target.copy(), np.ravel(self.teacher_.predict(Z))
+        imitation = np.where(data.labeled[scored], self.imitation, 1.0)
+        mixed[scored] = (1.0 - imitation) * np.where(data.labeled, data.target, 0.0)[scored] + imitation * soft
+        rows = np.flatnonzero(~np.isnan(mixed))
+        return rows, mixed[rows], {}
+
+    def _soft_labels(self, data: TrainingSet, scored: np.ndarray, Z: np.ndarray) -> tuple[Any, Any, dict[str, Any]]:
+        """Rows, labels and weights of a classifier: every row once per class, weighted by the share of the class."""
+        if not has_fit_parameter(self.estimator, "sample_weight"):
+            raise TypeError(
+                "Distillation weights each example by its share of every class, so the student's `fit` must take "
+                f"`sample_weight`; that of {type(self.estimator).__name__} does not."
+            )
+        classes = np.asarray(data.classes)
+        probabilities = np.zeros((len(scored), len(classes)))
+        probabilities[:, np.searchsorted(classes, self.teacher_.classes_)] = self.teacher_.predict_proba(Z)
+        logits = np.log(np.maximum(probabilities, np.finfo(float).tiny)) / self.temperature
+        soft = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares = np.zeros((len(data), len(classes)))
+        shares[data.labeled, data.target[data.labeled]] = 1.0
+        imitation = np.where(data.labeled, self.imitation, 1.0)[scored, None]
+        shares[scored] = (1.0 - imitation) * shares[scored] + imitation * soft / soft.sum(axis=1, keepdims=True)
+        rows, codes = np.nonzero(shares > SMALLEST_SHARE)
+        return rows, classes[codes], {"sample_weight": shares[rows, codes]}
+
+    def _features(self, X: MatrixLike) -> MatrixLike:
+        return check_rows(self, X)
+
+
+@model_part
+class KnowledgeTransfer(_Student):
+    """Learn to predict the privileged features, append the predictions to X, and fit any estimator on both [1]_.
+
+    The student is fitted to out-of-fold predictions: it sees the same kind of features at training and prediction time.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Classifier or regressor on the extended features: the student.
+    regressor : estimator, default=None
+        Predicts all privileged features from X; ``Ridge()`` if None. If regressor and student are both linear, the
+        predictions only change the regularization.
+    passthrough : bool, default=True
+        Whether the student sees X in addition to the predictions. False suits a target that depends on X only through the
+        privileged features.
+    cv : int, default=5
+        Number of folds of the out-of-fold predictions.
+    unlabeled : object, default=None
+        Value of `y` that marks unlabeled rows, such as -1, in addition to NaN, None and pandas' NA.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted student.
+    regressor_ : estimator or None
+        The fitted regressor; None without privileged features.
+    classes_ : ndarray
+        Labels, if the student is a classifier.
+    n_features_in_ : int
+        Number of decision features.
+
+    Notes
+    -----
+    The regressor uses the rows with privileged features, the student the labeled rows. ``privileged=None`` fits the student
+    on X.
+
+    Prediction requires the regressor, which was fitted to the privileged features and may hold them, as trees, neighbors and
+    kernel methods do. :func:`lupi.save` and pickle therefore refuse a model whose regressor is not ``Ridge`` or
+    ``LinearRegression``, unless :func:`lupi.keep_privileged` allows it.
+
+    References
+    ----------
+    .. [1] V. Vapnik, R. Izmailov. Learning using privileged information: similarity control and knowledge transfer.
+       JMLR, 2015.
+
+    Examples
+    --------
+    >>> from sklearn.svm import SVC
+    >>> from lupi import KnowledgeTransfer
+    >>> from lupi.datasets import load_digits_lowres
+    >>> X, y, privileged = load_digits_lowres(classes=(3, 8), return_X_y_privileged=True)
+    >>> model = KnowledgeTransfer(SVC(), random_state=0).fit(X[::2], y[::2], privileged=privileged[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
+    True
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "estimator": [ESTIMATOR],
+        "regressor": [ESTIMATOR, None],
+        "passthrough": ["boolean"],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "random_state": ["random_state"],
+        "unlabeled": "no_validation",
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        regressor: Any = None,
+        *,
+        passthrough: bool = True,
+        cv: int = 5,
+        unlabeled: Any = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.estimator = estimator
+        self.regressor = regressor
+        self.passthrough = passthrough
+        self.cv = cv
+        self.unlabeled = unlabeled
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None) -> Self:
+        """Fit the regressor of the privileged features, then the student.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Decision features.
+        y : array-like of shape (n_samples,)
+            Targets; NaN, None, pandas' NA and the value `unlabeled` mark unlabeled rows.
+        privileged : array-like of shape (n_samples, n_privileged), optional
+            Features that exist at training time only. A row that is entirely NaN is not available for that example.
+
+        Returns
+        -------
+        KnowledgeTransfer
+            This object.
+        """
+        data = _check(self, X, y, privileged)
+        features, rows = data.X.values, np.flatnonzero(data.available)
+        self.regressor_: BaseEstimator | None = None
+        if len(rows) > 1:
+            A, Z = features[rows], data.privileged[0].rows.values[rows]
+            regressor = Ridge() if self.regressor is None else self.regressor
+            self.regressor_ = clone(regressor).fit(A, Z)
+            predictions = _as_columns(self.regressor_.predict(features))
+            folds = KFold(min(self.cv, len(rows)), shuffle=True, random_state=self.random_state)
+            predictions[rows] = _as_columns(cross_val_predict(regressor, A, Z, cv=folds))
+            features = self._extend(features, predictions)
+        self.estimator_ = clone(self.estimator).fit(features[data.labeled], data.labels[data.labeled])
+        return self
+
+    def _extend(self, X: MatrixLike, predictions: np.ndarray) -> MatrixLike:
+        if not self.passthrough:
+            return predictions
+        return sparse.hstack([X, predictions], format="csr") if sparse.issparse(X) else np.hstack([X, predictions])
+
+    def _features(self, X: MatrixLike) -> MatrixLike:
+        X = check_rows(self, X)
+        return X if self.regressor_ is None else self._extend(X, _as_columns(self.regressor_.predict(X)))
+
+    def _check_leaves(self) -> None:
+        if type(getattr(self, "regressor_", None)) not in (type(None), Ridge, LinearRegression):
+            raise TypeError(
+                f"this KnowledgeTransfer can be neither saved nor pickled: its regressor, {type(self.regressor_).__name__}, was "
+                "fitted to the privileged features and may hold them. Use Ridge or LinearRegression, or allow it with "
+                "lupi.save(..., keep_privileged=True)."
+            )
+
+
+def _as_columns(predictions: np.ndarray) -> np.ndarray:
+    return np.reshape(predictions, (len(predictions), -1))
