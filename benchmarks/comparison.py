@@ -14,7 +14,6 @@ import pandas as pd
 
 from benchmarks.measure import Row, case
 
-# Columns between the features and the target.
 N_MEDIATORS = 10
 
 

@@ -1,4 +1,4 @@
-"""Readers of annotated images in their original layouts: CUB-200-2011, Oxford pets, Caltech101; a converter to COCO."""
+"""Readers of annotated images in their original layouts: CUB-200-2011, Caltech101; a converter to COCO."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lupi.datasets.annotations import (
     parse_number,
     text_lines,
 )
-from lupi.vision import mask_box, read_image, read_mask
+from lupi.vision import read_image, read_mask
 
 N_ATTRIBUTES = 312
 
@@ -152,40 +152,6 @@ def cub_to_coco(root: str | PathLike[str], output: str | PathLike[str]) -> None:
             annotations[-1]["segmentation"] = {"size": [height, width], "counts": counts}
     categories = [{"id": k, "name": name} for k, name in enumerate(birds.label_names)]
     output.write_text(json.dumps({"images": images, "annotations": annotations, "categories": categories}))
-
-
-def load_oxford_pets(root: str | PathLike[str], *, follow_links: bool = False) -> Bunch:
-    """Oxford-IIIT pets: the mask is pet and border of the trimap (1 and 3), the box is the smallest around it."""
-    root = Path(root)
-    path, inside = root / "annotations" / "list.txt", FilesInside(root, follow_links)
-    images, boxes, masks, breeds, species = [], [], [], [], []
-    for k, line in text_lines(path):
-        if line.startswith("#"):
-            continue
-        parts = line.split()
-        try:
-            name, breed, kind, _ = parts[0], *(parse_number(part, int) for part in parts[1:])
-            if kind not in (1, 2):
-                raise ValueError
-        except ValueError:
-            raise malformed(path, "<image> <class id> <species 1 or 2> <breed id>", line, line=k) from None
-        image = inside("images", f"{name}.jpg", path=path, line=k)
-        trimap = inside("annotations", "trimaps", f"{name}.png", path=path, line=k)
-        if image.is_file() and trimap.is_file():
-            images.append(str(image))
-            boxes.append(mask_box(read_mask(trimap)))
-            masks.append(str(trimap))
-            breeds.append((breed, name.rpartition("_")[0]))
-            species.append(kind)
-    return localization_bunch(
-        images,
-        boxes,
-        [name for _, name in breeds],
-        masks=masks,
-        label_names=dict.fromkeys(name for _, name in sorted(breeds)),
-        species=np.array(species),
-        descr=f"Oxford-IIIT pets, {len(images)} images.",
-    )
 
 
 def load_caltech101(root: str | PathLike[str]) -> Bunch:

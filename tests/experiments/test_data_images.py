@@ -1,4 +1,4 @@
-"""Readers of CUB, Oxford pets and Caltech101 on generated folders, and the converter from CUB to COCO."""
+"""Readers of CUB and Caltech101 on generated folders, and the converter from CUB to COCO."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from vision_data import pictures
 
-from experiments.data_images import cub_to_coco, load_caltech101, load_cub, load_oxford_pets
+from experiments.data_images import cub_to_coco, load_caltech101, load_cub
 from lupi.datasets import DataFormatError, load_localization
 from lupi.vision import mask_box, read_mask
 
@@ -121,27 +121,6 @@ def test_malformed_arrays_of_attributes(cub, arrays):
     np.savez(cub / "attributes" / "a.npz", **arrays)
     with pytest.raises(DataFormatError, match=r"a\.npz: expected arrays of integers image_id"):
         load_cub(cub)
-
-
-def test_pets(tmp_path):
-    save(IMAGES[0], tmp_path / "images" / "Big_cat_1.jpg")
-    trimap = np.full(MASKS[0].shape, 2, dtype=np.uint8)
-    trimap[MASKS[0]] = 3
-    trimap[BOXES[0].top + 2 : BOXES[0].bottom - 2, BOXES[0].left + 2 : BOXES[0].right - 2] = 1
-    save(trimap, tmp_path / "annotations" / "trimaps" / "Big_cat_1.png")
-    listing = tmp_path / "annotations" / "list.txt"
-    listing.write_text("# Image CLASS-ID SPECIES BREED-ID\nBig_cat_1 1 1 1\nGone_2 2 2 1\n")
-    data = load_oxford_pets(tmp_path)
-    assert data.boxes == [BOXES[0]]
-    assert data.label_names == ["Big_cat"]
-    np.testing.assert_array_equal(read_mask(data.masks[0]), MASKS[0])
-    save(np.full_like(trimap, 2), tmp_path / "annotations" / "trimaps" / "Big_cat_1.png")
-    with pytest.warns(UserWarning, match=r"Big_cat_1\.png is empty"):
-        assert load_oxford_pets(tmp_path).boxes == [None]
-    for line, message in (("Big_cat_1 one 1 1", "expected <image>"), ("../../a 1 1 1", "expected a file inside")):
-        listing.write_text(f"# head\n{line}\n")
-        with pytest.raises(DataFormatError, match=rf"list\.txt, line 2: {message}"):
-            load_oxford_pets(tmp_path)
 
 
 def test_caltech_folders(tmp_path):

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
+from surrogate.controls import control_change, control_tables
 
-from benchmarks.surrogate import control_change, control_tables, follow_up
+from benchmarks.surrogate import follow_up
 from lupi import SurrogateClassifier, SurrogateRegressor
 from lupi.datasets import load_digits_lowres
 from lupi.surrogate.targets import calibrate, one_hot
