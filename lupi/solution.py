@@ -1,4 +1,4 @@
-"""Solutions with their certificates, time limits of solvers, and convergence warnings."""
+"""What every solver returns, the one measure of how good it is, and when a solver has to come to its end."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sklearn.utils._param_validation import Interval
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-# A relative duality gap above this proves nothing about the point.
+# Of a solution that says something about the optimum.
 MOST_GAP = 0.1
 # Compiled loops cannot be interrupted: they return after about this many elementary operations, a tenth of a second.
 SLICE = 20_000_000
 
 BEYOND = (
     "the optimization met numbers beyond the range of double precision. Scale the features of `X` and `privileged` (e.g. with "
-    "StandardScaler), and bring C and the other weights closer to 1."
+    "StandardScaler), and bring C and the other prices nearer to 1."
 )
 # Constraint of the parameter ``max_time`` of every estimator whose solver iterates.
 MAX_TIME = [None, Interval(Real, 0, None, closed="neither")]
@@ -35,7 +35,9 @@ _END: ContextVar[float] = ContextVar("end", default=float("inf"))
 
 
 def relative_gap(objective: float, lower_bound: float) -> float:
-    """Distance between an objective and a lower bound, relative to the larger of the two; infinite if one of them is.
+    """Distance of a value from a lower bound of the optimum, relative to the larger of the two; never below 0.
+
+    Infinite where one of them is: such a point proves nothing.
 
     Examples
     --------
@@ -50,28 +52,28 @@ def relative_gap(objective: float, lower_bound: float) -> float:
 
 @dataclass(frozen=True)
 class Solution:
-    """A point and its certificate.
+    """A point with the proof of how good it is.
 
     Attributes
     ----------
     point : ndarray
-        Dual variables of a kernel machine in the problem's order; weights of a ranker or a structural SVM.
+        Dual variables of a kernel machine in the problem's order, weights of a ranker or a structural SVM.
     objective : float
         Value of the primal problem at the point, or at the feasible point built from it.
     lower_bound : float
-        Lower bound of the optimum; -inf where nothing is proved.
+        No point has a value below it; -inf where nothing is proved.
     n_iter : int
-        Iterations of all stages of the solver.
+        Iterations of the solver (of all its stages together).
     converged : bool
-        Whether the solver met its tolerance.
+        Whether the solver met its own tolerance.
     solver : str
         Name of the stage that produced the point.
     violation : float
         Largest violation of the optimality conditions; NaN where the solver does not measure it.
-    certificate : object, optional
-        Further values that the problem computed from the point, such as intercepts.
     in_time : bool
-        False if the time limit stopped the solver.
+        False where the solver was stopped because its time was over.
+    certificate : object, optional
+        What a family's problem says about the point beyond these numbers, such as intercepts.
     """
 
     point: np.ndarray
@@ -86,12 +88,12 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """Relative duality gap."""
+        """Relative distance of the objective from the lower bound."""
         return relative_gap(self.objective, self.lower_bound)
 
     @property
     def vague(self) -> bool:
-        """Whether the gap is too large to prove anything about the point."""
+        """Whether the gap is so large that the point is not known to be any good, whatever conditions it meets."""
         return not self.gap <= MOST_GAP
 
     @classmethod
@@ -109,16 +111,16 @@ class Solution:
         return cls(point, proof.primal, proof.lower_bound, n_iter, converged, solver, proof.violation, proof)
 
     def better(self, other: Solution) -> Solution:
-        """The solution with the smaller gap (ties: the larger dual value), with the iterations of both."""
+        """The one with the smaller gap (of two that prove nothing the larger dual value), with the iterations of both."""
         mine, its = ((s.gap, -s.certificate.dual) for s in (self, other))
         best = self if mine <= its else other
         return replace(best, n_iter=self.n_iter + other.n_iter, converged=self.converged or other.converged)
 
 
 def stop_behind(problem: BaseException | None) -> BaseException | None:
-    """KeyboardInterrupt or SystemExit among the causes of an error, or None.
+    """Ctrl-C or the end of the process among the causes of an error; None if there is none.
 
-    Numba turns a signal that arrives while compiled code returns an array into SystemErrors, each the cause of the next.
+    Of a signal that comes while compiled code returns an array, numba makes SystemErrors, one the cause of the other.
     """
     while problem is not None and not isinstance(problem, KeyboardInterrupt | SystemExit):
         problem = problem.__cause__
@@ -127,7 +129,12 @@ def stop_behind(problem: BaseException | None) -> BaseException | None:
 
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
-    """Stop the solvers that run inside after this many seconds (None: no limit); the earlier of nested deadlines counts.
+    """Let the solvers that run inside stop after so many seconds; within another deadline the earlier one counts.
+
+    Parameters
+    ----------
+    seconds : float or None
+        None for no limit.
 
     Examples
     --------
@@ -142,7 +149,7 @@ def deadline(seconds: float | None) -> Iterator[None]:
     try:
         yield
     except SystemError as problem:
-        # A search would record a failed fit and continue.
+        # A search would take it for a fit that failed, and go on.
         stop = stop_behind(problem)
         if stop is None:
             raise
@@ -152,12 +159,21 @@ def deadline(seconds: float | None) -> Iterator[None]:
 
 
 def out_of_time() -> bool:
-    """Whether the time of the innermost :func:`deadline` is over; solvers check it between steps."""
+    """Whether the time of the innermost :func:`deadline` is over; solvers ask between two steps."""
     return time.monotonic() >= _END.get()
 
 
 def steps_left(max_iter: int, done: int, most: int = -1) -> int:
-    """Limit on the next stage of a solver whose ``max_iter`` counts the steps of all stages; -1 for no limit.
+    """What is left for the next stage of a solver whose ``max_iter`` counts the steps of all stages.
+
+    Parameters
+    ----------
+    max_iter : int
+        Limit on all stages; -1 for none.
+    done : int
+        Steps that were taken.
+    most : int
+        Limit on the next stage alone; -1 for none.
 
     Examples
     --------
@@ -171,12 +187,12 @@ def steps_left(max_iter: int, done: int, most: int = -1) -> int:
 
 
 def run_in_slices(run: Callable[[int], tuple[int, float]], limit: int, work: int) -> tuple[int, float]:
-    """Repeat a compiled loop that continues where it stopped, until it ends, reaches the limit, or the time is over.
+    """Repeat a compiled loop that goes on where it stopped.
 
     Parameters
     ----------
     run : callable
-        From a limit on the steps to the number of steps taken and a measure of the point.
+        From the largest number of steps to the steps taken, fewer where it has come to its end, and a measure of the point.
     limit : int
         Largest number of steps in all.
     work : int
@@ -185,7 +201,7 @@ def run_in_slices(run: Callable[[int], tuple[int, float]], limit: int, work: int
     Returns
     -------
     int, float
-        Number of steps, and the last measure.
+        Steps in all, and the last measure.
     """
     size = max(1, SLICE // max(1, work))
     done = 0
@@ -200,26 +216,28 @@ def run_in_slices(run: Callable[[int], tuple[int, float]], limit: int, work: int
 def run_solver(
     solvers: dict[str, Callable[..., Solution]], problem: Any, solver: str, *, tol: float, max_iter: int, **options: Any
 ) -> Solution:
-    """Solve a problem by the name of a solver; ``converged`` of the result requires a gap that proves something.
+    """Solve a problem with the solver of that name, and judge the result.
 
     Parameters
     ----------
     solvers : dict of str to callable
-        Functions (problem, *, tol, max_iter, ...) -> Solution of the problem's family.
-    problem : KernelQP, RankingProblem or StructuralProblem
+        The solvers of the problem's family: functions (problem, *, tol, max_iter, ...) -> Solution.
+    problem : KernelQP, LinearPrimal, RankingProblem or StructuralProblem
     solver : str
         One of the keys.
     tol : float
+        Tolerance of the solver.
     max_iter : int
+        Limit on its iterations.
     **options
-        Further arguments of the solver, such as a start.
+        Further arguments of the family's solvers, such as a start.
 
     Returns
     -------
     Solution
     """
     try:
-        # Overflow shows in the result.
+        # Overflow shows in the result, which `_judged` checks.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             found = solvers[solver](problem, tol=tol, max_iter=max_iter, **options)
             return _judged(problem, found, tol)
@@ -228,13 +246,14 @@ def run_solver(
 
 
 def _judged(problem: Any, solution: Solution, tol: float) -> Solution:
-    # The objective is infinite only where a constraint without slack is missed.
+    """The solution as an estimator may report it: converged only where its gap says something, and with its lack of time."""
+    # Only a constraint without slack, when it is missed, costs infinitely much.
     unlimited = problem.family in ("kernel", "linear") and any(side.any() for side in problem.hard)
     if not np.isfinite(solution.point).all() or not (np.isfinite(solution.objective) or unlimited):
         raise ValueError(BEYOND)
     if problem.family == "kernel" and np.isneginf(solution.lower_bound):
         solution = replace(solution, lower_bound=problem.value(problem.start()))
-    # A user may ask for a large gap.
+    # Where `tol` is the gap itself, whoever asks for a large one gets it.
     if solution.converged and (solution.gap <= tol or not solution.vague):
         return solution
     return replace(solution, converged=False, in_time=not out_of_time())
@@ -243,7 +262,21 @@ def _judged(problem: Any, solution: Solution, tol: float) -> Solution:
 def unfinished(
     estimator: BaseEstimator, solution: Solution, advice: str = "raise max_iter or tol"
 ) -> ConvergenceWarning:
-    """Warning that a solver stopped early, with its gap and what would help."""
+    """How far an estimator's solution is from the optimum, as a warning for ``fit`` to give.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The one that is being fitted.
+    solution : Solution
+        What its solver returned.
+    advice : str
+        What would help.
+
+    Returns
+    -------
+    ConvergenceWarning
+    """
     name = type(estimator).__name__
     measures = f"at a relative duality gap of {solution.gap:.2g}"
     if not math.isnan(solution.violation):

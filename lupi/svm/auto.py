@@ -9,9 +9,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from lupi.kernels.linalg import WHOLE, cholesky
 from lupi.solution import Solution, out_of_time, steps_left
-from lupi.svm import KernelQP
 from lupi.svm.decomposition import solve_decomposition
 from lupi.svm.interior_point import follow_central_path
+from lupi.svm.kernel_qp import KernelQP
 from lupi.svm.smo import solve_smo, step_limit
 
 # A tolerance below this is met by SMO to this one, followed by active-set steps.
@@ -45,16 +45,14 @@ def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> S
     otherwise                                                 SMO with a budget; active-set steps when the budget
                                                               is spent, ``tol`` is below 1e-3 or they are cheap;
                                                               interior point where those fail
-    a dual that no SMO knows                                  interior point
     ========================================================  ==================================================
     """
-    if problem.layout and problem.on_demand:
+    if problem.on_demand:
         return solve_decomposition(problem, tol=tol, max_iter=max_iter)
     if all(space.few_features for space in problem.spaces) and problem.n_examples > 200:
         return finish(problem, solve_interior_point(problem, tol=min(tol, 1e-6), max_iter=max_iter), tol, max_iter)
-    if not problem.layout:
-        return solve_interior_point(problem, tol=tol, max_iter=max_iter)
-    budget = smo_budget(problem.n_examples) * (TWO_SIDES if problem.layout == "two_sides" else 1)
+    several = np.count_nonzero(problem.coef[0]) >= 2 * problem.n_examples
+    budget = smo_budget(problem.n_examples) * (SEVERAL_VARIABLES if several else 1)
     budget = budget if max_iter < 0 else min(budget, max_iter)
     return finish(problem, _smo_within(problem, max(tol, LOOSE), budget), tol, max_iter)
 
@@ -122,8 +120,8 @@ FEW_VARIABLES = 600
 # One space by features, the other by its matrix: where as many steps as examples leave more than this many times the violation
 # of the start, an interior point (up to so many examples) that stops at this gap finds the active bounds sooner.
 STUBBORN, MOST_MIXED, NEAR_THE_END = 1.2, 3000, 1e-2
-# A problem with two sides has twice the variables of others: a factorization of them takes eight times as long.
-TWO_SIDES = 5
+# Where an example has two or more variables in the decision space, a factorization takes at least eight times as long.
+SEVERAL_VARIABLES = 5
 # Rounds from a neighbor's active set; where more are needed, the sets have little in common.
 ROUNDS_FROM_NEIGHBOR = 8
 
@@ -163,7 +161,7 @@ def solve_kernel_near(problem: KernelQP, neighbor: KernelQP, solved: Solution, *
     start = replace(start, point=np.clip(solved.point, problem.lower, problem.upper))
     found = polish(problem, start, guess=guess, max_iter=ROUNDS_FROM_NEIGHBOR)
     usable = _exact(found) and _good(problem, found, tol)
-    if not usable and problem.layout in ("two_space", "two_sides") and problem.n_variables <= FEW_VARIABLES:
+    if not usable and problem.n_examples < problem.n_variables <= FEW_VARIABLES:
         found = solve_interior_point(problem, tol=tol)
         usable = _good(problem, found, tol)
     return replace(found, converged=True) if usable and not problem.diverges(found.point) else None
@@ -186,7 +184,7 @@ def finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> 
     # With large prices a small violation still costs much: the conditions are met, and the value is far off.
     vague = solution.gap > VAGUE and free <= MOST_FACTORIZED_FREELY
     met = solution.violation <= tol and np.isfinite(solution.gap)
-    if vague and met and free > CHEAPLY_FACTORIZED and problem.layout and not out_of_time():
+    if vague and met and free > CHEAPLY_FACTORIZED and not out_of_time():
         solution = _less_vague(problem, solution, free, tol, max_iter)
         vague = solution.gap > VAGUE
     if not _good(problem, solution, tol) or problem.n_variables <= SMALL or vague:
@@ -206,7 +204,7 @@ def finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> 
         if _good(problem, solution, tol):
             return replace(solution, converged=True)
     # Where even the interior point ran out of digits, SMO would not find more.
-    if problem.layout and solution.gap > 1e-4 and not out_of_time():
+    if solution.gap > 1e-4 and not out_of_time():
         limit = steps_left(max_iter, solution.n_iter, step_limit(problem))
         # The gap is about proportional to the violation that is left.
         more = solve_smo(problem, tol=tol * min(1.0, VAGUE / solution.gap), max_iter=limit)

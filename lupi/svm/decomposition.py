@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from lupi.solution import Solution, out_of_time
-from lupi.svm import KernelQP
-from lupi.svm.smo import ALMOST, SINGLE_PRECISION, state_of, step_limit
+from lupi.svm.kernel_qp import KernelQP
+from lupi.svm.smo import ALMOST, SINGLE_PRECISION, SMOState, step_limit
 
 # Examples of a sub-problem: an eighth of all within these limits; their matrices, in single precision, take 16 to 64 MB each.
 SMALLEST_SET, LARGEST_SET = 2048, 4096
@@ -31,7 +31,6 @@ def solve_decomposition(
     Parameters
     ----------
     problem : KernelQP
-        With one or two variables per example (``layout``).
     tol : float
         Largest KKT violation allowed.
     max_iter : int
@@ -111,13 +110,12 @@ def _solve_on(
     problem: KernelQP, blocks: list[Any], x: np.ndarray, fields: list[Any], chosen: np.ndarray, tol: float, limit: int
 ) -> int:
     """Optimize the chosen examples' variables, the others fixed; x and fields are updated in place."""
-    state = state_of(problem, x, fields, solver="decomposition")
+    state = SMOState.of(problem, x, fields)
     old = problem.expansions(x)
     part = state.part(chosen)
-    matrices = state.blocks(problem, [block.among(chosen) for block in blocks], chosen)
-    done, _ = part.run(*matrices, tol, limit)
+    done, _ = part.run([block.among(chosen) for block in blocks], tol, limit)
     state.put(chosen, part)
-    x[:] = state.variables(problem)
+    x[:] = state.variables()
     for m, (space, new) in enumerate(zip(problem.spaces, problem.expansions(x))):
         change = space.weight * (new - old[m])[chosen]
         moved = np.flatnonzero(change)

@@ -1,59 +1,143 @@
-r"""The matrix Q of SVM2+ (:mod:`lupi.svm.svm2_plus_dual`) where it is large.
+r"""The matrix Q through which privileged features enter SVM2+.
 
-.. math:: Q = P - \lambda P (\tilde K + \lambda P)^{-1} P, \qquad P = \mathrm{diag}(1/C_i),\; \tilde K = K^* + 1
+.. math:: Q = P - \lambda P (\tilde K + \lambda P)^{-1} P, \qquad P = \mathrm{diag}(1/C_i),\; \tilde K = K^* + 1,
 
-is then known in single precision only, or by a low-rank matrix near it; products with it are those of double precision.
+which is :math:`\frac1C \tilde K (\frac{\lambda}{C} I + \tilde K)^{-1}` for equal weights: Xu et al. (2016), eq. (5), in a form
+whose eigenvalues stay in [0, 1/C). Rows of examples without privileged features are 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import blas, cho_factor, solve_triangular
+from scipy.linalg import LinAlgError, blas, cho_factor, get_lapack_funcs, solve_triangular, svd
 
-from lupi.kernels import Space, pivoted_cholesky
+from lupi.kernels import LARGE_MATRIX, Space, pivoted_cholesky, require_matrix, scale_and_mirror
+from lupi.kernels.linalg import WHOLE, cholesky, inverse_from_cholesky
 
-# A residual is refined to so little, in a few steps.
-REFINED = 1e-12
-REFINEMENTS = 12
-# What is left of a residual after a solution in single precision, and the steps that it takes at most.
-ROUGHLY, ROUGH_STEPS = 1e-5, 60
-# Low rank: at most this share of the examples. What it leaves of the privileged kernel has values below the second share of
-# lam / C, and no eigenvalue above a third one; where the last is not met, values below a third of those before. Steps on such
-# a matrix need few corrections where the decision kernel's curvature leads; else Q has to be nearer.
+# Largest product of the condition number and the rounding error of single precision.
+WORST_ERROR = 1e-2
+# Relative residuals of a product, and of a solution in single precision, each with its largest number of steps.
+REFINED, REFINEMENTS = 1e-12, 12
+SINGLE, SINGLE_STEPS = 1e-5, 60
+# Largest rank as a share of the examples; largest diagonal entry of the remainder as a share of lam / C, and the factor by
+# which it is lowered until the remainder's largest eigenvalue is below the limit.
 LOW_RANK, REMAINDER, SMALLER = 0.25, 0.03, 3.0
+# Limits of that eigenvalue as a share of lam / C: the more the decision kernel is curved, the less Q matters.
 LEAST_EIGENVALUE, LARGEST_EIGENVALUE = 0.3, 1.5
-POWERS = 4
+POWER_STEPS = 4
 
 
-@dataclass(frozen=True)
-class RefinedDeformation(Space):
-    r"""Q known to single precision, or near a low-rank matrix, with products in double precision.
-
-    :math:`Q v = P v - \lambda P u` where :math:`(\tilde K + \lambda P) u = P v`: iterative refinement solves for u, by
-    conjugate gradients that what is known of Q makes well conditioned.
+def deformation_space(
+    privileged: Space, C: np.ndarray, lam: float, available: np.ndarray, *, curvature: float | None = None
+) -> Space:
+    """Q as a space without an intercept: by features where the privileged space has them, else as a matrix.
 
     Parameters
     ----------
     privileged : Space
-        With the kernel matrix in its own precision.
-    C, lam, available
-        Prices, one for each example; price of the privileged weights; the examples that have privileged features.
-    form : callable
-        From the kernel matrix, C, lam and ``available`` to Q.
-    low_rank : pair of ndarray, optional
-        V and e with Q near V V' + diag(e): where steps are checked, they are made on this matrix.
+    C : ndarray of shape (n,)
+    lam : float
+    available : ndarray of bool, shape (n,)
+    curvature : float, optional
+        Mean diagonal of the decision kernel. A large Q is then approximated by a low-rank matrix, if possible; solvers
+        correct their steps on it. This does not pay where many problems share Q.
+    """
+    if privileged.factor is not None:
+        return Space(factor=deformation_features(privileged.factor, C, lam, available), bias=False)
+    n = len(C)
+    condition = (float(privileged.diagonal().sum()) / privileged.weight + n) * float(C.max()) / lam + 1.0
+    if curvature is not None and n >= LARGE_MATRIX and condition * np.finfo(np.float32).eps <= WORST_ERROR:
+        low_rank = low_rank_deformation(privileged.rounded, C, lam, available, curvature)
+        if low_rank is not None:
+            return LowRankDeformation(
+                bias=False, inexact=True, privileged=privileged, C=C, lam=lam, available=available, low_rank=low_rank
+            )
+    return Space(matrix=deformation_matrix(privileged.dense, C, lam, available), bias=False)
+
+
+def deformation_matrix(K_star: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray) -> np.ndarray:
+    """Q as a dense matrix, by one Cholesky factorization and inversion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Q = deformation_matrix(np.eye(2), np.ones(2), 1.0, np.array([True, True]))
+    >>> np.round(Q, 3)
+    array([[0.625, 0.125],
+           [0.125, 0.625]])
+    """
+    rows = np.flatnonzero(available)
+    everything = len(rows) == len(available)
+    require_matrix(len(available), "the matrix Q of SVM2+", copies=1 if everything else 2)
+    A: np.ndarray = np.array(K_star if everything else K_star[np.ix_(rows, rows)], order="C", dtype=np.float64)
+    A += 1.0
+    inverse_C = 1.0 / C[rows]
+    A[np.diag_indices(len(A))] += lam * inverse_C
+    try:
+        # A is symmetric, so its C-ordered transpose is the Fortran-ordered matrix LAPACK can overwrite.
+        Q = _inverse(A.T).T
+    except LinAlgError:
+        raise ValueError(
+            "the kernel matrix of `privileged` is not positive semi-definite, or its values are too far apart for double "
+            "precision; scale the privileged features, use a positive semi-definite kernel, or bring lam nearer to 1."
+        ) from None
+    scale_and_mirror(Q, np.sqrt(lam) * inverse_C, Q)
+    np.negative(Q, out=Q)
+    Q[np.diag_indices(len(Q))] += inverse_C
+    if everything:
+        return Q
+    out = np.zeros((len(available), len(available)))
+    out[np.ix_(rows, rows)] = Q
+    return out
+
+
+def _inverse(A: np.ndarray) -> np.ndarray:
+    """The lower triangle of the inverse, in place."""
+    if len(A) > WHOLE[A.dtype]:
+        return inverse_from_cholesky(cholesky(A))
+    potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
+    factor, info = potrf(A, lower=1, overwrite_a=1)
+    if info == 0:
+        A, info = potri(factor, lower=1, overwrite_c=1)
+    if info != 0:
+        raise LinAlgError
+    return A
+
+
+def deformation_features(features: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray) -> np.ndarray:
+    r"""U with :math:`Q = U U'`, for privileged features (or an approximation's features) fewer than examples.
+
+    :math:`U = \tilde Z (\lambda I + \tilde Z' \mathrm{diag}(C) \tilde Z)^{-1/2}` with :math:`\tilde Z = [Z, 1]`: O(n s^2).
+    """
+    Z = np.hstack([features, np.ones((len(features), 1))]) * available[:, None]
+    M = (Z * C[:, None]).T @ Z
+    M[np.diag_indices(len(M))] += lam
+    try:
+        L, _ = cho_factor(M, lower=True)
+    except LinAlgError:
+        # lam is lost beside C in directions without features; another root of the rest gives the same Q.
+        _, sizes, directions = svd(Z * np.sqrt(C)[:, None], full_matrices=False)
+        kept = sizes > len(Z) * np.finfo(float).eps * sizes.max(initial=0.0)
+        return np.ascontiguousarray(Z @ directions[kept].T / np.sqrt(lam + sizes[kept] ** 2))
+    return np.ascontiguousarray(solve_triangular(L, Z.T, lower=True).T)
+
+
+@dataclass(frozen=True)
+class LowRankDeformation(Space):
+    r"""Q near :math:`V V' + \mathrm{diag}(e)` in single precision, with products in double precision.
+
+    :math:`Q v = P v - \lambda P u` where :math:`(\tilde K + \lambda P) u = P v`: iterative refinement of conjugate
+    gradients, which the low-rank matrix makes well conditioned.
     """
 
     privileged: Space = field(default_factory=Space)
     C: np.ndarray = field(default_factory=lambda: np.zeros(0))
     available: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     lam: float = 1.0
-    form: Callable[..., np.ndarray] = np.zeros
-    low_rank: tuple[np.ndarray, np.ndarray] | None = None
+    low_rank: tuple[np.ndarray, np.ndarray] = field(default_factory=tuple)  # type: ignore[assignment]
 
     @property
     def n_examples(self) -> int:
@@ -62,56 +146,55 @@ class RefinedDeformation(Space):
 
     @cached_property
     def dense(self) -> np.ndarray:
-        """Q to single precision, formed when it is first needed."""
-        return self.form(self.privileged.rounded, self.C, self.lam, self.available)
+        """Q itself, formed when it is first needed."""
+        return deformation_matrix(self.privileged.dense, self.C, self.lam, self.available)
 
     @cached_property
     def rounded(self) -> np.ndarray:
-        """The matrix of steps that are checked."""
-        if self.low_rank is None:
-            return self.dense
-        V, diagonal = self.low_rank
+        """The low-rank matrix written out."""
+        V, e = self.low_rank
         near: np.ndarray = V @ V.T
-        near[np.diag_indices(len(near))] += diagonal
+        near[np.diag_indices(len(near))] += e
         return near
 
     def diagonal(self) -> np.ndarray:
-        """Weighted diagonal."""
-        if self.low_rank is None:
-            return self.weight * np.diagonal(self.dense)
-        V, diagonal = self.low_rank
-        return np.asarray(self.weight * (np.einsum("ij,ij->i", V, V) + diagonal).astype(np.float64))
+        """Diagonal of the low-rank matrix."""
+        V, e = self.low_rank
+        return np.asarray((np.einsum("ij,ij->i", V, V) + e).astype(np.float64))
 
     def product(self, coefficients: np.ndarray) -> np.ndarray:
         """Q times a vector."""
         metric = self.lam / self.C
         rhs = np.where(self.available, coefficients / self.C, 0.0)
         size = float(np.abs(rhs).max(initial=0.0))
-        u = self._solve_roughly(rhs)
+        u = self._solve_in_single_precision(rhs)
         for _ in range(REFINEMENTS):
             kernel = self.privileged.product(u) / self.privileged.weight
             residual = rhs - np.where(self.available, kernel + u.sum(), 0.0) - metric * u
             error = float(np.abs(residual).max(initial=0.0))
             if error <= REFINED * size:
                 break
-            u += self._solve_roughly(residual)
-            if ROUGHLY * error <= REFINED * size:
+            u += self._solve_in_single_precision(residual)
+            if SINGLE * error <= REFINED * size:
                 break
-        return self.weight * (rhs - np.where(self.available, metric * u, 0.0))
+        return rhs - np.where(self.available, metric * u, 0.0)
 
-    def _solve_roughly(self, rhs: np.ndarray) -> np.ndarray:
-        """Solution of (K* + 1 + lam P) u = rhs over the available examples, in single precision."""
-        metric, single = self.lam / self.C, self.privileged.rounded
-        goal = ROUGHLY * float(np.abs(rhs).max(initial=0.0))
+    def _solve_in_single_precision(self, rhs: np.ndarray) -> np.ndarray:
+        """Solve (K* + 1 + lam P) u = rhs over the available examples."""
+        metric, (V, e) = self.lam / self.C, self.low_rank
+        goal = SINGLE * float(np.abs(rhs).max(initial=0.0))
         u, residual = np.zeros_like(rhs), rhs.copy()
         direction, before = np.zeros_like(rhs), 1.0
-        for _ in range(ROUGH_STEPS):
+        for _ in range(SINGLE_STEPS):
             if float(np.abs(residual).max(initial=0.0)) <= goal:
                 break
-            step = self._nearly_inverse(residual)
+            # The inverse of the matrix is (P - Q) / lam between factors 1 / P; Q is known approximately.
+            scaled = (residual * self.C).astype(np.float32)
+            near = V @ (scaled @ V) + e * scaled
+            step = np.where(self.available, residual - near, 0.0) * self.C / self.lam
             slope = float(residual @ step)
             direction = step + slope / before * direction
-            kernel = (single @ direction.astype(np.float32)).astype(np.float64)
+            kernel = (self.privileged.rounded @ direction.astype(np.float32)).astype(np.float64)
             image = np.where(self.available, kernel + direction.sum(), 0.0) + metric * direction
             length = slope / float(direction @ image)
             u += length * direction
@@ -119,31 +202,20 @@ class RefinedDeformation(Space):
             before = slope
         return u
 
-    def _nearly_inverse(self, vector: np.ndarray) -> np.ndarray:
-        """The inverse of K* + 1 + lam P, which is (P - Q) / lam between factors 1 / P, by what is known of Q."""
-        scaled = (vector * self.C).astype(np.float32)
-        if self.low_rank is None:
-            near = self.dense @ scaled
-        else:
-            V, diagonal = self.low_rank
-            near = V @ (scaled @ V) + diagonal * scaled
-        return np.asarray(np.where(self.available, vector - near, 0.0) * self.C / self.lam)
-
 
 def low_rank_deformation(
-    K_star: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray, curvature: float = 1.0
+    K_star: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray, curvature: float
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    r"""V and e with Q near :math:`V V' + \mathrm{diag}(e)`; None where that takes a large rank.
+    r"""V and e with Q near :math:`V V' + \mathrm{diag}(e)`, in single precision; None where the rank would be high.
 
-    A pivoted Cholesky factor L of K* leaves remainders r on the diagonal. With :math:`\tilde Z = [L, 1]` and
-    :math:`D = \lambda P + \mathrm{diag}(r)`, the formula of Q for :math:`\tilde Z \tilde Z' + \mathrm{diag}(r)` reads
-    :math:`e = P r / (r + \lambda P)` and :math:`V = \lambda^{1/2} P D^{-1} \tilde Z (I + \tilde Z' D^{-1} \tilde Z)^{-1/2}`.
+    From :math:`K^* = L L' + R` with a diagonal :math:`R`: with :math:`\tilde Z = [L, 1]` and :math:`D = \lambda P + R`,
+    :math:`V = P D^{-1} \sqrt\lambda \tilde Z (I + \tilde Z' D^{-1} \tilde Z)^{-1/2}`.
 
     Examples
     --------
     >>> import numpy as np
     >>> K_star = np.ones((8, 8), dtype=np.float32) + np.diag(np.full(8, 1e-3, dtype=np.float32))
-    >>> V, e = low_rank_deformation(K_star, np.ones(8), 1.0, np.ones(8, dtype=bool))
+    >>> V, e = low_rank_deformation(K_star, np.ones(8), 1.0, np.ones(8, dtype=bool), 1.0)
     >>> V.shape, (V @ V.T + np.diag(e))[0, :2].astype(float).round(2)
     ((8, 2), array([0.12, 0.12]))
     """
@@ -170,10 +242,10 @@ def low_rank_deformation(
 
 
 def _largest_eigenvalue(matrix: np.ndarray, L: np.ndarray) -> float:
-    """Of what L L' leaves of the matrix, about: by a few powers."""
+    """Estimate the largest eigenvalue of matrix - L L' by a few power steps."""
     vector = np.random.default_rng(0).standard_normal(len(matrix)).astype(matrix.dtype)
     value = 0.0
-    for _ in range(POWERS):
+    for _ in range(POWER_STEPS):
         vector /= max(float(np.linalg.norm(vector)), 1e-30)
         vector = matrix @ vector - L @ (vector @ L)
         value = float(np.linalg.norm(vector))

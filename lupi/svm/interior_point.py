@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from lupi.solution import Solution, out_of_time
-from lupi.svm import KernelQP
+from lupi.svm.kernel_qp import KernelQP
 from lupi.svm.newton_systems import newton_system
 
 MAX_STEPS = 100

@@ -90,9 +90,6 @@ class KernelQP:
     total: np.ndarray
 
     family: ClassVar[str] = "kernel"
-    # Which SMO solves it: "one_space", "two_space", "two_views" (:mod:`lupi.svm.duals`), "two_sides"
-    # (:mod:`lupi.svm.svr_plus_dual`), or none.
-    layout: ClassVar[str | None] = None
 
     @property
     def n_variables(self) -> int:
@@ -135,8 +132,14 @@ class KernelQP:
         return np.full(self.n_variables, total[0] / self.n_examples if np.any(total != 0) else 0.0)
 
     def merged(self) -> KernelQP:
-        """An equal problem with fewer matrices, where there is one."""
-        return self
+        """An equal problem with one matrix instead of two, where the second space has no intercept (SVM2+)."""
+        if len(self.spaces) != 2 or self.spaces[1].bias or all(space.few_features for space in self.spaces):
+            return self
+        first, second = self.spaces
+        signs = self.coef[0] * self.coef[1]
+        matrix = first.weight * first.dense + second.weight * signs[:, None] * second.dense * signs
+        one = Space(matrix=matrix, bias=first.bias)
+        return KernelQP((one,), self.example, self.coef[:1], self.p, self.lower, self.upper, self.ridge, self.total[:1])
 
     def decision(self, solution: Any) -> Expansion:
         """The decision function, in units of its space's weight."""
@@ -144,9 +147,10 @@ class KernelQP:
         return Expansion(certificate.expansions[0], certificate.biases[0] / self.spaces[0].weight)
 
     def privileged(self, solution: Any) -> Expansion:
-        """The function of the privileged space: w* = weight * sum of eta_i z_i, and b*."""
+        """The function of the privileged space: w* = weight * sum of eta_i z_i, and b*; one row each of several functions."""
         certificate = solution.certificate
-        return Expansion(self.spaces[1].weight * certificate.expansions[1], certificate.biases[1])
+        eta, biases = self.spaces[1].weight * np.vstack(certificate.expansions[1:]), certificate.biases[1:]
+        return Expansion(eta, biases) if len(eta) > 1 else Expansion(eta[0], float(biases[0]))
 
     def collapsed(self, solution: Any) -> bool:
         """Whether the privileged space pays for everything: w = 0, the same decision for every example."""

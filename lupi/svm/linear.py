@@ -25,8 +25,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from lupi.inputs.chunked_rows import ChunkedRows, take_rows
 from lupi.svm.feature_products import both_times, both_transposed_times
-from lupi.svm.kernel_qp import MARGIN, Certificate, Expansion, largest_move
-from lupi.svm.linear_dual import SharedMatrices
+from lupi.svm.kernel_qp import MARGIN, Expansion, largest_move
 
 # Sums over the examples that are 0 at a feasible point carry rounding errors of this size, relative to their terms.
 SUM_TOLERANCE = 1e-9
@@ -58,8 +57,6 @@ class LinearPrimal:
         The vector q_0 of examples that are left out.
     gained : float
         Their part of 1'a.
-    matrices : SharedMatrices, optional
-        The same problem over kernel matrices, for solvers that want to try them.
     """
 
     X: Any
@@ -72,7 +69,6 @@ class LinearPrimal:
     moment: Any = None
     outside: np.ndarray | None = None
     gained: float = 0.0
-    matrices: SharedMatrices | None = None
 
     family: ClassVar[str] = "linear"
 
@@ -228,25 +224,6 @@ class LinearPrimal:
         moves = [largest_move(value, slope, low, high) for value, slope, (low, high) in zip(x, slopes, ends)]
         return 2.0 * max(moves)
 
-    def from_dual(self, x: np.ndarray, proof: Certificate) -> tuple[np.ndarray, np.ndarray]:
-        """Weights and variables of shape (n_kinds, n) for a point of ``matrices.dual(y)`` with its certificate."""
-        n = self.n_examples
-        full = np.zeros((self.n_kinds, n))
-        full[0] = x[:n]
-        if self.n_kinds == 2:
-            full[1, self.s != 0] = x[n:]
-        beta, eta = self.coefficients(full)
-        if self.moment is not None:
-            # v = [Z, 1]' (s o a - C xi) / lam, as in the dual of SVM2+: no system over the privileged features.
-            eta = eta - self.price * np.abs(self.s) * proof.fields[1]
-        theta = self.adjoint(beta, eta)
-        theta[self.n_features] = proof.biases[0]
-        if self.Z is not None:
-            theta[self.n_features + 1 :] /= self.lam
-        if self.n_kinds == 2:
-            theta[-1] = proof.biases[1]
-        return proof.scale * theta, full
-
     def decision(self, solution: Any) -> Expansion:
         """The decision function: its weights, and coefficients over the examples that carry it."""
         x, (f, g) = solution.certificate, self.fields(solution.point)
@@ -296,5 +273,4 @@ class LinearPrimal:
             price=self.price[index] * weight,
             outside=outside,
             gained=gained,
-            matrices=None,
         )

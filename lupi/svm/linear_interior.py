@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from lupi.solution import Solution, out_of_time
-from lupi.svm import LinearPrimal
+from lupi.svm.linear import LinearPrimal
 from lupi.svm.linear_systems import FactorizedSystem
 
 MAX_STEPS = 100

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from lupi.inputs.chunked_rows import ChunkedRows
 from lupi.svm.feature_products import SharedMoment
 from lupi.svm.linear import LinearPrimal
-from lupi.svm.linear_dual import SharedMatrices
 
 # So few examples are solved exactly on their kernel matrices.
 VERY_FEW = 200
-# Kernel matrices of more examples are not tried.
-MOST_EXAMPLES = 5000
+# Kernel matrices of up to this many examples are cheaper than weights that are more than this share of the examples.
+MOST_EXAMPLES, MANY_WEIGHTS = 5000, 0.7
 # The interior point factorizes a matrix over the weights; not over more of them.
 MOST_WEIGHTS = 5000
 
 
 def over_weights(n: int, n_weights: int, smooth: bool) -> bool:
-    """Whether a problem with linear kernels is better posed over its weights than over kernel matrices.
-
-    Very few examples are solved exactly by active-set steps on their matrices. Not many more have small matrices, which the
-    problem over weights carries along for solvers that want them.
-    """
+    """Whether a problem with linear kernels is better posed over its weights than over kernel matrices."""
     if n <= VERY_FEW:
         return False
-    if n_weights < n:
+    if n_weights < MANY_WEIGHTS * n:
         return smooth or n_weights <= MOST_WEIGHTS
-    return smooth or n <= MOST_EXAMPLES
+    return smooth and n > MOST_EXAMPLES
 
 
 def linear_problems(
@@ -47,14 +40,10 @@ def linear_problems(
 ) -> list[LinearPrimal]:
     """SVM+ or SVM2+ of every class against the others; what does not depend on the class is shared."""
     prices = C, lam, kappa, labeled, available
-    few = len(C) <= MOST_EXAMPLES and not isinstance(X, ChunkedRows)
-    matrices = SharedMatrices(X, Z, *prices, squared, len(signs)) if few else None
     if not squared:
-        problems = [linear_svm_plus(X, Z, y, *prices) for y in signs]
-    else:
-        moment = None if Z is None else SharedMoment(Z, np.where(available, C, 0.0))
-        problems = [linear_svm2_plus(X, Z, y, *prices, moment) for y in signs]
-    return [replace(problem, matrices=matrices) for problem in problems]
+        return [linear_svm_plus(X, Z, y, *prices) for y in signs]
+    moment = None if Z is None else SharedMoment(Z, np.where(available, C, 0.0))
+    return [linear_svm2_plus(X, Z, y, *prices, moment) for y in signs]
 
 
 def linear_svm_plus(

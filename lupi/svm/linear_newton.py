@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from lupi.solution import Solution, out_of_time
-from lupi.svm import LinearPrimal
+from lupi.svm.linear import LinearPrimal
 from lupi.svm.linear_systems import System, linear_system
 from lupi.svm.row_losses import best_intercept, respond, slope_along
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from lupi.solution import Solution, out_of_time, steps_left
-from lupi.svm import LinearPrimal
+from lupi.svm.linear import LinearPrimal
 from lupi.svm.linear_interior import solve_weights
 from lupi.svm.linear_newton import solve_newton
 from lupi.svm.linear_systems import wide

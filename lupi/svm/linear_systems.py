@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from lupi.inputs.chunked_rows import ChunkedRows
-from lupi.svm import LinearPrimal
 from lupi.svm.feature_products import hessian_sums, second_moment, squares_times, stored_entries
+from lupi.svm.linear import LinearPrimal
 
 # Conjugate gradients where forming the Hessian costs more than this many products with the stored entries of the rows.
 PRODUCTS = 2000

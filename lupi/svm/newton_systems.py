@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack, solve
 
 from lupi.kernels import require_matrix
 from lupi.kernels.linalg import WHOLE, cholesky
-from lupi.svm import KernelQP
+from lupi.svm.kernel_qp import KernelQP
 from lupi.svm.two_sides_system import TwoSidesSystem
 
 # An intercept is a feature without a norm; this much of one keeps the matrix positive definite.
@@ -36,7 +36,7 @@ def newton_system(problem: KernelQP) -> FeatureSystem | TwoSidesSystem | MixedSy
     few = [space.few_features for space in problem.spaces]
     if all(few):
         return FeatureSystem(problem)
-    if problem.layout == "two_sides" and problem.n_variables > FEW_VARIABLES:
+    if len(few) == 3 and problem.n_variables > FEW_VARIABLES:
         return TwoSidesSystem(problem)
     if any(few) and len(few) == 2:
         return MixedSystem(problem)

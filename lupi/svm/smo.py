@@ -1,32 +1,41 @@
-"""Drivers of the SMO kernels: from a problem object to a certified solution."""
+"""Sequential minimal optimization: from a problem to the slots of the compiled loop, and to a certified solution."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 
 from lupi.solution import Solution, out_of_time, run_in_slices
-from lupi.svm import KernelQP
-from lupi.svm.smo_one_space import BLOCKED, smo_one_space
-from lupi.svm.smo_two_sides import TwoSidesState
-from lupi.svm.smo_two_space import smo_two_space
-from lupi.svm.smo_two_views import smo_two_views
+from lupi.svm.kernel_qp import KernelQP
+from lupi.svm.smo_loop import (
+    BLOCKED,
+    LANES,
+    LOWER,
+    MOST_MEMBERS,
+    RIDGE,
+    SIGN,
+    TINY_CURVATURE,
+    UPPER,
+    Slots,
+    X,
+    smo_loop,
+)
 
-# Kernel values in single precision change the conditions by less than a tenth of such a tolerance.
-SINGLE_PRECISION = 1e-4
-# So many examples have matrices that are larger than a processor's cache.
-LARGE = 1000
-# What steps on a matrix near the kernel aim at, so that the kernel itself agrees; and how often they may start again.
-ALMOST = 0.9
-MOST_CORRECTIONS = 20
-# Where a correction leaves more of the violation than this share, the matrix is not near enough.
-SLOWEST = 0.5
-# Of one example in a pair step of one space.
-STEP_OPERATIONS = 2
+# Kernel values in single precision change the conditions by less than a tenth of such a tolerance, and pay from this size.
+SINGLE_PRECISION, LARGE = 1e-4, 1000
 # Rates in single precision are exact enough while their last digit is below this share of the tolerance.
 LAST_DIGIT = 1 / 64
+# Steps on a matrix near the kernel aim at this share of the tolerance, and start again from exact fields this often.
+ALMOST, MOST_CORRECTIONS = 0.9, 20
+# Where a correction leaves more of the violation than this share, the matrix is not near enough.
+SLOWEST = 0.5
+# Elementary operations of a step per slot.
+STEP_OPERATIONS = 2
+# Every variable lies in at most two of at most three spaces.
+MOST_SPACES = 3
 
 
 def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, start: np.ndarray | None = None) -> Solution:
@@ -35,284 +44,279 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, start
     Parameters
     ----------
     problem : KernelQP
-        With one or two variables per example (``layout``).
     tol : float
-        Stop when the largest KKT violation is below it.
+        Largest violation of the optimality conditions.
     max_iter : int
-        Largest number of pair steps; -1 for none.
+        Largest number of steps; -1 for the built-in limit.
     start : ndarray, optional
-        A feasible point to go on from.
+        A feasible point to start from.
     """
     limit = step_limit(problem, max_iter)
-    # Rows of large matrices come from memory: half the bytes take half the time, of the many steps that two spaces need.
-    # Where a matrix is near another one, there is nothing to choose.
-    near = any(space.inexact for space in problem.spaces)
-    single = (
-        tol >= SINGLE_PRECISION
-        and problem.n_examples >= LARGE
-        and (near or problem.layout in ("two_space", "two_sides"))
-    )
-    state = state_of(problem, problem.start() if start is None else start, solver="smo")
-    matrices = state.matrices(problem, single)
-    if not (single or near):
-        n_iter, violation = state.run(*matrices, tol, limit)
-        return Solution.certify(problem, state.variables(problem), n_iter, violation < tol, "smo")
-    n_iter, _ = state.run(*matrices, ALMOST * tol, limit)
-    before = np.inf
-    # With the gradient of the kernel itself, steps on a matrix near it lead to the optimum as well.
+    state = SMOState.of(problem, problem.start() if start is None else start)
+    # Rows of large matrices come from memory: half the bytes take half the time of the many steps that two spaces need.
+    single = tol >= SINGLE_PRECISION and problem.n_variables > problem.n_examples >= LARGE
+    if not (single or any(space.inexact for space in problem.spaces)):
+        n_iter, violation = state.run([space.dense for space in problem.spaces], tol, limit)
+        return Solution.certify(problem, state.variables(), n_iter, violation < tol, "smo")
+    # Steps on a matrix near the kernel lead to the optimum as well, if they start again from the kernel's own fields.
+    matrices = [space.rounded for space in problem.spaces]
+    n_iter, before = 0, np.inf
     for _ in range(MOST_CORRECTIONS):
-        x = state.variables(problem)
-        found = Solution.certify(problem, x, n_iter, False, "smo")
-        if found.violation < tol or n_iter >= limit or out_of_time():
-            return replace(found, converged=found.violation < tol)
-        if found.violation > SLOWEST * before and single:
-            # Not near enough for this problem.
-            single, matrices = False, state.matrices(problem, False)
-        before = found.violation
-        state = state_of(problem, x, list(found.certificate.fields), solver="smo")
-        done, _ = state.run(*matrices, ALMOST * tol, limit - n_iter)
+        done, _ = state.run(matrices, ALMOST * tol, limit - n_iter)
         n_iter += done
-    found = Solution.certify(problem, state.variables(problem), n_iter, False, "smo")
+        found = Solution.certify(problem, state.variables(), n_iter, False, "smo")
+        if found.violation < tol or n_iter >= limit or out_of_time():
+            break
+        if found.violation > SLOWEST * before:
+            matrices = [space.dense for space in problem.spaces]
+        before = found.violation
+        state = SMOState.of(problem, found.point, list(found.certificate.fields))
     return replace(found, converged=found.violation < tol)
 
 
 def step_limit(problem: KernelQP, max_iter: int = -1) -> int:
-    """Largest number of pair steps; where none was asked for, one that a machine can reach: nothing loops forever."""
+    """Largest number of steps: ``max_iter``, or a built-in limit for -1."""
     return max(300_000, 2000 * problem.n_examples) if max_iter < 0 else max_iter
 
 
-def state_of(problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None, *, solver: str) -> Any:
-    """The arrays that the problem's SMO works on, at the point x, whose fields may be known."""
-    if problem.layout is None:
-        raise ValueError(f"solver={solver!r} needs a one-space or two-space dual; got {type(problem).__name__}")
-    return STATES[problem.layout].of(problem, x, fields)
-
-
 @dataclass
-class OneSpaceState:
-    """Arrays of the one-space kernel: the point, its signed gradient and the bounds."""
+class SMOState:
+    """A point of a problem as the slots of :func:`~lupi.svm.smo_loop.smo_loop`."""
 
-    y: np.ndarray
-    a: np.ndarray
-    r: np.ndarray
-    upper: np.ndarray
-    ridge: np.ndarray
+    slots: Slots
+    weight: np.ndarray
+    # Row and example of every variable of the problem.
+    place: tuple[np.ndarray, np.ndarray]
 
     @classmethod
-    def of(cls, problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None) -> OneSpaceState:
+    def of(cls, problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None) -> SMOState:
         """State at the point x, whose fields may be known."""
-        y = problem.coef[0]
-        a = x.copy()
-        margins = problem.margins(a, fields) if a.any() else problem.p
-        r = y * (margins - problem.ridge * a)
-        return cls(y, a, r, np.minimum(problem.upper, BLOCKED), problem.ridge)
+        row, n = _occurrence(problem.example), problem.n_examples
+        place, n_rows = (row, problem.example), int(row.max()) + 1
 
-    def part(self, index: np.ndarray) -> OneSpaceState:
-        """Copy of some examples' entries."""
-        return OneSpaceState(*(v[index] for v in (self.y, self.a, self.r, self.upper, self.ridge)))
-
-    def put(self, index: np.ndarray, part: OneSpaceState) -> None:
-        """Take over the point of some examples."""
-        self.a[index] = part.a
-
-    @staticmethod
-    def matrices(problem: KernelQP, single: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
-        """The kernel matrix in signed variables, and the one that needs the labels' signs (or None)."""
-        first, *others = (space.weighted(single) for space in problem.spaces)
-        if not others:
-            return first, None
-        if np.array_equal(*problem.coef):
-            return first + others[0], None
-        return first, others[0].astype(first.dtype, copy=False)
-
-    @staticmethod
-    def blocks(problem: KernelQP, blocks: list[np.ndarray], index: np.ndarray) -> tuple[np.ndarray, None]:
-        """The same for some examples' blocks of the kernel matrices, added up."""
-        first, *others = (_weighted(space.weight, block) for space, block in zip(problem.spaces, blocks))
-        signs = (problem.coef[0] * problem.coef[-1])[index].astype(first.dtype)
-        return (first + signs[:, None] * others[0] * signs if others else first), None
-
-    def variables(self, problem: KernelQP) -> np.ndarray:
-        """The point in the problem's order."""
-        return self.a
-
-    def run(self, K: np.ndarray, Q: np.ndarray | None, tol: float, limit: int) -> tuple[int, float]:
-        """Iterate on these matrices; returns the number of steps and the violation."""
-
-        def steps(part: int) -> tuple[int, float]:
-            return smo_one_space(K, Q, self.y, self.a, self.r, self.upper, self.ridge, tol, part)
-
-        return run_in_slices(steps, limit, work=STEP_OPERATIONS * len(self.y))
-
-
-@dataclass
-class TwoSpaceState:
-    """Arrays of the two-space kernel: the point, the fields and the bounds, one entry per example."""
-
-    weight: float
-    y: np.ndarray
-    s: np.ndarray
-    a: np.ndarray
-    d: np.ndarray
-    P: np.ndarray
-    N: np.ndarray
-    upper_a: np.ndarray
-    lower_d: np.ndarray
-    upper_d: np.ndarray
-
-    @classmethod
-    def of(cls, problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None) -> TwoSpaceState:
-        """State at the point x, whose fields may be known."""
-        n = problem.n_examples
-        known = problem.example[n:]
-
-        def spread(values: np.ndarray, fill: float) -> np.ndarray:
-            out = np.full(n, fill)
-            out[known] = values
+        def spread(values: np.ndarray, fill: float = 0.0) -> np.ndarray:
+            out = np.full((n_rows, n), fill)
+            out[place] = values
             return out
 
-        y, s = problem.coef[0, :n].copy(), problem.coef[1, :n].copy()
-        if fields is None:
-            fields = problem.fields(x) if x.any() else [np.zeros(n), np.zeros(n)]
-        return cls(
-            weight=problem.spaces[1].weight,
-            y=y,
-            s=s,
-            a=x[:n].copy(),
-            d=spread(x[n:], 0.0),
-            P=y * problem.p[:n] - fields[0],
-            N=-fields[1],
-            upper_a=np.minimum(problem.upper[:n], BLOCKED),
-            lower_d=spread(np.maximum(problem.lower[n:], -BLOCKED), 0.0),
-            upper_d=spread(np.minimum(problem.upper[n:], BLOCKED), 0.0),
+        if fields is None and x.any():
+            fields = problem.fields(x)
+        gradient = problem.p - problem.ridge * x if fields is None else problem.margins(x, fields) - problem.ridge * x
+        E = problem.coef[problem.biased]
+        # Along its kind a variable moves so that the first bias coefficient rises.
+        sign = E[np.argmax(E != 0, axis=0), np.arange(len(x))]
+        present, c = spread(1.0) > 0, np.stack([spread(coef * sign) for coef in problem.coef])
+        rows = _Rows(
+            c=c,
+            rate=spread(gradient * sign),
+            leader=list(range(n_rows)),
+            follower=[-1] * n_rows,
+            lead=[1.0] * n_rows,
+            follow=[np.zeros(n)] * n_rows,
+            present=present,
+        )
+        if not problem.ridge.any():
+            _add_compounds(rows, problem.biased)
+        layers = _layers(rows, problem.biased, n_rows)
+        weight = np.array([space.weight for space in problem.spaces])
+        more = len(rows.leader) - n_rows
+        ridge = np.vstack([spread(problem.ridge), np.zeros((more, n))])
+        diagonal = ridge + np.einsum("mrt,mrt,mt->rt", rows.c, rows.c, _diagonals(problem))
+        used = np.array([float(np.mean(d[p])) if p.any() else 0.0 for d, p in zip(diagonal, rows.present)])
+        typical = np.full(len(layers.kinds), TINY_CURVATURE)
+        np.maximum.at(typical, layers.kind, used[layers.row])
+        box = np.zeros((5, *rows.rate.shape))
+        for entry, values in (
+            (SIGN, sign),
+            (X, x),
+            (LOWER, np.maximum(problem.lower, -BLOCKED)),
+            (UPPER, np.minimum(problem.upper, BLOCKED)),
+            (RIDGE, problem.ridge),
+        ):
+            box[(entry, *place)] = values
+        slots = Slots(
+            rate=rows.rate,
+            c=rows.c,
+            spaces=_spaces(rows),
+            diagonal=diagonal,
+            box=box,
+            moved=np.array([rows.leader, rows.follower]),
+            share=np.array([np.repeat(rows.lead, n).reshape(-1, n), rows.follow]),
+            mates=_mates(rows),
+            layer=layers.layer,
+            layers=np.array([layers.row, layers.kind]),
+            mask=np.full((2, len(layers.row), n), -BLOCKED),
+            kinds=np.array([typical, layers.proves]),
+            circuits=layers.circuits,
+        )
+        return cls(slots, weight, place)
+
+    def part(self, index: np.ndarray) -> SMOState:
+        """State of some examples; the place of the variables stays that of all."""
+        wide = {
+            name: np.ascontiguousarray(value[..., index])
+            for name, value in self.slots._asdict().items()
+            if name in ("rate", "c", "diagonal", "box", "share", "layer", "mask")
+        }
+        return SMOState(self.slots._replace(**wide), self.weight, self.place)
+
+    def put(self, index: np.ndarray, part: SMOState) -> None:
+        """Take over the variables of some examples."""
+        self.slots.box[X, :, index] = part.slots.box[X].T
+
+    def variables(self) -> np.ndarray:
+        """The point in the problem's order."""
+        return np.asarray(self.slots.box[(X, *self.place)])
+
+    def run(self, matrices: list[np.ndarray], tol: float, limit: int) -> tuple[int, float]:
+        """Iterate on these kernel matrices, before their weights; returns the number of steps and the violation."""
+        rate = self.slots.rate
+        n_rows, n = rate.shape
+        n_layers = self.slots.layers.shape[1]
+        last_digit = float(np.finfo(np.float32).eps) * float(np.max(np.abs(rate)))
+        single = last_digit <= LAST_DIGIT * tol and all(matrix.dtype == np.float32 for matrix in matrices)
+        real = np.float32 if single else np.float64
+        # One compiled loop for any number of spaces.
+        K = tuple(
+            matrix.astype(real, copy=False) for matrix in matrices + matrices[-1:] * (MOST_SPACES - len(matrices))
+        )
+        arrays = {
+            name: getattr(self.slots, name).astype(real, copy=False) for name in ("rate", "c", "diagonal", "mask")
+        }
+        slots = self.slots._replace(**arrays)
+        memory = (
+            np.empty((2, n_layers, LANES), real),
+            np.empty((1, 1, LANES), real),
+            np.empty((5, max(n_layers, MOST_MEMBERS) + 1)),
+            np.zeros((1, n), real),
+            np.zeros((1, 1, n), real),
+            np.zeros((6, max(n_layers, MOST_MEMBERS)), dtype=np.int64),
+            np.zeros((len(matrices), MOST_MEMBERS)),
         )
 
-    def part(self, index: np.ndarray) -> TwoSpaceState:
-        """Copy of some examples' entries."""
-        arrays = {name: value[index] for name, value in vars(self).items() if name != "weight"}
-        return TwoSpaceState(weight=self.weight, **arrays)
-
-    def put(self, index: np.ndarray, part: TwoSpaceState) -> None:
-        """Take over the point of some examples."""
-        self.a[index], self.d[index] = part.a, part.d
-
-    @staticmethod
-    def matrices(problem: KernelQP, single: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Both kernel matrices, the second one before its weight."""
-        privileged = problem.spaces[1]
-        return problem.spaces[0].weighted(single), privileged.rounded if single else privileged.dense
-
-    @staticmethod
-    def blocks(problem: KernelQP, blocks: list[np.ndarray], index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same for some examples' blocks of them."""
-        return _weighted(problem.spaces[0].weight, blocks[0]), blocks[1]
-
-    def run(self, K: np.ndarray, S: np.ndarray, tol: float, limit: int) -> tuple[int, float]:
-        """Iterate on these matrices; returns the number of steps and the violation.
-
-        On matrices in single precision the rates are so as well, as long as the tolerance allows: whoever passes such
-        matrices looks at the exact rates in the end.
-        """
-
         def steps(part: int) -> tuple[int, float]:
-            real = _precision_of_rates(K, tol, self.P, self.N)
-            self.P, self.N = self.P.astype(real, copy=False), self.N.astype(real, copy=False)
-            return smo_two_space(
-                K, S, self.weight, self.y, self.s, self.a, self.d, self.P, self.N,
-                self.upper_a, self.lower_d, self.upper_d, tol, part,
-            )  # fmt: skip
+            return smo_loop(K, self.weight, slots, tol, part, *memory, np.ones(n_rows, dtype=bool))
 
-        return run_in_slices(steps, limit, work=2 * STEP_OPERATIONS * len(self.y))
-
-    def variables(self, problem: KernelQP) -> np.ndarray:
-        """The point in the problem's order."""
-        return np.concatenate([self.a, self.d[problem.example[problem.n_examples :]]])
+        return run_in_slices(steps, limit, work=STEP_OPERATIONS * n_rows * n)
 
 
 @dataclass
-class TwoViewsState:
-    """Arrays of SVM-2K's kernel: whose variable, where each kind ends, the point and the fields of both views."""
+class _Rows:
+    """Rows of slots while they are collected; see :class:`~lupi.svm.smo_loop.Slots`."""
 
-    example: np.ndarray
-    ends: np.ndarray
-    sign: np.ndarray
-    p: np.ndarray
-    x: np.ndarray
-    upper: np.ndarray
-    fields: list[np.ndarray]
-
-    @classmethod
-    def of(cls, problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None) -> TwoViewsState:
-        """State at the point x, whose fields may be known."""
-        first, second = problem.coef
-        ends = np.cumsum([0, np.sum(second == 0), np.sum(first == 0), np.sum((first != 0) & (second != 0))])
-        sign = np.where(second == 0, first, second)
-        fields = problem.fields(x) if fields is None else [field.copy() for field in fields]
-        upper = np.minimum(problem.upper, BLOCKED)
-        return cls(problem.example, ends, sign, problem.p, x.copy(), upper, fields)
-
-    def _variables_of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The variables of some examples, and which of these examples each belongs to."""
-        place = np.full(len(self.fields[0]), -1)
-        place[index] = np.arange(len(index))
-        chosen = np.flatnonzero(place[self.example] >= 0)
-        return chosen, place[self.example[chosen]]
-
-    def part(self, index: np.ndarray) -> TwoViewsState:
-        """Copy of some examples' entries."""
-        chosen, example = self._variables_of(index)
-        sign, p, x, upper = (value[chosen] for value in (self.sign, self.p, self.x, self.upper))
-        ends = np.searchsorted(chosen, self.ends)
-        return TwoViewsState(example, ends, sign, p, x, upper, [field[index] for field in self.fields])
-
-    def put(self, index: np.ndarray, part: TwoViewsState) -> None:
-        """Take over the point of some examples."""
-        self.x[self._variables_of(index)[0]] = part.x
-
-    @staticmethod
-    def matrices(problem: KernelQP, single: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Both kernel matrices."""
-        first, second = (space.weighted(single) for space in problem.spaces)
-        return first, second
-
-    @staticmethod
-    def blocks(problem: KernelQP, blocks: list[np.ndarray], index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same for some examples' blocks of them."""
-        first, second = (_weighted(space.weight, block) for space, block in zip(problem.spaces, blocks))
-        return first, second
-
-    def run(self, first: np.ndarray, second: np.ndarray, tol: float, limit: int) -> tuple[int, float]:
-        """Iterate on these matrices; returns the number of steps and the violation."""
-
-        def steps(part: int) -> tuple[int, float]:
-            return smo_two_views(
-                first, second, self.example, self.ends, self.sign, self.p, self.x, self.upper,
-                self.fields[0], self.fields[1], tol, part,
-            )  # fmt: skip
-
-        return run_in_slices(steps, limit, work=2 * STEP_OPERATIONS * len(self.x))
-
-    def variables(self, problem: KernelQP) -> np.ndarray:
-        """The point in the problem's order."""
-        return self.x
+    c: np.ndarray
+    rate: np.ndarray
+    leader: list[int]
+    follower: list[int]
+    lead: list[float]
+    follow: list[np.ndarray]
+    present: np.ndarray
 
 
-def _precision_of_rates(matrix: np.ndarray, tol: float, *rates: np.ndarray) -> Any:
-    """Single precision beside a matrix in it, while the rates are small enough for the tolerance; else double precision."""
-    largest = max(float(np.max(np.abs(values), initial=0.0)) for values in rates)
-    last_digit = float(np.finfo(np.float32).eps) * largest
-    return np.float32 if matrix.dtype == np.float32 and last_digit <= LAST_DIGIT * tol else np.float64
+@dataclass
+class _Layers:
+    """Which slots are of which kind."""
+
+    kinds: np.ndarray
+    layer: np.ndarray
+    row: np.ndarray
+    kind: np.ndarray
+    proves: np.ndarray
+    circuits: np.ndarray
 
 
-def _weighted(weight: float, block: np.ndarray) -> np.ndarray:
-    """The block times a weight that usually is 1."""
-    return block if weight == 1.0 else weight * block
+def _occurrence(example: np.ndarray) -> np.ndarray:
+    """How many earlier variables belong to the same example."""
+    order = np.argsort(example, kind="stable")
+    counts = np.bincount(example)
+    out = np.empty(len(example), dtype=np.int64)
+    out[order] = np.arange(len(example)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return out
 
 
-# By the layout of the problems that they solve.
-STATES: dict[str, Any] = {
-    "one_space": OneSpaceState,
-    "two_space": TwoSpaceState,
-    "two_sides": TwoSidesState,
-    "two_views": TwoViewsState,
-}
+def _diagonals(problem: KernelQP) -> np.ndarray:
+    return np.array([space.diagonal() for space in problem.spaces])
+
+
+def _spaces(rows: _Rows) -> np.ndarray:
+    """The first and the last space that the slots of each row lie in."""
+    used = np.any((rows.c != 0) & rows.present, axis=2)
+    return np.array([np.argmax(used, axis=0), len(used) - 1 - np.argmax(used[::-1], axis=0)])
+
+
+def _mates(rows: _Rows) -> np.ndarray:
+    """For each row the row of two variables that it belongs to, or -1."""
+    mates = np.full(len(rows.leader), -1)
+    for r, (a, b) in enumerate(zip(rows.leader, rows.follower)):
+        if b >= 0:
+            mates[[a, b, r]] = r
+    return mates
+
+
+def _add_compounds(rows: _Rows, biased: np.ndarray) -> None:
+    """Add rows of two variables that move together and leave one space alone: they save steps where boxes couple spaces."""
+    n_rows = len(rows.leader)
+    for a in range(n_rows):
+        for b in range(n_rows):
+            inside = np.flatnonzero(np.any(rows.c[:, b] != 0, axis=1))
+            if a == b or len(inside) != 1 or inside[0] not in biased:
+                continue
+            first, second = rows.c[inside[0], a], rows.c[inside[0], b]
+            both = (first != 0) & (second != 0)
+            follow = np.where(both, -first * second, 0.0)
+            c = np.where(both, rows.c[:, a] + follow * rows.c[:, b], 0.0)
+            column = c[biased][:, both][:, :1]
+            if not both.any() or np.count_nonzero(column) != 1 or np.any(c[biased][:, both] != column):
+                continue
+            lead = float(column.sum())
+            # Where the partner is missing, a variable of the same kind takes the place of both.
+            alone = rows.present[a] & ~both & np.all(rows.c[biased, a] == lead * column, axis=0)
+            rows.c = np.concatenate([rows.c, lead * np.where(alone, rows.c[:, a], c)[:, None]], axis=1)
+            rows.rate = np.vstack([rows.rate, lead * (rows.rate[a] + follow * rows.rate[b])])
+            rows.leader.append(a)
+            rows.follower.append(b)
+            rows.lead.append(lead)
+            rows.follow.append(lead * follow)
+            rows.present[a] &= ~alone
+            rows.present = np.vstack([rows.present, both | alone])
+
+
+def _layers(rows: _Rows, biased: np.ndarray, n_rows: int) -> _Layers:
+    """Split the rows by kind."""
+    c = rows.c[biased]
+    codes = (3.0 ** np.arange(len(biased)) @ (c + 1.0).reshape(len(biased), -1)).reshape(c.shape[1:]).astype(int)
+    codes[~rows.present] = -1
+    found = np.unique(codes[rows.present])
+    kinds = found[:, None] // 3 ** np.arange(len(biased)) % 3 - 1.0
+    layer = np.full(codes.shape, -1)
+    row, kind = [], []
+    for r, own in enumerate(codes):
+        for k, code in enumerate(found):
+            if np.any(own == code):
+                layer[r, own == code] = len(row)
+                row.append(r)
+                kind.append(k)
+    proves = np.zeros(len(found), dtype=bool)
+    proves[[k for r, k in zip(row, kind) if r < n_rows]] = True
+    for r in range(n_rows, len(codes)):
+        # Slots whose partner is missing prove something by themselves.
+        if np.any(rows.present[r] & (rows.follow[r] == 0)):
+            proves[np.searchsorted(found, codes[r][rows.present[r]][0])] = True
+    needed = np.linalg.matrix_rank(kinds[proves]) < proves.sum()
+    circuits = _circuits(tuple(map(tuple, kinds))) if needed else np.zeros((0, len(found)))
+    return _Layers(kinds, layer, np.array(row), np.array(kind), proves, circuits)
+
+
+@lru_cache
+def _circuits(kinds: tuple[tuple[float, ...], ...]) -> np.ndarray:
+    """Smallest combinations of kinds whose columns cancel."""
+    columns, out = np.array(kinds), []
+    for size in range(2, min(columns.shape[1] + 1, MOST_MEMBERS) + 1):
+        for chosen in combinations(range(len(columns)), size):
+            _, sizes, directions = np.linalg.svd(columns[list(chosen)].T)
+            null = directions[int(np.sum(sizes > 1e-9)) :]
+            if len(null) == 1 and np.all(np.abs(null) > 1e-9):
+                circuit = np.zeros(len(columns))
+                circuit[list(chosen)] = np.round(null[0] / np.abs(null[0]).min())
+                out.append(circuit)
+    return np.array(out).reshape(-1, len(columns))

@@ -16,7 +16,8 @@ from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomStat
 from lupi.kernels import Space, all_are, fits
 from lupi.model_parts import model_part
 from lupi.solution import deadline
-from lupi.svm.duals import svm_dual, svm_plus_dual
+from lupi.svm.deformation import deformation_space
+from lupi.svm.duals import svm2_plus_dual, svm_dual, svm_plus_dual
 from lupi.svm.kernel_machine import (
     KAPPA,
     LAM,
@@ -30,13 +31,12 @@ from lupi.svm.kernel_machine import (
 )
 from lupi.svm.linear_machines import linear_problems
 from lupi.svm.solve import SOLVERS, solve
-from lupi.svm.svm2_plus_dual import deformation_space, svm2_plus_dual
 
 if TYPE_CHECKING:
     from lupi.inputs import TrainingSet
     from lupi.svm.kernel_machine import Problems, Spaces
 
-# SVM2+: tolerances for which Q in single precision suffices, and the most problems that share its low-rank approximation.
+# SVM2+: least tolerance for steps on a low-rank approximation of Q, and the most problems that share it.
 COARSE = 1e-4
 FEW_PROBLEMS = 3
 # Q may take this many megabytes before it is replaced by an approximation.
@@ -185,8 +185,7 @@ class _CorrectedClassifier(KernelClassifier):
         # With many classes, the corrections of steps on a low-rank Q cost more than Q itself.
         if self.tol >= COARSE and n_problems <= FEW_PROBLEMS and not spaces.decision.on_demand:
             curvature = float(spaces.decision.diagonal().mean())
-        single = self.tol >= COARSE
-        return deformation_space(privileged, C, lam, spaces.available, single=single, curvature=curvature)
+        return deformation_space(privileged, C, lam, spaces.available, curvature=curvature)
 
 
 @model_part

@@ -7,7 +7,7 @@ from scipy.linalg import LinAlgError, blas, cho_solve, solve_triangular
 
 from lupi.kernels import require_matrix, scale_and_mirror
 from lupi.kernels.linalg import cholesky, inverse_from_cholesky
-from lupi.svm import KernelQP
+from lupi.svm.kernel_qp import KernelQP
 
 
 class TwoSidesSystem:

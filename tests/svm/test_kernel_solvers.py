@@ -1,21 +1,17 @@
-from dataclasses import fields
-
 import numpy as np
 import pytest
 
 from lupi.kernels import Kernel, KernelRows, make_space
-from lupi.svm import KernelQP, Space, svm_2k_dual, svm_dual, svm_plus_dual
+from lupi.svm import Space, svm_2k_dual, svm_dual, svm_plus_dual
 from lupi.svm.auto import polish, solve_auto, solve_interior_point
 from lupi.svm.decomposition import solve_decomposition
-from lupi.svm.lanes import LANES, highest, lowest, position
+from lupi.svm.deformation import deformation_features, deformation_matrix, deformation_space
+from lupi.svm.duals import svm2_plus_dual
 from lupi.svm.newton_systems import DenseSystem, FeatureSystem, MixedSystem, newton_system
 from lupi.svm.reference import _clarabel, dense_qp, solve_reference
-from lupi.svm.smo import solve_smo, state_of
-from lupi.svm.smo_one_space import BLOCKED
-from lupi.svm.smo_to_gap import solve_smo_to_gap
-from lupi.svm.smo_two_space import _best_triple, smo_two_space
+from lupi.svm.smo import solve_smo
+from lupi.svm.smo_loop import BLOCKED, LANES, highest, position
 from lupi.svm.solve import SOLVERS
-from lupi.svm.svm2_plus_dual import deformation_features, deformation_matrix, deformation_space, svm2_plus_dual
 
 KERNELS = ["linear", "rbf", "poly", "chi2", "laplacian"]
 
@@ -280,7 +276,7 @@ def test_single_precision_blocks_meet_a_tolerance_in_double_precision(family, mi
 
 def test_double_precision_goes_on_where_single_precision_ends_too_early(monkeypatch):
     _, X, _, y = data(8, 200)
-    blocks = Space.blocks
+    blocks = KernelRows.blocks
 
     def wrong(self, single):
         """Single precision that is far off."""
@@ -289,7 +285,7 @@ def test_double_precision_goes_on_where_single_precision_ends_too_early(monkeypa
             out.left *= np.float32(1.001)
         return out
 
-    monkeypatch.setattr(Space, "blocks", wrong)
+    monkeypatch.setattr(KernelRows, "blocks", wrong)
     kernel = Kernel("rbf", gamma=0.5)
     found = solve_decomposition(svm_dual(Space(source=KernelRows(kernel, X)), y, np.full(200, 10.0)), tol=1e-4)
     assert found.converged
@@ -320,17 +316,16 @@ def test_smo_on_a_matrix_near_the_kernel_finds_the_optimum_of_the_kernel():
 
 @pytest.mark.parametrize("kappa", [3.0, np.inf])
 def test_a_low_rank_matrix_near_q_leads_to_the_optimum(kappa, monkeypatch):
-    monkeypatch.setattr("lupi.svm.svm2_plus_dual.LARGE_MATRIX", 1)
-    monkeypatch.setattr("lupi.svm.smo.LARGE", 1)
+    monkeypatch.setattr("lupi.svm.deformation.LARGE_MATRIX", 1)
     _, X, Z, y = data(5, 300)
     C, every, kernel = np.ones(300), np.ones(300, bool), Kernel("rbf", gamma=0.1)
     decision, privileged = (make_space(kernel, A, 200) for A in (X, Z))
     values = []
-    for single in (True, False):
-        Q = deformation_space(privileged, C, 1.0, every, single=single, curvature=1.0)
-        assert not single or Q.low_rank is not None
+    for curvature in (1.0, None):
+        Q = deformation_space(privileged, C, 1.0, every, curvature=curvature)
+        assert Q.inexact == (curvature is not None)
         problem = svm2_plus_dual(decision, Q, y, C, 1.0, kappa, False, every)
-        found = solve_smo(problem, tol=1e-3) if single else solve_auto(problem, tol=1e-8)
+        found = solve_smo(problem, tol=1e-3) if Q.inexact else solve_auto(problem, tol=1e-8)
         assert found.converged
         values.append((found.lower_bound, found.objective))
     (low, high), (exact, _) = values
@@ -362,67 +357,18 @@ def test_a_gap_that_says_little_is_made_smaller_by_more_steps(gamma, monkeypatch
     assert solve_auto(problem, tol=1e-3).solver.endswith("active_set")
 
 
-def test_problems_of_several_classes_form_their_deformation_once(monkeypatch):
-    formed = []
-
-    def counted(*args, **options):
-        formed.append(1)
-        return deformation_matrix(*args, **options)
-
-    monkeypatch.setattr("lupi.svm.svm2_plus_dual.LARGE_MATRIX", 1)
-    monkeypatch.setattr("lupi.svm.svm2_plus_dual.deformation_matrix", counted)
-    _, X, Z, _ = data(5, 90)
-    C, every, kernel = np.ones(90), np.ones(90, bool), Kernel("rbf", gamma=0.5)
-    deformation = deformation_space(Space(matrix=kernel(Z)), C, 1.0, every, single=True)
-    for label in range(3):
-        y = np.where(np.arange(90) % 3 == label, 1.0, -1.0)
-        problem = svm2_plus_dual(Space(matrix=kernel(X)), deformation, y, C, 1.0, 3.0, False, every)
-        assert solve_smo(problem, tol=1e-3).converged
-    assert len(formed) == 1
-
-
-@pytest.mark.parametrize("labeled", [False, True], ids=["slack", "labeled"])
-@pytest.mark.parametrize("missing", [False, True])
-def test_rates_in_single_precision_lead_to_the_conditions_of_the_exact_matrices(labeled, missing):
-    problem, _ = build(4, "svm+", 300, 1.0, 1.0, 3.0, labeled, missing)
-    state = state_of(problem, problem.start(), solver="smo")
-    done, violation = state.run(*state.matrices(problem, single=True), 0.9e-3, 10**6)
-    assert done < 10**6
-    assert violation < 0.9e-3
-    assert state.P.dtype == state.N.dtype == np.float32
-    point = state.variables(problem)
-    assert problem.infeasibility(point) < 1e-12
-    assert problem.certificate(point).violation < 1e-3
-    best = solve_auto(problem, tol=1e-8).certificate.dual
-    assert problem.certificate(point).dual == pytest.approx(best, rel=1e-3)
-
-
-def test_large_rates_and_small_tolerances_are_left_to_double_precision():
-    problem, _ = build(4, "svm+", 60, 1.0, 1.0, 3.0, False, False)
-    for scale, tol, single, real in [
-        (1.0, 1e-3, True, np.float32),
-        (1e4, 1e-3, True, np.float64),
-        (1.0, 1e-7, True, np.float64),
-        (1.0, 1e-3, False, np.float64),
-    ]:
-        state = state_of(problem, problem.start(), solver="smo")
-        state.P = scale * state.P
-        state.run(*state.matrices(problem, single), tol, 5)
-        assert state.P.dtype == state.N.dtype == real
-
-
-@pytest.mark.parametrize("real", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [3, 64, 65, 255, 256, 257, 700])
-def test_extremes_by_lanes_are_those_of_the_array(n, real):
+def test_extremes_by_lanes_are_those_of_the_array(n):
     rng = np.random.default_rng(n)
-    values, lanes = rng.standard_normal(n).astype(real), np.empty(LANES, real)
-    open_ = rng.random(n) < 0.5
-    open_[0] = True
-    for extreme, blocked, expected in ((highest, -BLOCKED, np.max), (lowest, BLOCKED, np.min)):
-        mask = np.where(open_, 0.0, blocked).astype(real)
-        found = extreme(values, mask, lanes)
-        assert found == expected(values[open_])
-        assert position(values, mask, lanes, found) == np.flatnonzero(open_ & (values == found))[0]
+    rate, lanes = rng.standard_normal((1, n)), np.empty((2, 1, LANES))
+    open_ = rng.random((2, 1, n)) < 0.5
+    open_[:, :, 0] = True
+    mask = np.where(open_, 0.0, -BLOCKED)
+    for side, sign in ((0, 1.0), (1, -1.0)):
+        found = highest(rate, 0, mask, side, 0, lanes)
+        allowed = np.flatnonzero(open_[side, 0])
+        assert found == np.max(sign * rate[0, allowed])
+        assert position(rate, 0, mask, side, 0, lanes, found) == allowed[np.argmax(sign * rate[0, allowed])]
 
 
 def test_where_smo_gets_nowhere_an_interior_point_finds_the_bounds():
@@ -457,19 +403,6 @@ def test_a_mixed_system_in_single_precision_has_nearly_the_same_solution():
     assert np.any(steps[0] != steps[1])
 
 
-def test_smo_goes_on_until_the_gap_is_small():
-    problem, _ = build(1, "svm+", 150, 1.0, 1.0, 3.0, True, False)
-    loose = solve_smo(problem, tol=1e-2)
-    assert loose.gap > 1e-4
-    found = solve_smo_to_gap(problem, gap=1e-4, tol=1e-2, max_iter=10**6)
-    assert found.converged
-    assert found.gap <= 1e-4
-    assert problem.certificate(found.point).primal == pytest.approx(found.objective)
-    few = solve_smo_to_gap(problem, gap=1e-4, tol=1e-2, max_iter=loose.n_iter + 1)
-    assert few.n_iter == loose.n_iter + 1
-    assert not few.converged
-
-
 # ---------------------------------------------------------------- limits, stalls, no solution
 
 
@@ -493,17 +426,15 @@ def test_too_few_iterations_are_not_called_converged(family, solver):
     [(False, False), (False, True), (True, True)],
     ids=["slack", "slack missing", "labeled missing"],
 )
-def test_smo_needs_triples_where_pairs_stall(labeled, missing, monkeypatch):
+def test_smo_needs_circuits_where_pairs_stall(labeled, missing, monkeypatch):
     problems = [build(seed, "svm+", 20, 0.1, 1.0, 1.5, labeled, missing, "linear", "linear")[0] for seed in range(3)]
     best = [solve_reference(problem).certificate.dual for problem in problems]
     for problem, dual in zip(problems, best):
         solution = solve_smo(problem, tol=1e-6, max_iter=1_000_000)
         assert solution.converged
         assert solution.certificate.dual == pytest.approx(dual, rel=1e-6)
-    # The same algorithm, interpreted, without triples: it stops where no pair can move, below the optimum.
-    monkeypatch.setattr("lupi.svm.smo_two_space.TRIPLES", np.zeros((4, 4)))
-    monkeypatch.setattr("lupi.svm.smo_two_space._best_triple", _best_triple.py_func)
-    monkeypatch.setattr("lupi.svm.smo.smo_two_space", smo_two_space.py_func)
+    # Without circuits it stops where no pair can move, below the optimum.
+    monkeypatch.setattr("lupi.svm.smo._circuits", lambda kinds: np.zeros((0, len(kinds))))
     stalled = [solve_smo(problem, tol=1e-6, max_iter=3000).certificate.dual for problem in problems]
     assert any(value < dual * (1 - 1e-4) for value, dual in zip(stalled, best))
 
@@ -545,13 +476,3 @@ def test_polish_keeps_what_it_cannot_improve():
     better = polish(problem, rough)
     assert better.gap < 1e-9 < rough.gap
     assert better.n_iter > rough.n_iter
-
-
-@pytest.mark.parametrize("solver", [solve_smo, solve_decomposition])
-def test_pairwise_solvers_say_which_problems_they_solve(solver):
-    _, X, Z, y = data(0, 20)
-    one = np.ones(20)
-    known = svm_2k_dual(space("rbf", X), space("rbf", Z), y, one, one, one, 0.0, one > 0)
-    problem = KernelQP(**{field.name: getattr(known, field.name) for field in fields(KernelQP)})
-    with pytest.raises(ValueError, match=r"needs a one-space or two-space dual; got KernelQP"):
-        solver(problem)

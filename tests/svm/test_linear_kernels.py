@@ -113,14 +113,14 @@ def test_no_matrix_over_the_examples_is_ever_formed(make, options, monkeypatch):
 
 
 @pytest.mark.parametrize(("make", "options"), MODELS)
-def test_more_features_than_examples_share_one_pair_of_matrices(make, options, monkeypatch):
+def test_more_features_than_examples_need_one_matrix_per_space_for_all_classes(make, options, monkeypatch):
     rng = np.random.default_rng(0)
     X, Z, y = rng.normal(size=(240, 200)), rng.normal(size=(240, 60)), rng.integers(0, 3, size=240)
     formed = []
     call = Kernel.__call__
     monkeypatch.setattr(Kernel, "__call__", lambda self, *args: formed.append(self) or call(self, *args))
     ours = make(**LINEAR, **options).fit(X, y, privileged=Z)
-    assert len(formed) == 2
+    assert len(formed) <= 2
     reference = make(**{**LINEAR, "tol": 1e-9}, **options, solver="reference").fit(X, y, privileged=Z)
     assert ours.objective_ == pytest.approx(reference.objective_, rel=1e-6)
     np.testing.assert_allclose(ours.decision_function(X), reference.decision_function(X), atol=1e-2)
@@ -135,7 +135,7 @@ def test_more_privileged_features_than_examples_need_no_matrix_over_them(kappa, 
         raise AssertionError("a matrix over the privileged features was asked for")
 
     monkeypatch.setattr("lupi.svm.feature_products.second_moment", refuse)
-    monkeypatch.setattr("lupi.svm.linear_dual.deformation_features", refuse)
+    monkeypatch.setattr("lupi.svm.deformation.deformation_features", refuse)
     ours = SVM2Plus(**LINEAR, kappa=kappa).fit(X, y, privileged=Z)
     reference = SVM2Plus(**LINEAR, kappa=kappa, solver="reference").fit(X, y, privileged=Z)
     assert ours.objective_ == pytest.approx(reference.objective_, rel=1e-5)

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lupi.svm import Space, linear_problems, linear_svm2_plus, linear_svm_plus, svm_plus_dual
-from lupi.svm.auto import solve_auto
+from lupi.svm import Space, linear_svm2_plus, linear_svm_plus, svm_plus_dual
+from lupi.svm.deformation import deformation_matrix
+from lupi.svm.duals import svm2_plus_dual
 from lupi.svm.linear_auto import solve_linear
 from lupi.svm.linear_interior import solve_weights
 from lupi.svm.linear_newton import solve_newton
 from lupi.svm.linear_rows import solve_rows
 from lupi.svm.linear_systems import wide
 from lupi.svm.reference import solve_reference
-from lupi.svm.svm2_plus_dual import deformation_matrix, svm2_plus_dual
 
 
 def data(seed, n, d=6, s=3, missing=0.3):
@@ -212,45 +212,3 @@ def test_newton_says_which_problems_it_solves():
     _, problem = make(0, False, False, 3.0, 1.0, 1.0, False)
     with pytest.raises(ValueError, match="SVM2Plus with a finite kappa"):
         solve_newton(problem)
-
-
-# ---------------------------------------------------------------- kernel matrices tried first
-
-
-def separable(squared, labeled, kappa, missing):
-    rng = np.random.default_rng(1)
-    X, Z = rng.normal(size=(240, 150)), rng.normal(size=(240, 60))
-    y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    available = rng.random(240) >= missing
-    Z[~available] = 0.0
-    prices = (np.full(240, 0.05), 1.0, kappa, labeled, available)
-    (problem,) = linear_problems(X, Z, [y], *prices, squared=squared)
-    return (X, Z, y, *prices), problem
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize(("squared", "labeled", "kappa"), FORMS)
-def test_a_point_over_kernel_matrices_becomes_weights_with_the_same_certificate(squared, labeled, kappa, missing):
-    args, problem = separable(squared, labeled, kappa, missing)
-    dual = solve_auto(problem.matrices.dual(problem.y), tol=1e-8)
-    theta, x = problem.from_dual(dual.point, dual.certificate)
-    assert losses(args, theta, squared) == pytest.approx(dual.objective, rel=1e-7)
-    assert dual_bound(args, x, squared) == pytest.approx(dual.lower_bound, rel=1e-9)
-
-
-@pytest.mark.parametrize(("labeled", "kappa"), [(False, 3.0), (True, 3.0), (False, np.inf)])
-def test_smo_on_shared_matrices_is_taken_where_it_is_quick(labeled, kappa):
-    args, problem = separable(True, labeled, kappa, 0.3)
-    found = solve_linear(problem, tol=1e-4)
-    assert found.solver == "smo"
-    assert found.gap <= 1e-4
-    assert found.objective == pytest.approx(losses(args, found.point, True), rel=1e-9)
-    assert found.lower_bound == pytest.approx(dual_bound(args, found.certificate, True), rel=1e-7)
-
-
-def test_smo_gives_up_where_weights_are_the_quicker_way():
-    X, Z, y, scale, available = many(n=1500, d=30, s=10)
-    problems = linear_problems(X, Z, [y, -y, y, -y], 10 * scale, 1.0, 3.0, False, available, squared=False)
-    solved = [solve_linear(problem) for problem in problems]
-    assert problems[0].matrices.failures <= 2
-    assert all(s.solver == "interior_point" and s.converged for s in solved)

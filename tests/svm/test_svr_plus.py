@@ -12,11 +12,11 @@ import lupi
 from lupi import SVRPlus
 from lupi.kernels import Kernel
 from lupi.svm import Space
+from lupi.svm.duals import svr_plus_dual
 from lupi.svm.newton_systems import DenseSystem, newton_system
 from lupi.svm.paths import fit_path
 from lupi.svm.smo import solve_smo
 from lupi.svm.solve import solve
-from lupi.svm.svr_plus_dual import svr_plus_dual
 from lupi.svm.two_sides_system import TwoSidesSystem
 
 KERNELS = ("linear", "rbf", "poly", "laplacian")
@@ -226,20 +226,6 @@ def test_searches_choose_by_r2():
     search = GridSearchCV(SVRPlus(), {"C": [0.1, 10.0], "lam": [0.1, 10.0]}, cv=3).fit(X, T, privileged=Z)
     assert search.best_score_ == pytest.approx(max(search.cv_results_["mean_test_score"]))
     assert search.best_estimator_.score(X, T) > 0.3
-
-
-@pytest.mark.parametrize("tol", [0.2, 1e-2])
-def test_the_reported_violation_is_that_of_the_optimality_conditions(tol):
-    C, epsilon = 2.0, 0.1
-    model = SVRPlus(C, epsilon=epsilon, solver="smo", tol=tol).fit(X, T)
-    beta = np.zeros(len(T))
-    beta[model.support_] = model.dual_coef_[0]
-    residual = T - model.predict(X)
-    a, slope = np.maximum([beta, -beta], 0), np.array([residual, -residual]) - epsilon
-    room = np.where(slope > 0, C - a, a) / a.max()
-    violation = 2 * np.minimum(np.abs(slope), room).max()
-    assert 1e-4 * tol < violation < tol
-    assert model.kkt_violation_ == pytest.approx(violation, rel=1e-6)
 
 
 def test_dask_collections_are_refused_with_a_way_out():

@@ -1,0 +1,483 @@
+"""The compiled loop of sequential minimal optimization, for every :class:`~lupi.svm.kernel_qp.KernelQP`.
+
+Slots are the places where a variable can move: a row holds one variable per example, or two of them that move together.
+Slots with the same column of bias coefficients are of one kind. Two slots of a kind form a pair, and a few slots of kinds
+whose columns cancel form a circuit. Both leave every sum of coefficients unchanged, and no other directions are needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+# Added to a value to exclude it from a maximum; finite, because fastmath assumes that nothing is infinite.
+BLOCKED = 1e30
+TINY_CURVATURE = 1e-12
+# In single precision, constants leave the precision of the arrays unchanged.
+NOTHING, LEAST = np.float32(0.0), np.float32(TINY_CURVATURE)
+# Running maxima of every 64th entry: LLVM vectorizes these, but not the maximum of an array.
+LANES = 64
+# Relative distance from a bound that counts as rounding.
+ROUNDING = 1e-13
+# Circuits are scored by typical curvatures; the partner of a pair is chosen, so that it gains more than its score.
+HANDICAP = 0.5
+MOST_MEMBERS = 4
+# Entries of ``Slots.box``.
+SIGN, X, LOWER, UPPER, RIDGE = 0, 1, 2, 3, 4
+
+
+class Slots(NamedTuple):
+    """Arrays of the loop, over n examples, rows of slots, and layers: the slots of one kind in a row.
+
+    Attributes
+    ----------
+    rate : ndarray of shape (n_rows, n)
+        Derivative of the dual value along the kind.
+    c : ndarray of shape (n_spaces, n_rows, n)
+        Change of the space's coefficient along the kind.
+    spaces : int ndarray of shape (2, n_rows)
+        The spaces that the slots lie in: one with coefficients 1, and another one, or the same again.
+    diagonal : ndarray of shape (n_rows, n)
+        Curvature along the slot.
+    box : ndarray of shape (5, n_rows, n)
+        Of a variable: change along its kind, value, lower and upper bound, ridge; unused in rows of two variables.
+    moved : int ndarray of shape (2, n_rows)
+        Rows of the two variables that move, or of one and -1.
+    share : ndarray of shape (2, n_rows, n)
+        How far they move along the kinds of their own rows.
+    mates : int ndarray of shape (n_rows,)
+        Row of two variables to which this row belongs, or -1.
+    layer : int ndarray of shape (n_rows, n)
+        Layer of the slot, or -1 where there is none.
+    layers : int ndarray of shape (2, n_layers)
+        Row and kind of a layer.
+    mask : ndarray of shape (2, n_layers, n)
+        0 where the slot can move along its kind, and where it can move against it; -BLOCKED elsewhere.
+    kinds : ndarray of shape (2, n_kinds)
+        Usual curvature along a slot of the kind; 1 where its pairs count in the violation, 0 where they follow from others.
+    circuits : ndarray of shape (n_circuits, n_kinds)
+        Combinations of kinds whose columns cancel.
+    """
+
+    rate: Any
+    c: Any
+    spaces: Any
+    diagonal: Any
+    box: Any
+    moved: Any
+    share: Any
+    mates: Any
+    layer: Any
+    layers: Any
+    mask: Any
+    kinds: Any
+    circuits: Any
+
+
+@njit(cache=True, fastmath=True, nogil=True)
+def highest(rate: np.ndarray, r: int, mask: np.ndarray, side: int, l: int, lanes: np.ndarray) -> float:
+    """Maximum of a row of rates (side 0), or of their negatives (1), where the mask is 0; lanes keep those of every LANES-th."""
+    n = rate.shape[1]
+    sign = rate.dtype.type(1.0 - 2.0 * side)
+    values, open_, best = rate[r], mask[side, l], lanes[side, l]
+    for k in range(LANES):
+        best[k] = -2.0 * BLOCKED
+    many = n - n % (4 * LANES)
+    # Four blocks at a time: the lanes themselves are read and written a quarter as often.
+    for start in range(0, many, 4 * LANES):
+        v, o = values[start : start + 4 * LANES], open_[start : start + 4 * LANES]
+        for k in range(LANES):
+            first = max(sign * v[k] + o[k], sign * v[k + LANES] + o[k + LANES])
+            second = max(sign * v[k + 2 * LANES] + o[k + 2 * LANES], sign * v[k + 3 * LANES] + o[k + 3 * LANES])
+            best[k] = max(best[k], max(first, second))
+    full = n - n % LANES
+    for start in range(many, full, LANES):
+        v, o = values[start : start + LANES], open_[start : start + LANES]
+        for k in range(LANES):
+            best[k] = max(best[k], sign * v[k] + o[k])
+    for t in range(full, n):
+        best[t - full] = max(best[t - full], sign * values[t] + open_[t])
+    # Four at a time again: a comparison takes longer to finish than to begin.
+    a, b, c, d = best[0], best[1], best[2], best[3]
+    for k in range(4, LANES, 4):
+        a, b, c, d = max(a, best[k]), max(b, best[k + 1]), max(c, best[k + 2]), max(d, best[k + 3])
+    return max(max(a, b), max(c, d))
+
+
+@njit(cache=True, fastmath=True, nogil=True)
+def position(rate: np.ndarray, r: int, mask: np.ndarray, side: int, l: int, lanes: np.ndarray, extreme: float) -> int:
+    """Example at which the maximum that ``highest`` returned is reached."""
+    sign = rate.dtype.type(1.0 - 2.0 * side)
+    for k in range(LANES):
+        if lanes[side, l, k] == extreme:
+            for t in range(k, rate.shape[1], LANES):
+                if sign * rate[r, t] + mask[side, l, t] == extreme:
+                    return t
+    return 0
+
+
+@njit(cache=True, fastmath=True, nogil=True)
+def _pair_gains(
+    gains: np.ndarray, top: float, rate: np.ndarray, r: int, mask: np.ndarray, l: int, own: float, diagonal: np.ndarray,
+    a: float, K: np.ndarray, t: int,
+) -> None:  # fmt: skip
+    """Twice the gain of a pair with each slot of a row, by the exact step without bounds, in one space."""
+    for u in range(gains.shape[1]):
+        gain = max(top - rate[r, u] + mask[1, l, u], NOTHING)
+        gains[0, u] = gain * gain / max(own + diagonal[r, u] - a * K[t, u], LEAST)
+
+
+@njit(cache=True, fastmath=True, nogil=True)
+def _pair_gains_in_two(
+    gains: np.ndarray, top: float, rate: np.ndarray, r: int, mask: np.ndarray, l: int, own: float, diagonal: np.ndarray,
+    a: float, K: np.ndarray, b: float, c: np.ndarray, m: int, S: np.ndarray, t: int,
+) -> None:  # fmt: skip
+    """The same in two spaces; the coefficients in the second may differ between the slots."""
+    for u in range(gains.shape[1]):
+        gain = max(top - rate[r, u] + mask[1, l, u], NOTHING)
+        curvature = own + diagonal[r, u] - a * K[t, u] - b * c[m, r, u] * S[t, u]
+        gains[0, u] = gain * gain / max(curvature, LEAST)
+
+
+@njit(cache=True, fastmath=True, nogil=True)
+def _add_rows(rate: np.ndarray, r: int, K: np.ndarray, a: float, t: int, b: float, u: int) -> None:
+    for v in range(rate.shape[1]):
+        rate[r, v] += a * K[t, v] + b * K[u, v]
+
+
+@njit(cache=True, fastmath=True, nogil=True)
+def _add_rows_of_two(
+    rate: np.ndarray, r: int, K: np.ndarray, a: float, b: float, c: np.ndarray, m: int, S: np.ndarray, d: float,
+    e: float, t: int, u: int,
+) -> None:  # fmt: skip
+    """The same in two spaces; the coefficients in the second may differ between the slots."""
+    for v in range(rate.shape[1]):
+        rate[r, v] += a * K[t, v] + b * K[u, v] + c[m, r, v] * (d * S[t, v] + e * S[u, v])
+
+
+@njit(cache=True, nogil=True)
+def _room(box: np.ndarray, moved: np.ndarray, share: np.ndarray, r: int, t: int, way: float) -> float:
+    """Longest step of a slot that its bounds allow, when it changes by ``way`` per unit step."""
+    room = 2.0 * BLOCKED
+    for part in range(2):
+        q = moved[part, r]
+        if q >= 0:
+            change = way * share[part, r, t] * box[SIGN, q, t]
+            if change > 0.0:
+                room = min(room, (box[UPPER, q, t] - box[X, q, t]) / change)
+            elif change < 0.0:
+                room = min(room, (box[LOWER, q, t] - box[X, q, t]) / change)
+    return room
+
+
+@njit(cache=True, nogil=True)
+def _move(rate: np.ndarray, box: np.ndarray, moved: np.ndarray, share: np.ndarray, r: int, t: int, step: float) -> None:
+    """Move the variables of a slot, onto a bound that they come within rounding of."""
+    for part in range(2):
+        q = moved[part, r]
+        if q >= 0:
+            along = step * share[part, r, t]
+            value, change = box[X, q, t], box[SIGN, q, t] * along
+            grain = ROUNDING * max(abs(value), abs(change))
+            value += change
+            if value - box[LOWER, q, t] <= grain:
+                value = box[LOWER, q, t]
+            elif box[UPPER, q, t] - value <= grain:
+                value = box[UPPER, q, t]
+            box[X, q, t] = value
+            rate[q, t] -= box[RIDGE, q, t] * along
+
+
+@njit(cache=True, nogil=True)
+def _open_directions(
+    box: np.ndarray, moved: np.ndarray, share: np.ndarray, layer: np.ndarray, mask: np.ndarray, t: int,
+    touched: np.ndarray,
+) -> None:  # fmt: skip
+    """Mark which slots of an example can move, and the rows in which that has changed."""
+    for r in range(layer.shape[0]):
+        l = layer[r, t]
+        if l >= 0:
+            for side in range(2):
+                value = 0.0 if _room(box, moved, share, r, t, 1.0 - 2.0 * side) > 0.0 else -BLOCKED
+                if value != mask[side, l, t]:
+                    mask[side, l, t] = value
+                    touched[r] = True
+
+
+@njit(cache=True, nogil=True)
+def _step_length(
+    K: tuple[np.ndarray, ...], weight: np.ndarray, rate: np.ndarray, c: np.ndarray, box: np.ndarray, moved: np.ndarray,
+    share: np.ndarray, size: int, rows: np.ndarray, at: np.ndarray, w: np.ndarray,
+) -> float:  # fmt: skip
+    """Best step along a combination of slots that their bounds allow."""
+    slope = curvature = 0.0
+    room = 2.0 * BLOCKED
+    for a in range(size):
+        r, t = rows[a], at[a]
+        slope += w[a] * rate[r, t]
+        curvature += w[a] * w[a] * box[RIDGE, moved[0, r], t]
+        own = _room(box, moved, share, r, t, w[a])
+        for b in range(size):
+            q = rows[b]
+            if a != b and t == at[b]:
+                # Two members that move a common variable share its room.
+                one, two = moved[0, r], moved[1, r]
+                if one == moved[0, q] or one == moved[1, q] or (two >= 0 and two == moved[0, q]):
+                    own *= 0.5
+        room = min(room, own)
+    for m in range(weight.shape[0]):
+        matrix = K[m]
+        for a in range(size):
+            first = weight[m] * w[a] * c[m, rows[a], at[a]]
+            if first != 0.0:
+                for b in range(size):
+                    curvature += first * w[b] * c[m, rows[b], at[b]] * matrix[at[a], at[b]]
+    return min(slope / max(curvature, TINY_CURVATURE), room)
+
+
+@njit(cache=True, nogil=True)
+def _total_change(
+    weight: np.ndarray, c: np.ndarray, size: int, rows: np.ndarray, at: np.ndarray, w: np.ndarray, spots: np.ndarray,
+    change: np.ndarray,
+) -> int:  # fmt: skip
+    """Collect the examples that move, and the changes of their weighted coefficients in every space; returns their number."""
+    count = 0
+    for a in range(size):
+        e = 0
+        while e < count and spots[e] != at[a]:
+            e += 1
+        if e == count:
+            spots[e] = at[a]
+            change[:, e] = 0.0
+            count += 1
+        for m in range(weight.shape[0]):
+            change[m, e] -= weight[m] * w[a] * c[m, rows[a], at[a]]
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _update(
+    K: tuple[np.ndarray, ...], rate: np.ndarray, c: np.ndarray, spaces: np.ndarray, count: int, spots: np.ndarray,
+    change: np.ndarray, touched: np.ndarray,
+) -> None:  # fmt: skip
+    """Rates after the coefficients of some examples have changed."""
+    real = rate.dtype.type
+    for a in range(0, count, 2):
+        t, u = spots[a], spots[min(a + 1, count - 1)]
+        if a + 1 == count:
+            change[:, a + 1] = 0.0
+        for r in range(touched.shape[0]):
+            one, two = spaces[0, r], spaces[1, r]
+            first, second = real(change[one, a]), real(change[one, a + 1])
+            third, fourth = real(change[two, a]), real(change[two, a + 1])
+            if two != one and (third != 0.0 or fourth != 0.0):
+                _add_rows_of_two(rate, r, K[one], first, second, c, two, K[two], third, fourth, t, u)
+                touched[r] = True
+            elif first != 0.0 or second != 0.0:
+                _add_rows(rate, r, K[one], first, t, second, u)
+                touched[r] = True
+
+
+@njit(cache=True, nogil=True)
+def _partner(
+    K: tuple[np.ndarray, ...], weight: np.ndarray, rate: np.ndarray, c: np.ndarray, spaces: np.ndarray,
+    diagonal: np.ndarray, layers: np.ndarray, mask: np.ndarray, k: int, i: int, t: int, gains: np.ndarray,
+    no_mask: np.ndarray, gain_lanes: np.ndarray, found: np.ndarray,
+) -> None:  # fmt: skip
+    """Find the row and the example of the slot with which slot (i, t) of kind k gains most."""
+    best, first, real = -1.0, np.int64(0), rate.dtype.type
+    top, own = rate[i, t], diagonal[i, t]
+    for l in range(layers.shape[1]):
+        if layers[1, l] != k:
+            continue
+        r = layers[0, l]
+        one, two = spaces[0, r], spaces[1, r]
+        a, b = real(2.0 * weight[one] * c[one, i, t]), real(2.0 * weight[two] * c[two, i, t])
+        if two == one or b == 0.0:
+            _pair_gains(gains, top, rate, r, mask, l, own, diagonal, a, K[one], t)
+        else:
+            _pair_gains_in_two(gains, top, rate, r, mask, l, own, diagonal, a, K[one], b, c, two, K[two], t)
+        gain = highest(gains, first, no_mask, first, first, gain_lanes)
+        if gain > best:
+            best, found[0] = gain, r
+            found[1] = position(gains, first, no_mask, first, first, gain_lanes, gain)
+
+
+@njit(cache=True, nogil=True)
+def _best_in_box(
+    A: float, B: float, D: float, p: float, q: float, low_u: float, high_u: float, low_e: float, high_e: float
+) -> tuple[float, float]:
+    """Maximize p u + q e - (A u^2 + 2 B u e + D e^2) / 2 over a rectangle that contains 0; exact."""
+    determinant = A * D - B * B
+    if determinant > 1e-14 * A * D:
+        u, e = (D * p - B * q) / determinant, (A * q - B * p) / determinant
+        if low_u <= u <= high_u and low_e <= e <= high_e:
+            return u, e
+    # A concave quadratic whose free maximum is outside has its maximum on an edge.
+    best, best_u, best_e = -1.0, 0.0, 0.0
+    for edge in range(4):
+        if edge < 2:
+            u = low_u if edge == 0 else high_u
+            e = min(max((q - B * u) / max(D, TINY_CURVATURE), low_e), high_e)
+        else:
+            e = low_e if edge == 2 else high_e
+            u = min(max((p - B * e) / max(A, TINY_CURVATURE), low_u), high_u)
+        value = p * u + q * e - 0.5 * (A * u * u + 2.0 * B * u * e + D * e * e)
+        if abs(u) < BLOCKED and abs(e) < BLOCKED and value > best:
+            best, best_u, best_e = value, u, e
+    return best_u, best_e
+
+
+@njit(cache=True, nogil=True)
+def _pair_of_two(
+    K: tuple[np.ndarray, ...], weight: np.ndarray, rate: np.ndarray, c: np.ndarray, box: np.ndarray, moved: np.ndarray,
+    share: np.ndarray, layer: np.ndarray, mate: int, rows: np.ndarray, at: np.ndarray, w: np.ndarray,
+) -> bool:  # fmt: skip
+    """Turn a pair into the best step of both variables that row ``mate`` moves; False where their kinds differ."""
+    a, b, t, u = moved[0, mate], moved[1, mate], at[0], at[1]
+    if layer[a, t] != layer[a, u] or layer[b, t] != layer[b, u] or layer[b, t] < 0 or layer[a, t] < 0 or t == u:
+        return False
+    A = B = D = 0.0
+    for m in range(weight.shape[0]):
+        first, second = c[m, a, t], c[m, b, t]
+        curvature = weight[m] * (K[m][t, t] + K[m][u, u] - 2.0 * K[m][t, u])
+        A += first * first * curvature
+        B += first * second * curvature
+        D += second * second * curvature
+    w[0], w[2] = _best_in_box(
+        A, B, D, rate[a, t] - rate[a, u], rate[b, t] - rate[b, u],
+        -min(_room(box, moved, share, a, t, -1.0), _room(box, moved, share, a, u, 1.0)),
+        min(_room(box, moved, share, a, t, 1.0), _room(box, moved, share, a, u, -1.0)),
+        -min(_room(box, moved, share, b, t, -1.0), _room(box, moved, share, b, u, 1.0)),
+        min(_room(box, moved, share, b, t, 1.0), _room(box, moved, share, b, u, -1.0)),
+    )  # fmt: skip
+    w[1], w[3] = -w[0], -w[2]
+    rows[0] = rows[1] = a
+    rows[2] = rows[3] = b
+    at[2], at[3] = t, u
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _best_circuit(
+    circuits: np.ndarray, kinds: np.ndarray, top: np.ndarray, bottom: np.ndarray
+) -> tuple[int, float, float, float]:
+    """The circuit that promises most (-1 for none), its orientation, the gain, and the largest violation of a circuit."""
+    chosen, way, score, violation = -1, 1.0, 0.0, 0.0
+    for q in range(circuits.shape[0]):
+        for orientation in (1.0, -1.0):
+            excess = size = typical = 0.0
+            for k in range(circuits.shape[1]):
+                v = orientation * circuits[q, k]
+                size += abs(v)
+                typical += v * v * kinds[0, k]
+                if v > 0.0:
+                    excess += v * top[k]
+                elif v < 0.0:
+                    excess += v * bottom[k]
+            if excess > 0.0:
+                violation = max(violation, 2.0 * excess / size)
+                gain = excess * excess / (HANDICAP * typical)
+                if gain > score:
+                    chosen, way, score = q, orientation, gain
+    return chosen, way, score, violation
+
+
+@njit(cache=True, nogil=True)
+def smo_loop(
+    K: tuple[np.ndarray, ...], weight: np.ndarray, slots: Slots, tol: float, max_iter: int, lanes: np.ndarray,
+    gain_lanes: np.ndarray, extremes: np.ndarray, gains: np.ndarray, no_mask: np.ndarray, where: np.ndarray,
+    change: np.ndarray, touched: np.ndarray,
+) -> tuple[int, float]:  # fmt: skip
+    """Ascent over pairs and circuits with second-order selection; the slots are updated in place.
+
+    Parameters
+    ----------
+    K : tuple of ndarray of shape (n, n)
+        Kernel matrices, before their weights.
+    weight : ndarray of shape (n_spaces,)
+    slots : Slots
+    tol : float
+        Largest violation of the optimality conditions.
+    max_iter : int
+        Largest number of steps.
+    lanes, gain_lanes, extremes, gains, no_mask, where, change, touched : ndarray
+        Memory; see :meth:`~lupi.svm.smo.SMOState.run`.
+
+    Returns
+    -------
+    n_iter, violation : int, float
+    """
+    rate, c, spaces, diagonal, box, moved, share, mates, layer, layers, mask, kinds, circuits = slots
+    n_layers, n_kinds = layers.shape[1], kinds.shape[1]
+    top, bottom, w = extremes[0], extremes[1], extremes[2]
+    rows, at, spots, found, top_layer, bottom_layer = where[0], where[1], where[2], where[3], where[4], where[5]
+    for t in range(rate.shape[1]):
+        _open_directions(box, moved, share, layer, mask, t, touched)
+    iteration = 0
+    while True:
+        for k in range(n_kinds):
+            top[k], bottom[k] = -BLOCKED, BLOCKED
+        for l in range(n_layers):
+            r, k = layers[0, l], layers[1, l]
+            if touched[r]:
+                for side in range(2):
+                    extremes[3 + side, l] = highest(rate, r, mask, side, l, lanes)
+            if extremes[3, l] > top[k]:
+                top[k], top_layer[k] = extremes[3, l], l
+            if -extremes[4, l] < bottom[k]:
+                bottom[k], bottom_layer[k] = -extremes[4, l], l
+        circuit, way, score, violation = _best_circuit(circuits, kinds, top, bottom)
+        chosen = -1
+        for k in range(n_kinds):
+            excess = top[k] - bottom[k]
+            violation = max(violation, excess * kinds[1, k])
+            if excess > 0.0 and excess * excess / kinds[0, k] > score:
+                score, chosen = excess * excess / kinds[0, k], k
+        if violation < tol or iteration >= max_iter or score <= 0.0:
+            break
+        size = 0
+        if chosen >= 0:
+            l = top_layer[chosen]
+            rows[0], w[0] = layers[0, l], 1.0
+            at[0] = position(rate, rows[0], mask, np.int64(0), l, lanes, top[chosen])
+            _partner(
+                K, weight, rate, c, spaces, diagonal, layers, mask, layers[1, l], rows[0], at[0], gains, no_mask,
+                gain_lanes, found,
+            )  # fmt: skip
+            rows[1], at[1] = found[0], found[1]
+            w[1] = -1.0
+            size = 2
+        else:
+            for k in range(n_kinds):
+                w[size] = way * circuits[circuit, k]
+                if w[size] != 0.0:
+                    side = np.int64(w[size] < 0.0)
+                    l = top_layer[k] if side == 0 else bottom_layer[k]
+                    rows[size] = layers[0, l]
+                    extreme = top[k] if side == 0 else -bottom[k]
+                    at[size] = position(rate, rows[size], mask, side, l, lanes, extreme)
+                    size += 1
+        mate = mates[rows[0]]
+        if (
+            size == 2
+            and mate >= 0
+            and rows[0] == rows[1]
+            and _pair_of_two(K, weight, rate, c, box, moved, share, layer, mate, rows, at, w)
+        ):
+            size, step = 4, 1.0
+        else:
+            step = _step_length(K, weight, rate, c, box, moved, share, size, rows, at, w)
+        for r in range(touched.shape[0]):
+            touched[r] = False
+        for a in range(size):
+            w[a] *= step
+            _move(rate, box, moved, share, rows[a], at[a], w[a])
+        count = _total_change(weight, c, size, rows, at, w, spots, change)
+        for a in range(count):
+            _open_directions(box, moved, share, layer, mask, spots[a], touched)
+        _update(K, rate, c, spaces, count, spots, change, touched)
+        iteration += 1
+    return iteration, violation
