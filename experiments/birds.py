@@ -16,7 +16,8 @@ from experiments.data_images import load_cub
 from lupi.comparison.protocol import derived_seed, others_rows
 from lupi.comparison.summary import mean_and_error, paired
 from lupi.files import digest_of, strict_json
-from lupi.localize.evaluation import evaluate_boxes, mean_relative_box, scale_box
+from lupi.localize.evaluation import evaluate_boxes
+from lupi.localize.localizer import mean_relative_box, scale_box
 from lupi.vision import read_mask
 
 # The first of these that exists; the second is what the papers' authors had, or a part of it.

@@ -22,7 +22,10 @@ _Cache = Annotated[Path, typer.Option(metavar="DIR", help="Folder for features a
 _Skip = Annotated[bool, typer.Option("--skip-errors", help="Skip unreadable images instead of stopping.")]
 _Format = Annotated[Literal["auto", "csv", "coco", "voc"], typer.Option("--format", help="Format of DATA.")]
 _Links = Annotated[bool, typer.Option("--follow-links", help="Also read files outside of the folder of DATA.")]
-_CACHE = Path(".lupi-cache")
+_Method = Literal["ssvm", "ssvm+", "jkse", "jkse+"]
+_Detector = Literal["surf", "dense", "surf+dense", "sift"]
+_Privileged = Literal["both", "masks", "attributes", "none"]
+_CACHE, _MODEL = Path(".lupi-cache"), Path("localizer.lupi")
 _ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 
 
@@ -36,14 +39,10 @@ def _one_line_per_warning(context: typer.Context) -> None:
 @app.command()
 def fit(
     data: _Data,
-    method: Annotated[
-        Literal["ssvm", "ssvm+", "jkse", "jkse+"], typer.Option(help="Plus: uses masks and attributes of DATA.")
-    ] = "ssvm+",
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file.")] = Path(
-        "localizer.lupi"
-    ),
+    method: Annotated[_Method, typer.Option(help="Plus: uses masks and attributes of DATA.")] = "ssvm+",
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file.")] = _MODEL,
     words: Annotated[int, typer.Option(help="Size of the vocabulary.")] = 1000,
-    detector: Annotated[Literal["surf", "dense", "surf+dense", "sift"], typer.Option(help="Local features.")] = "surf",
+    detector: Annotated[_Detector, typer.Option(help="Local features.")] = "surf",
     grid_step: Annotated[int, typer.Option(help="Edges of boxes are multiples of this many pixels.")] = 8,
     c: Annotated[float, typer.Option("--C", help="Weight of the loss (ssvm, ssvm+).")] = 1.0,
     lam: Annotated[float, typer.Option(help="Weight of the privileged norm (ssvm+, jkse+).")] = 1.0,
@@ -52,25 +51,18 @@ def fit(
     normalize: Annotated[bool, typer.Option("--normalize", help="Shares of words, not counts (jkse, jkse+).")] = False,
     inference: Annotated[Literal["exact", "alternating"], typer.Option(help="Joint search (ssvm+).")] = "exact",
     geometry: Annotated[bool, typer.Option("--geometry", help="Also learn the position and size of boxes.")] = False,
-    geometry_scale: Annotated[
-        float, typer.Option(min=0.0, help="Weight of the geometry: about 20 for ssvm, 0.5 to 8 for jkse.")
-    ] = 20.0,
+    geometry_scale: Annotated[float, typer.Option(min=0.0, help="Its weight: 20 for ssvm, 0.5 to 8 for jkse.")] = 20.0,
     tol: Annotated[float, typer.Option(help="Relative duality gap at which training stops.")] = 1e-2,
     search: Annotated[int, typer.Option(metavar="N", help="Values to try per parameter (papers: 4); 0: none.")] = 0,
     validation: Annotated[float, typer.Option(help="Share of the images to compare parameters on.")] = 0.3,
-    privileged: Annotated[
-        Literal["both", "masks", "attributes", "none"], typer.Option(help="Privileged information to use.")
-    ] = "both",
+    privileged: Annotated[_Privileged, typer.Option(help="Privileged information to use.")] = "both",
     seed: Annotated[int, typer.Option(help="Seed of vocabulary, split and solver.")] = 0,
     jobs: _Jobs = -1,
     cache: _Cache = _CACHE,
     layout: _Format = "auto",
     skip_errors: _Skip = False,
     follow_links: _Links = False,
-    max_time: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", min=1e-9, help="With --search: stop after this time with the best so far."),
-    ] = None,
+    max_time: Annotated[float | None, typer.Option(metavar="SECONDS", min=1e-9, help="Time limit of --search.")] = None,
 ) -> None:
     """Train a localizer. After an interruption, the same command resumes."""
     if not output.resolve().parent.is_dir():
@@ -115,17 +107,14 @@ def predict(
     model: _Model,
     images: Annotated[list[Path], typer.Argument(help="Images, or folders of images.")],
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Boxes as .json or .csv; otherwise CSV on the terminal."),
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Boxes as .json or .csv.")
     ] = None,
-    overlays: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write each image with its box as PNG.")
-    ] = None,
+    overlays: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write images with boxes as PNG.")] = None,
     jobs: _Jobs = -1,
     cache: _Cache = _CACHE,
     skip_errors: _Skip = False,
 ) -> None:
-    """Find the box of each image."""
+    """Find the box of each image; without --output, print a CSV table."""
     ending = ".csv" if output is None else output.suffix.lower()
     if ending not in (".json", ".csv"):
         raise typer.BadParameter("must end in .json or .csv", param_hint="--output")
@@ -133,13 +122,10 @@ def predict(
     from lupi.localize import save_overlay
 
     localizer = _load(model, _settings(jobs, cache, skip_errors))
-    listed = [sorted(path.iterdir()) if path.is_dir() else [path] for path in images]
-    files = [
-        str(file)
-        for path, inside in zip(images, listed)
-        for file in inside
-        if not path.is_dir() or file.suffix.lower() in _ENDINGS
-    ]
+    files = []
+    for path in images:
+        inside = sorted(p for p in path.iterdir() if p.suffix.lower() in _ENDINGS) if path.is_dir() else [path]
+        files += [str(p) for p in inside]
     if not files:
         raise ValueError("there are no images to predict.")
     boxes = localizer.predict(files)

@@ -5,14 +5,10 @@ Readers of annotated images return a Bunch with `images`, `boxes`, `masks`, `att
 `target` and `privileged` are other names of its images, boxes, and masks and attributes. `make_planted_boxes` returns lists.
 """
 
-from lupi.datasets.annotations import DataFormatError
-from lupi.datasets.boxes_csv import load_boxes_csv
-from lupi.datasets.coco import load_coco
-from lupi.datasets.localization import load_localization
+from lupi.datasets.annotations import DataFormatError, load_boxes_csv, load_coco, load_localization, load_voc
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.datasets.synthetic import make_privileged
 from lupi.datasets.tables import load_breast_cancer_followup, load_digits_lowres, load_young_men
-from lupi.datasets.voc import load_voc
 
 __all__ = [
     "DataFormatError",

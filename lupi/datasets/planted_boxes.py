@@ -1,4 +1,4 @@
-"""Generated word images with one planted object, and the privileged images that reveal it."""
+"""Generated word images with a planted object, and privileged images that reveal it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ def make_planted_boxes(
 ) -> tuple[list[Any], ...]:
     """Word images for object localization, with privileged images in which the object is painted over.
 
-    Points lie anywhere. Inside an ellipse that fills the true box a share of them carries object words; elsewhere object
-    words are rare. Hard images have a weak signal, others a patch of object words in the wrong place. The privileged image
-    has the same points, but every point of the object carries one of a few words of its own, which imitates the inpainted
-    segmentation mask of Feyereisl et al. (2014, section 4.2).
+    Points are uniform. Object words are frequent inside an ellipse that fills the true box, and rare elsewhere. Hard images have
+    a weak signal; others have a misleading patch of object words. In the privileged image every point of the object has one
+    of a few separate words, which imitates the inpainted segmentation mask of Feyereisl et al. (2014, section 4.2).
 
     Parameters
     ----------
@@ -41,13 +40,13 @@ def make_planted_boxes(
     shape : tuple, default=(47, 63)
         Height and width.
     n_words, n_points : int
-        Size of the vocabulary; points in each image.
+        Size of the vocabulary; number of points per image.
     n_object_words : int or None
-        Words that belong to the object; None takes an eighth of the vocabulary.
+        Number of object words; None: an eighth of the vocabulary.
     object_rate, background_rate : float
         Probability of an object word inside and outside of the object.
     hard, distractors : float
-        Share of images with a weak object and with a misleading patch.
+        Shares of images with a weak signal and with a misleading patch.
     box_noise : float, default=0.0
         Share of images whose true box is replaced by a random one.
     absent : float, default=0.0

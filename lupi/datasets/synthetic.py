@@ -1,4 +1,4 @@
-"""Generated data whose privileged features describe how hard each example is."""
+"""Generated classes whose privileged features describe the slack of each example."""
 
 from __future__ import annotations
 
@@ -7,19 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from lupi.datasets.tables import privileged_bunch
+from lupi.datasets.tables import description, privileged_bunch
 from lupi.inputs.types import RandomState
-
-_DESCR = """\
-Generated data with privileged slack
-------------------------------------
-{n} examples, {d} standard normal decision features, {s} privileged features.
-
-Labels are the sign of u.x + {noise:g} e, with a hidden unit vector u and a hidden normal variable e; then {flip:.0%} of
-them are flipped. So the classes overlap, and no function of x can explain the examples on the wrong side. Each
-example's slack is [1 - y 2 u.x]+, y in {{-1, +1}}. A share {informativeness:g} of the variance of each privileged
-feature comes from that slack, the rest is noise. The privileged features of {missing:.0%} of the examples are missing.
-"""
 
 
 def make_privileged(
@@ -45,7 +34,7 @@ def make_privileged(
         z_j = \pm\sqrt{q}\, \tilde\xi + \sqrt{1 - q}\, \varepsilon_j,
 
     where :math:`\tilde\xi` is the standardized slack after a share `flip_y` of the labels was flipped and q is
-    `informativeness`. This is what the correcting function of SVM+ assumes, so gains on it say that the code works,
+    `informativeness`. This is the assumption of SVM+'s correcting function: gains on these data show that the code works,
     not that privileged features help in general.
 
     Parameters
@@ -55,22 +44,22 @@ def make_privileged(
     informativeness : float in [0, 1], default=0.9
         Share of the variance of each privileged feature that comes from the slack; 0 makes them pure noise.
     noise : float >= 0, default=0.5
-        Weight of the hidden variable: how much the classes overlap.
+        Weight of the hidden variable, which makes the classes overlap.
     flip_y : float in [0, 1], default=0.05
-        Share of labels that are flipped.
+        Share of flipped labels.
     missing : float in [0, 1], default=0.0
         Share of examples whose privileged row is NaN.
     as_frame : bool, default=False
-        Whether to give pandas objects and the joint table `frame`.
+        Whether to return pandas objects and the joint table `frame`.
     return_X_y_privileged : bool, default=False
-        Whether to return `(data, target, privileged)` in place of a bunch.
+        Whether to return `(data, target, privileged)` instead of a Bunch.
     random_state : int, RandomState or None, default=None
-        Seed. `missing`, `flip_y`, `informativeness` and `noise` change nothing in the draw of `data`.
+        Seed. `data` do not depend on `missing`, `flip_y`, `informativeness` and `noise`.
 
     Returns
     -------
     Bunch or tuple
-        `target` is 0 or 1; the bunch also has `slack` and `direction`, the hidden parts.
+        `target` is 0 or 1; the Bunch also has the hidden `slack` and `direction`.
 
     Examples
     --------
@@ -116,7 +105,7 @@ def make_privileged(
         feature_names=[f"x{j}" for j in range(n_features)],
         privileged_names=[f"z{j}" for j in range(n_privileged)],
         target_names=["negative", "positive"],
-        descr=_DESCR.format(
+        descr=description("make_privileged").format(
             n=n_samples,
             d=n_features,
             s=n_privileged,

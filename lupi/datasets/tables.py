@@ -51,58 +51,13 @@ def privileged_bunch(
     )
 
 
-# Name in the file -> name in the data set, in the order of the columns.
-_BACKGROUND = {
-    "nearc2": "near_two_year_college",
-    "nearc4": "near_four_year_college",
-    "age": "age",
-    "fatheduc": "father_schooling",
-    "motheduc": "mother_schooling",
-    "momdad14": "both_parents",
-    "sinmom14": "single_mother",
-    "step14": "step_parent",
-    **{f"reg66{region}": f"region_{region}" for region in range(1, 10)},
-    "south66": "south_1966",
-    "black": "black",
-    "smsa66": "city_1966",
-    "libcrd14": "library_card",
-}
-_LATER = {
-    "educ": "schooling",
-    "kww": "work_test",
-    "iq": "iq_test",
-    "exper": "experience",
-    "married": "married",
-    "smsa": "city_1976",
-    "south": "south_1976",
-}
-# Columns with a larger share of missing values get an indicator column.
-_FEW_MISSING = 0.1
+def description(name: str) -> str:
+    """Text of ``DESCR``."""
+    return files("lupi.datasets").joinpath(f"bundled/{name}.rst").read_text(encoding="utf-8")
 
-_YOUNG_MEN = """\
-Wages of young men
-------------------
-3010 men of the United States' National Longitudinal Survey of Young Men, first interviewed in 1966, and their wage in 1976.
 
-decision features    21 columns known at the start: age in 1976; at age 14: household (both_parents, single_mother,
-                     step_parent), a library card in the home (library_card); years of schooling of father and mother; in
-                     1966: a two-year and a four-year college nearby, one of nine regions, the South, a city (a metropolitan
-                     area); black
-privileged features  7 columns known later: years of schooling, the score of the test "knowledge of the world of work"
-                     (work_test), an IQ test taken at school (iq_test), years of experience (age - schooling - 6), and in
-                     1976: married (spouse present), living in a city, in the South
-target               1 = hourly wage of 1976 above the median (537.5 cents), 0 = below; with regression=True its logarithm
-
-Missing values: father_schooling 690, mother_schooling 353, library_card 13, work_test 47, iq_test 949, married 7 men. By
-default they are replaced by the median of their column, and a column with more than 10% missing values gets an indicator
-column, named with "_known", that is 1 where the value is known: 23 decision features and 8 privileged features.
-fill_gaps=False keeps NaN and adds no column; impute inside cross-validation in that case.
-
-Study: D. Card (1995), "Using Geographic Variation in College Proximity to Estimate the Return to Schooling", in Aspects of
-Labour Market Behavior: Essays in Honour of John Vanderkamp, University of Toronto Press, 201-222.
-Source: the table `card` of the Python package linearmodels 7.1, University of Illinois/NCSA license (see the file
-young_men.LICENSE.txt next to the data).
-"""
+# Decision features of the young men; columns with a larger share of missing values get an indicator column.
+_N_DECISION, _FEW_MISSING = 21, 0.1
 
 
 def load_young_men(
@@ -144,12 +99,9 @@ def load_young_men(
     packed = files("lupi.datasets").joinpath("bundled/young_men.csv.gz").read_bytes()
     header, *lines = gzip.decompress(packed).decode().splitlines()
     values = np.array([[float(cell or "nan") for cell in line.split(",")] for line in lines])
-    table = dict(zip(header.split(","), values.T))
-    # Six codes of marital status; 1 is "married, spouse present".
-    table["married"] = np.where(np.isnan(table["married"]), np.nan, table["married"] == 1)
-    data, feature_names = _columns(table, _BACKGROUND, fill_gaps)
-    privileged, privileged_names = _columns(table, _LATER, fill_gaps)
-    wage = table["wage"]
+    *columns, (_, wage) = zip(header.split(","), values.T)
+    data, feature_names = _stack(columns[:_N_DECISION], fill_gaps)
+    privileged, privileged_names = _stack(columns[_N_DECISION:], fill_gaps)
     return privileged_bunch(
         data,
         privileged,
@@ -157,35 +109,21 @@ def load_young_men(
         feature_names=feature_names,
         privileged_names=privileged_names,
         target_names=["log of hourly wage"] if regression else ["below the median", "above the median"],
-        descr=_YOUNG_MEN,
+        descr=description("young_men"),
         as_frame=as_frame,
         return_X_y_privileged=return_X_y_privileged,
     )
 
 
-def _columns(table: dict[str, np.ndarray], names: dict[str, str], fill_gaps: bool) -> tuple[np.ndarray, list[str]]:
-    """Matrix and names of some columns."""
-    columns = {}
-    for source, name in names.items():
-        column, missing = table[source], np.isnan(table[source])
-        columns[name] = np.where(missing, np.nanmedian(column), column) if fill_gaps else column
+def _stack(columns: list[tuple[str, np.ndarray]], fill_gaps: bool) -> tuple[np.ndarray, list[str]]:
+    """Matrix and names of columns, with indicators of missing values."""
+    found = {}
+    for name, values in columns:
+        missing = np.isnan(values)
+        found[name] = np.where(missing, np.nanmedian(values), values) if fill_gaps else values
         if fill_gaps and missing.mean() > _FEW_MISSING:
-            columns[f"{name}_known"] = (~missing).astype(float)
-    return np.column_stack(list(columns.values())), list(columns)
-
-
-_DIGITS = """\
-Low-resolution handwritten digits
----------------------------------
-{n} digits of scikit-learn's bundled "Optical recognition of handwritten digits" data (8 x 8 pixels, values 0 to 16).
-
-decision features    means of {k} x {k} pixel blocks: {r} x {r} = {d} numbers
-privileged features  the 64 pixels themselves
-target               the digit
-
-Do full-resolution training pictures improve a classifier that has to read coarse pictures? Both are versions of the same
-picture: the decision features are a function of the privileged features.
-"""
+            found[f"{name}_known"] = (~missing).astype(float)
+    return np.column_stack(list(found.values())), list(found)
 
 
 def load_digits_lowres(
@@ -240,24 +178,10 @@ def load_digits_lowres(
         feature_names=[f"block_{row}_{column}" for row in range(resolution) for column in range(resolution)],
         privileged_names=source.feature_names,
         target_names=source.target_names[digits],
-        descr=_DIGITS.format(n=len(pixels), k=block, r=resolution, d=resolution**2),
+        descr=description("digits_lowres").format(n=len(pixels), k=block, r=resolution, d=resolution**2),
         as_frame=as_frame,
         return_X_y_privileged=return_X_y_privileged,
     )
-
-
-_BREAST_CANCER = """\
-Breast cancer, first visit and follow-up
-----------------------------------------
-569 tumors of scikit-learn's bundled "Breast cancer Wisconsin (diagnostic)" data.
-
-decision features    10 columns: the "mean" of each cell measurement, as if known at the first visit
-privileged features  20 columns: "error" and "worst" of the same measurements, as if measured at a later follow-up
-target               0 = malignant, 1 = benign
-
-This is a construction: in the original data all 30 columns come from a single image of each tumor, and no patient was
-examined twice. It imitates records that are completed after the time of decision.
-"""
 
 
 def load_breast_cancer_followup(*, as_frame: bool = False, return_X_y_privileged: bool = False) -> Any:
@@ -293,7 +217,7 @@ def load_breast_cancer_followup(*, as_frame: bool = False, return_X_y_privileged
         feature_names=source.feature_names[first_visit].tolist(),
         privileged_names=source.feature_names[~first_visit].tolist(),
         target_names=source.target_names,
-        descr=_BREAST_CANCER,
+        descr=description("breast_cancer_followup"),
         as_frame=as_frame,
         return_X_y_privileged=return_X_y_privileged,
     )

@@ -18,17 +18,6 @@ def overlap_of(true: Any, predicted: Any) -> float:
     return float(Box(*true).iou(Box(*predicted)))
 
 
-def mean_relative_box(boxes: Sequence[Any], shapes: Sequence[tuple[int, int]]) -> np.ndarray | None:
-    """Mean of boxes relative to the sizes of their images; None without boxes."""
-    found = [np.array(box) / np.array([*shape, *shape]) for box, shape in zip(boxes, shapes) if box is not None]
-    return np.mean(found, axis=0) if found else None
-
-
-def scale_box(relative: np.ndarray, shape: tuple[int, int]) -> Box:
-    """A relative box in an image of this height and width."""
-    return Box(*(float(v) for v in np.asarray(relative) * [*shape, *shape]))
-
-
 def evaluate_boxes(
     true: Any,
     predicted: Any,

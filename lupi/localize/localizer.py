@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.tables import read_table
 from lupi.inputs.types import RandomState
-from lupi.localize.evaluation import evaluate_boxes, mean_relative_box, scale_box
+from lupi.localize.evaluation import evaluate_boxes
 from lupi.model_parts import model_part
 from lupi.structured.boxes import BoxLocalization
 from lupi.structured.jkse import JKSE, JKSEPlus
@@ -389,3 +389,14 @@ def _clip(box: Any, shape: tuple[int, int], name: str) -> Box | None:
     if clipped.top >= clipped.bottom or clipped.left >= clipped.right:
         raise ValueError(f"the box of {name}, {tuple(box)}, lies outside of its image of shape {shape}.")
     return clipped
+
+
+def mean_relative_box(boxes: Sequence[Any], shapes: Sequence[tuple[int, int]]) -> np.ndarray | None:
+    """Mean of boxes relative to the sizes of their images; None without boxes."""
+    found = [np.array(box) / np.array([*shape, *shape]) for box, shape in zip(boxes, shapes) if box is not None]
+    return np.mean(found, axis=0) if found else None
+
+
+def scale_box(relative: np.ndarray, shape: tuple[int, int]) -> Box:
+    """A relative box in an image of this height and width."""
+    return Box(*(float(v) for v in np.asarray(relative) * [*shape, *shape]))
