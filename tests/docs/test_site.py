@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import lupi
-from lupi.svm.solve import SOLVERS
+from lupi.ranking import ranker
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ROOMS = ("lupi", "lupi.datasets", "lupi.localize", "lupi.plot", "lupi.structured", "lupi.vision")
@@ -107,7 +107,7 @@ def test_own_parts():
 @pytest.fixture(autouse=True)
 def solvers_stay_as_they_are(monkeypatch):
     """A page may add a solver of its own; other tests do not see it."""
-    monkeypatch.setitem(SOLVERS, "ranking", dict(SOLVERS["ranking"]))
+    monkeypatch.setattr(ranker, "SOLVERS", dict(ranker.SOLVERS))
 
 
 @pytest.mark.parametrize(
