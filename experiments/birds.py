@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +14,8 @@ from sklearn.base import clone
 from experiments.common import run_stored, subfolder
 from experiments.data import data_folder
 from experiments.data_images import load_cub
-from lupi.comparison.protocol import derived_seed, others_rows
-from lupi.comparison.summary import mean_and_error, paired
+from lupi.comparison.plan import derived_seed, shuffled_rows
+from lupi.comparison.results import mean_and_error, paired
 from lupi.files import digest_of, strict_json
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.localizer import mean_relative_box, scale_box
@@ -83,7 +84,7 @@ def privileged_of(birds, train, arm, seed):
     """Privileged information of an arm's training images; shuffled: that of another training image, masks stretched."""
     if not arm.privileged:
         return None
-    source = train[others_rows(len(train), derived_seed(seed, "shuffled"))] if arm.shuffled else train
+    source = train[shuffled_rows(len(train), derived_seed(seed, "shuffled"))] if arm.shuffled else train
     found = {}
     if "masks" in arm.privileged:
         found["masks"] = pick(birds.masks, source)
@@ -205,7 +206,7 @@ def arm_summary(results, n, arms, baseline, threshold=0.5):
             values = [100 * float(score(unit["overlaps"])) for unit in units]
             others = [100 * float(score(results[n, seed, baseline]["overlaps"])) for seed in seeds]
             row[key] = dict(zip(("mean", "error"), mean_and_error(values))) | {"values": values}
-            row[f"{key}_gain"] = paired(values, others)
+            row[f"{key}_gain"] = asdict(paired(values, others))
         ahead = [100 * unit["ahead"]["difference"] for unit in units]
         row["ahead"] = dict(zip(("mean", "error"), mean_and_error(ahead)))
         rows.append(row)

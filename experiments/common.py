@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lupi.comparison.summary import environment
+from lupi.comparison.comparison import environment
 from lupi.files import strict_json, write_atomically
 from lupi.run import Store, identity, measured, run_units
 

@@ -8,7 +8,7 @@ from experiments.common import beside, entry, paper_table, subfolder, write_resu
 from experiments.data import load_awa
 from experiments.figures import difference_bars
 from lupi import compare
-from lupi.comparison.summary import LEVEL, holm, mean_and_error
+from lupi.comparison.results import LEVEL, holm, mean_and_error
 from lupi.files import write_atomically
 
 # Section 4: the ranges of C, for L1-normalized data and for the privileged space.

@@ -82,13 +82,14 @@ def answer_of(X, y, Z, groups=None, **options):
     return {
         "answer": said["answer"],
         "method": said["candidate"],
-        "best_plain": size["best_plain"],
+        "best_plain": size["best_baseline"],
         "score": method["mean"],
-        "plain_score": rows[size["best_plain"]]["mean"],
-        **{name: method[name] for name in ("gain", "over_shuffled", "over_best_plain", "p")},
+        "plain_score": rows[size["best_baseline"]]["mean"],
+        **{name: method[name] for name in ("gain", "over_shuffled", "p")},
+        "over_best_plain": method["over_best_baseline"],
         "exact_p": (result.summary["permutation"] or {}).get("p"),
         "leaks": sum(leak["kind"] == "privileged" for leak in result.summary["leaks"]),
-        "plain_scores": {name: row["mean"] for name, row in rows.items() if row["role"] == "plain"},
+        "plain_scores": {name: row["mean"] for name, row in rows.items() if row["role"] == "baseline"},
     }
 
 

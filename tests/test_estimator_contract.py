@@ -13,9 +13,9 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_pre
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
+from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator, parametrize_with_checks
 
-from lupi import SVM2K, SVM2Plus, SVMPlus, SVRPlus, keep_privileged
+from lupi import SVM2K, SVM2Plus, SVMPlus, keep_privileged
 from lupi.datasets import make_privileged
 from lupi.svm.solve import SOLVERS
 
@@ -28,18 +28,14 @@ every_class = pytest.mark.parametrize("make", CLASSES)
 # ---------------------------------------------------------------- scikit-learn's own checks
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        SVMPlus(kernel="linear", correction="labeled"),
-        SVM2Plus(),
-        SVM2K(),
-        SVRPlus(kernel="linear", privileged_kernel="linear"),
-    ],
-    ids=lambda estimator: type(estimator).__name__,
-)
-def test_scikit_learn_checks(estimator):
-    results = check_estimator(estimator, on_fail=None, on_skip=None)
+@parametrize_with_checks([SVMPlus(kernel="linear", correction="labeled"), SVM2Plus(correction="labeled")])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@every_class
+def test_check_estimator_has_no_exceptions(make):
+    results = check_estimator(make(), on_fail=None, on_skip=None)
     assert len(results) > 40
     assert {result["check_name"]: str(result["exception"]) for result in results if result["status"] == "failed"} == {}
     assert not any(result["expected_to_fail"] for result in results)
@@ -136,8 +132,9 @@ NEGATIVE = {
 }
 
 
-@pytest.mark.parametrize(("make", "cache_size"), [(SVMPlus, 200), (SVMPlus, 1e-3), (SVM2Plus, 200), (SVM2K, 200)])
+@pytest.mark.parametrize("cache_size", [200, 1e-3], ids=["matrix", "rows on demand"])
 @pytest.mark.parametrize("case", NEGATIVE)
+@every_class
 def test_indefinite_kernels_are_explained(make, case, cache_size):
     argument = "privileged" if case.startswith("privileged") else "X"
     with pytest.raises(ValueError, match=f"kernel matrix of `{argument}` is indefinite .*not convex"):

@@ -7,9 +7,8 @@ Only typer is imported here: numpy, scikit-learn and numba load inside the comma
 import typer
 
 from lupi.cli.compare import compare
-from lupi.cli.fit import fit
+from lupi.cli.fit import fit, predict
 from lupi.cli.localize import app as localize
-from lupi.cli.predict import predict
 from lupi.cli.shared import Commands, main_options
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""`lupi fit`."""
+"""`lupi fit` and `lupi predict`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +15,7 @@ from lupi.cli.shared import (
     MetricOption,
     Scheduler,
     Seed,
+    Table,
     note,
 )
 
@@ -24,7 +25,7 @@ def fit(
         list[Path],
         typer.Argument(
             metavar="TABLE...",
-            help=f"{TABLE_KINDS}. Several Parquet files, or a folder of them, are read part by part: {CHUNKED_NAMES}.",
+            help=f"{TABLE_KINDS}. Several Parquet files, or a folder of them, are read in chunks: {CHUNKED_NAMES}.",
         ),
     ],
     target: Annotated[str, typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabeled row.")],
@@ -35,7 +36,8 @@ def fit(
     method: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help=f"One of {METHOD_NAMES}, {PLAIN_NAMES}; surrogate, or svm2+ for several files."
+            metavar="NAME",
+            help=f"One of {METHOD_NAMES}, {PLAIN_NAMES} (default: surrogate; svm2+ for several files).",
         ),
     ] = None,
     drop: Drop = None,
@@ -44,69 +46,122 @@ def fit(
     seed: Seed = 0,
     scheduler: Scheduler = None,
 ) -> None:
-    """Train one model; its parameters are chosen by cross-validation."""
-    if scheduler is not None or len(tables) > 1 or tables[0].is_dir():
-        _fit_chunked(tables, target, privileged, output, method or "svm2+", drop or "", metric, kernel, seed, scheduler)
-        return
+    """Train one model; cross-validation selects its parameters."""
+    chunked = scheduler is not None or len(tables) > 1 or tables[0].is_dir()
+    if chunked:
+        method, kernel = method or "svm2+", kernel or "linear"
+        _check_chunked(method, metric, kernel)
     from lupi.comparison.leakage import examine
     from lupi.comparison.methods import choose_methods
-    from lupi.comparison.problem import check_data, split_frame
-    from lupi.comparison.protocol import Protocol
-    from lupi.comparison.units import Setup, fit_final
-    from lupi.persistence import save
-    from lupi.tabular.read import read_table
-
-    split = split_frame(read_table(tables[0]), target, privileged, drop or "", regression=metric == "r2")
-    data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
-    for text in examine(split.X, data.y, split.privileged, target, grouped=True)[1]:
-        note(text)
-    chosen = choose_methods([method or "surrogate"], [], metric, 0 if classes is None else len(classes))
-    protocol = Protocol(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(data.labeled),))
-    used = list(chosen.values())[-1]
-    model = fit_final(used, Setup(protocol, data, chosen), classes)
-    model.info_ = {"method": used.name, "target": target, "privileged": [str(c) for c in split.privileged.columns]}
-    save(model, output)
-    rows = f"{len(data.labeled)} rows"
-    if used.unlabeled and len(data.unlabeled):
-        rows += f" and {len(data.unlabeled)} without a label"
-    _report(model, used, rows, output)
-
-
-def _fit_chunked(tables, target, privileged, output, method, drop, metric, kernel, seed, scheduler):
-    """Parquet files part by part: parameters from a sample of the rows, weights from all of them."""
-    from lupi.comparison.methods import choose_methods
-    from lupi.comparison.problem import check_data, split_frame
-    from lupi.comparison.protocol import Protocol
-    from lupi.comparison.units import MAX_FIT, Setup, fit_final
+    from lupi.comparison.plan import Plan
+    from lupi.comparison.problem import make_problem
+    from lupi.comparison.units import MAX_FIT, fit_final
     from lupi.persistence import save
     from lupi.run import cluster
     from lupi.tabular.chunked import read_parquet, refit_on_chunks
+    from lupi.tabular.read import read_table
 
-    for option, wrong, allowed in (
-        ("method", method not in CHUNKED_NAMES.split(", "), f"--method {CHUNKED_NAMES}"),
-        ("metric", metric == "r2", "a metric of classes"),
-        ("kernel", kernel not in (None, "linear"), "--kernel linear"),
-    ):
-        if wrong:
-            given = {"method": method, "metric": metric, "kernel": kernel}[option]
-            raise ValueError(f"--{option} {given} needs the rows in memory; several files are fitted with {allowed}.")
     with cluster(scheduler):
-        frame = read_parquet(tables, target)
+        # Chunks: parameters from a sample of the rows, weights from all of them.
+        frame = read_parquet(tables, target) if chunked else read_table(tables[0])
         n = len(frame)
-        sample = frame if n <= MAX_FIT else frame.sample(frac=MAX_FIT / n, random_state=seed)
-        split = split_frame(sample.compute().reset_index(drop=True), target, privileged, drop)
-        data, classes, metric = check_data(split.X, split.y, split.privileged, None, metric)
-        chosen = choose_methods([method], [], metric, len(classes))
-        protocol = Protocol(metric=metric, kernel="linear", seed=seed, train_sizes=(len(data.labeled),))
-        used = list(chosen.values())[-1]
-        model = fit_final(used, Setup(protocol, data, chosen), classes)
-        refit_on_chunks(model, frame, target, data.privileged if used.privileged else None)
-    model.info_ = {"method": used.name, "target": target, "privileged": [str(c) for c in split.privileged.columns]}
+        table = frame.sample(frac=MAX_FIT / n, random_state=seed) if chunked and n > MAX_FIT else frame
+        table = table.compute().reset_index(drop=True) if chunked else table
+        problem, metric = make_problem(table, target=target, privileged=privileged, drop=drop or "", metric=metric)
+        if not chunked:
+            for text in examine(problem.X, problem.y, problem.privileged, target, grouped=True)[1]:
+                note(text)
+        n_classes = 0 if problem.classes is None else len(problem.classes)
+        used = list(choose_methods([method or "surrogate"], [], metric, n_classes).values())[-1]
+        plan = Plan(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(problem.labeled),))
+        model = fit_final(used, problem, plan)
+        if chunked:
+            refit_on_chunks(model, frame, target, problem.privileged if used.privileged else None)
+    model.info_ = {"method": used.name, "target": target, "privileged": problem.privileged.columns}
     save(model, output)
-    _report(model, used, f"{n} rows in chunks", output)
-
-
-def _report(model, used, rows, output):
+    rows = f"{n} rows in chunks" if chunked else f"{len(problem.labeled)} rows"
+    if not chunked and used.unlabeled and len(problem.unlabeled):
+        rows += f" and {len(problem.unlabeled)} unlabeled rows"
     grid = {key: value for key, value in model.estimator.get_params().items() if key in used.grid}
     chosen = f" ({', '.join(f'{key} = {value:g}' for key, value in grid.items())})" if grid else ""
     typer.echo(f"{used.title}{chosen} from {rows}: {output}")
+
+
+def _check_chunked(method, metric, kernel):
+    for option, value, wrong, allowed in (
+        ("method", method, method not in CHUNKED_NAMES.split(", "), f"--method {CHUNKED_NAMES}"),
+        ("metric", metric, metric == "r2", "a metric of classes"),
+        ("kernel", kernel, kernel != "linear", "--kernel linear"),
+    ):
+        if wrong:
+            raise ValueError(f"--{option} {value} needs the rows in memory; several files are fitted with {allowed}.")
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File of `lupi fit` or `lupi compare`.")],
+    table: Table,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV file (default: the terminal).")
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", metavar="COL", help="Column of TABLE to put before each prediction.")
+    ] = None,
+) -> None:
+    """Predict the rows of a table. Privileged columns are not required and are ignored.
+
+    The columns are `prediction` and, for two classes, `score` (above 0: the second class). A ranker orders rows and has no
+    threshold between classes: its only column is `score`.
+    """
+    import numpy as np
+
+    from lupi.files import write_atomically
+    from lupi.persistence import load
+    from lupi.tabular.model import TabularModel
+    from lupi.tabular.read import expand, read_table
+
+    fitted = load(model)
+    if not isinstance(fitted, TabularModel):
+        raise ValueError(f"{model} holds a {type(fitted).__name__}, not a model of `lupi fit` or `lupi compare`.")
+    rows = read_table(table)
+    columns = {}
+    if id_column is not None:
+        (name,) = expand([id_column], list(rows.columns), "id")
+        columns[name] = safe_cells(rows[name].to_numpy())
+    if not fitted.ranks:
+        columns["prediction"] = safe_cells(fitted.predict(rows))
+    if not fitted.regression_:
+        scores = np.asarray(fitted.decision_function(rows))
+        if scores.ndim == 1:
+            columns["score"] = scores
+    if fitted.ranks:
+        note(
+            "this model ranks: the higher the score, the more a row looks like "
+            f"{str(fitted.classes_[1])!r}. It has no threshold between classes; for one, train a classifier (lupi fit "
+            "--method svm2+)."
+        )
+    text = rows[[]].assign(**columns).to_csv(index=False)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_atomically(output, text.encode())
+
+
+def safe_cells(values):
+    """Values for a spreadsheet: text that it would run as a formula gets an apostrophe in front.
+
+    Examples
+    --------
+    >>> safe_cells(["=1+1", "-3", "yes"])
+    ["'=1+1", '-3', 'yes']
+    """
+    return [f"'{value}" if isinstance(value, str) and _is_formula(value) else value for value in values]
+
+
+def _is_formula(word):
+    if not word.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return False
+    try:
+        float(word)
+    except ValueError:
+        return True
+    return False

@@ -1,7 +1,6 @@
-"""Comparing methods with and without privileged features: read, encode, protocol, units, summary, verdict, render."""
+"""Comparisons of methods with and without privileged features: problem, plan, units, results, verdict, report."""
 
-from lupi.comparison.comparison import Comparison, compare
+from lupi.comparison.comparison import Comparison, Options, compare
 from lupi.comparison.methods import METHODS
-from lupi.comparison.protocol import Protocol
 
-__all__ = ["METHODS", "Comparison", "Protocol", "compare"]
+__all__ = ["METHODS", "Comparison", "Options", "compare"]

@@ -60,7 +60,7 @@ def examine(X, y, Z, target="the target", *, grouped=False, others=None):
 
     Returns
     -------
-    list of lupi.comparison.schema.Leak, list of str
+    list of dict, list of str
         Leaks, and notes, those of the leaks first.
 
     Examples

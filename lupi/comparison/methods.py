@@ -1,26 +1,27 @@
-"""The methods that a comparison knows, with their grids, and how other estimators become methods."""
+"""Methods of a comparison, with their grids, and how other estimators become methods."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from inspect import signature
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
-from lupi.comparison.protocol import METRICS
+from lupi.comparison.metrics import METRICS
 
-# A method and its plain counterpart have the same number of candidates: a larger grid alone can look like a gain.
+# A method and its counterpart have the same number of candidates: a larger grid alone can look like a gain.
 COARSE = (0.1, 1.0, 10.0, 100.0)
 FINE = tuple(np.geomspace(0.1, 100.0, 12).tolist())
 LINEAR_SCALE = 0.01
-# A ranking SVM pays per pair, and there are about n/4 pairs for each example.
+# The loss of a ranking SVM is a sum over pairs, about n/4 per example.
 COARSE_PAIRS = (1e-4, 1e-3, 1e-2, 1e-1)
 FINE_PAIRS = tuple(np.geomspace(1e-4, 1e-1, 12).tolist())
 THREE = (0.1, 1.0, 10.0)
@@ -34,42 +35,41 @@ class Method:
     Attributes
     ----------
     name, title : str
-        For the command line and for people.
+        For the command line, and for the report.
     make : callable
         From `regression` (bool) to an unfitted estimator.
     grid : dict
-        Candidates of the inner cross-validation; empty where the method needs none.
-    plain : str
-        The method it becomes without privileged features: its control "privileged off". Empty for a plain method, and
-        for one that cannot be fitted without them.
-    role : {"privileged", "plain", "reference"}
-        A reference is trained *and tested* on the privileged features: no method for use, but what they are worth.
+        Candidates of the inner cross-validation.
+    counterpart : str
+        The method without privileged features that corresponds to it; empty for a baseline.
+    role : {"privileged", "baseline", "reference"}
+        A reference is trained *and tested* on the privileged features: an upper bound.
     sees : {"X", "privileged", "both"}
-        What its features are, in training and test.
+        Features in training and test.
     tasks : tuple of str
-        "classification", "regression", "ranking" (metrics of scores, two classes).
+        "classification", "regression", "ranking" (metrics of the order, two classes).
     by_name : bool
-        Whether it takes part only if it is asked for.
+        Whether it takes part only if it is named.
     rotates : bool
         Whether a linear kernel's fit is the same on rotated features, which are fewer in wide tables.
-    kernels : dict
-        Where the kernel is a parameter: its names, and the name of the price that linear kernels need smaller.
+    kernels : tuple of str
+        Names of the kernel parameters, and of the penalty that is smaller with linear kernels.
     unlabeled : bool
-        Whether it learns from rows without a label, too.
+        Whether it learns from unlabeled rows.
     closed_form : bool
-        Whether a fit is so quick that a hundred permutations are.
+        Whether a fit is fast enough for a hundred permutations.
     origin : str
-        Of an estimator that a user brought: digest of its parameters and grid.
+        Digest of the parameters and grid of a user's estimator.
     regression_title : str
-        Another title where the target is a number.
+        Title where the target is a number.
     """
 
     name: str
     title: str
-    make: Callable
-    grid: dict
-    plain: str = ""
-    role: str = "plain"
+    make: Callable[[bool], Any]
+    grid: dict[str, Any] = field(default_factory=dict)
+    counterpart: str = ""
+    role: str = "baseline"
     sees: str = "X"
     tasks: tuple[str, ...] = ("classification", "regression")
     by_name: bool = False
@@ -90,29 +90,29 @@ class Method:
         """Name in the store."""
         return f"{self.name}~{self.origin}" if self.origin else self.name
 
-    def build(self, regression, seed):
-        """Unfitted estimator, everything random in it from this seed."""
-        estimator = self.make(regression)
+    def build(self, task, seed):
+        """Unfitted estimator whose random states are this seed."""
+        estimator = self.make(task == "regression")
         names = [name for name in estimator.get_params() if name.split("__")[-1] == "random_state"]
         return estimator.set_params(**dict.fromkeys(names, seed))
 
 
-def _estimator(regression, classifier, regressor="", /, **params):
-    """An estimator from the names of its module and class; modules are loaded when they are needed."""
-    module, name = (regressor if regression else classifier).split(":")
+def _load(path, **params):
+    """Estimator of the class at ``package.module:Class``."""
+    module, _, name = path.partition(":")
     return getattr(import_module(module), name)(**params)
 
 
-def _make(classifier, regressor="", /, **params):
-    return partial(_by_task, classifier, regressor or classifier, tuple(params.items()))
+def _create(classifier, regressor, params, regression):
+    return _load(regressor if regression else classifier, **params)
 
 
-def _by_task(classifier, regressor, params, regression):
-    return _estimator(regression, classifier, regressor, **dict(params))
+def _make(classifier, regressor="", **params):
+    return partial(_create, classifier, regressor or classifier, params)
 
 
-SVM = ("lupi.svm.svm_plus:SVMPlus", "sklearn.svm:SVR")
-SURROGATE = ("lupi.surrogate.surrogate:SurrogateClassifier", "lupi.surrogate.surrogate:SurrogateRegressor")
+SVM = ("lupi:SVMPlus", "sklearn.svm:SVR")
+SURROGATE = ("lupi:SurrogateClassifier", "lupi:SurrogateRegressor")
 
 
 def _logistic(regression):
@@ -131,30 +131,24 @@ def _boosting(regression):
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
-    # Small trees of coarse bins: as good on a few hundred rows, and a fifth of the time where there are many columns. Words
-    # come as one column for each: with categories of its own, its file would hold functions, which `lupi.load` refuses.
+    # Small trees of coarse bins are as good on a few hundred rows and take a fifth of the time. Words are one-hot encoded:
+    # a model with categories holds functions, which `lupi.load` refuses.
     sizes = {"max_iter": 60, "min_samples_leaf": 5, "max_leaf_nodes": 8, "max_bins": 64}
     return kind(**sizes, early_stopping=False, categorical_features=None)
 
 
 def _boosted_surrogate(regression):
-    from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor
-
-    return SurrogateRegressor(_boosting(True)) if regression else SurrogateClassifier(_boosting(True))
+    return _make(*SURROGATE)(regression).set_params(estimator=_boosting(True))
 
 
 def _transfer(regression):
     from sklearn.linear_model import Ridge
 
-    from lupi.meta.baselines import KnowledgeTransfer
-
-    return KnowledgeTransfer(_estimator(regression, *SVM), Ridge())
+    return _load("lupi:KnowledgeTransfer", estimator=_make(*SVM)(regression), regressor=Ridge())
 
 
 def _distillation(regression):
-    from lupi.meta.baselines import Distillation
-
-    return Distillation(_estimator(regression, *SVM))
+    return _load("lupi:Distillation", estimator=_make(*SVM)(regression))
 
 
 BOTH = ("kernel", "privileged_kernel", "C")
@@ -165,7 +159,7 @@ RANKING = ("ranking",)
 METHODS = {
     method.name: method
     for method in (
-        # Plain.
+        # Baselines.
         Method(
             "linear", "logistic regression", _logistic, {"C": (0.01, 0.1, 1.0, 10.0)}, regression_title="ridge regression"
         ),
@@ -173,67 +167,67 @@ METHODS = {
         Method("boosting", "gradient boosting", _boosting, {"learning_rate": (0.03, 0.1)}),
         Method("svm", "SVM", _make(*SVM), {"C": FINE}, kernels=ONE),
         Method(
-            "surrogate-plain", "averaged student", _make(*SURROGATE), {}, by_name=True
+            "surrogate-plain", "averaged student", _make(*SURROGATE), by_name=True
         ),
-        Method("ridge-plain", "ridge student", _make(*SURROGATE, estimator="ridge"), {}, by_name=True),
-        Method("boosted-plain", "boosted student", _boosted_surrogate, {}, by_name=True),
+        Method("ridge-plain", "ridge student", _make(*SURROGATE, estimator="ridge"), by_name=True),
+        Method("boosted-plain", "boosted student", _boosted_surrogate, by_name=True),
         Method(
-            "l2svm", "L2-SVM", _make("lupi.svm.svm_plus:SVM2Plus"), {"C": FINE}, tasks=CLASSES, kernels=ONE,
+            "l2svm", "L2-SVM", _make("lupi:SVM2Plus"), {"C": FINE}, tasks=CLASSES, kernels=ONE,
             by_name=True,
         ),
         Method(
-            "ranksvm", "rank SVM", _make("lupi.ranking.rank_svm:RankSVM"), {"C": FINE_PAIRS}, tasks=RANKING,
+            "ranksvm", "rank SVM", _make("lupi:RankSVM"), {"C": FINE_PAIRS}, tasks=RANKING,
             kernels=ONE, by_name=True,
         ),
         # With privileged features.
         Method(
-            "surrogate", "surrogate", _make(*SURROGATE), {}, plain="surrogate-plain", role="privileged", unlabeled=True
+            "surrogate", "surrogate", _make(*SURROGATE), {}, counterpart="surrogate-plain", role="privileged", unlabeled=True
         ),
         Method(
-            "surrogate-ridge", "surrogate, ridge", _make(*SURROGATE, estimator="ridge"), {}, plain="ridge-plain",
+            "surrogate-ridge", "surrogate, ridge", _make(*SURROGATE, estimator="ridge"), {}, counterpart="ridge-plain",
             role="privileged", unlabeled=True, closed_form=True,
         ),
         Method(
-            "surrogate-boosted", "surrogate, boosted", _boosted_surrogate, {}, plain="boosted-plain",
+            "surrogate-boosted", "surrogate, boosted", _boosted_surrogate, {}, counterpart="boosted-plain",
             role="privileged", unlabeled=True,
         ),
         Method(
-            "svm2+", "SVM2+", _make("lupi.svm.svm_plus:SVM2Plus"), {"C": COARSE, "lam": THREE}, plain="l2svm",
+            "svm2+", "SVM2+", _make("lupi:SVM2Plus"), {"C": COARSE, "lam": THREE}, counterpart="l2svm",
             role="privileged", tasks=CLASSES, kernels=BOTH,
         ),
         Method(
             "distillation", "distillation", _distillation, {"estimator__C": COARSE, "imitation": (0.3, 0.6, 0.9)},
-            plain="svm", role="privileged", kernels=INNER, by_name=True, rotates=False,
+            counterpart="svm", role="privileged", kernels=INNER, by_name=True, rotates=False,
         ),
         Method(
             "transfer", "knowledge transfer", _transfer,
-            {"estimator__C": COARSE, "regressor__alpha": (1.0, 10.0, 100.0)}, plain="svm", role="privileged",
+            {"estimator__C": COARSE, "regressor__alpha": (1.0, 10.0, 100.0)}, counterpart="svm", role="privileged",
             kernels=INNER, by_name=True,
         ),
         Method(
-            "ranktransfer", "Rank Transfer", _make("lupi.ranking.rank_transfer:RankTransfer"),
-            {"C": COARSE_PAIRS, "C_privileged": (1e-3, 1e-2, 1e-1)}, plain="ranksvm", role="privileged", tasks=RANKING,
+            "ranktransfer", "Rank Transfer", _make("lupi:RankTransfer"),
+            {"C": COARSE_PAIRS, "C_privileged": (1e-3, 1e-2, 1e-1)}, counterpart="ranksvm", role="privileged", tasks=RANKING,
             kernels=BOTH, by_name=True,
         ),
         Method(
-            "svm+", "SVM+", _make(*SVM), {"C": COARSE, "lam": THREE}, plain="svm", role="privileged", tasks=CLASSES,
+            "svm+", "SVM+", _make(*SVM), {"C": COARSE, "lam": THREE}, counterpart="svm", role="privileged", tasks=CLASSES,
             kernels=BOTH, by_name=True,
         ),
         Method(
-            "svr+", "SVR+", _make("lupi.svm.svr_plus:SVRPlus"), {"C": COARSE, "lam": THREE}, plain="svm",
+            "svr+", "SVR+", _make("lupi:SVRPlus"), {"C": COARSE, "lam": THREE}, counterpart="svm",
             role="privileged", tasks=("regression",), kernels=BOTH, by_name=True,
         ),
         Method(
-            "svm2k", "SVM-2K", _make("lupi.svm.svm_2k:SVM2K"), {"C": COARSE, "D": THREE}, plain="svm",
+            "svm2k", "SVM-2K", _make("lupi:SVM2K"), {"C": COARSE, "D": THREE}, counterpart="svm",
             role="privileged", tasks=CLASSES, kernels=BOTH, by_name=True,
         ),
-        # What the privileged features are worth.
+        # Upper bounds.
         Method(
             "reference", "privileged only", _make(*SVM), {"C": FINE}, role="reference", sees="privileged", kernels=ONE
         ),
         Method("joint", "X with privileged", _make(*SVM), {"C": FINE}, role="reference", sees="both", kernels=ONE),
         Method(
-            "rankreference", "privileged only, rank SVM", _make("lupi.ranking.rank_svm:RankSVM"), {"C": FINE_PAIRS},
+            "rankreference", "privileged only, rank SVM", _make("lupi:RankSVM"), {"C": FINE_PAIRS},
             role="reference", sees="privileged", tasks=RANKING, kernels=ONE, by_name=True,
         ),
     )
@@ -242,23 +236,20 @@ BASELINES = ("linear", "forest", "boosting", "svm")
 
 
 def choose_methods(methods, baselines, metric, n_classes):
-    """The methods of a comparison, with the plain counterparts they need.
+    """The methods of a comparison, with their counterparts; baselines first.
 
     Parameters
     ----------
     methods, baselines : sequence or None
-        Names in ``METHODS``, ``"package.module:Class"``, estimators, or (name, estimator, grid). None: those that the
-        metric allows and that do not have to be asked for. An estimator whose `fit` takes `privileged` is a method,
-        any other a plain baseline, in whichever list it stands.
+        Names in ``METHODS``, ``"package.module:Class"``, estimators, or (name, estimator, grid). None: the default ones
+        that the metric allows. An estimator whose `fit` takes `privileged` is a method, any other one a baseline.
     metric : str
-        Name of the metric.
     n_classes : int
-        Number of classes; ignored in regression.
+        0 for regression.
 
     Returns
     -------
     dict of str to Method
-        Plain ones first.
 
     Examples
     --------
@@ -267,80 +258,73 @@ def choose_methods(methods, baselines, metric, n_classes):
     >>> list(choose_methods(["surrogate"], None, "r2", 0))
     ['linear', 'forest', 'boosting', 'svm', 'surrogate-plain', 'surrogate']
     """
-    regression = not METRICS[metric].classification
-    possible = {"regression"} if regression else {"classification"}
-    if METRICS[metric].uses == "scores" and n_classes == 2:
-        possible.add("ranking")
-    known = METHODS
-    allowed = [name for name, method in known.items() if possible & set(method.tasks)]
+    regression = METRICS[metric].task == "regression"
+    possible = {METRICS[metric].task} | ({"ranking"} if METRICS[metric].rates_order and n_classes == 2 else set())
+    allowed = [name for name, method in METHODS.items() if possible & set(method.tasks)]
     if methods is None:
-        methods = [name for name in allowed if not known[name].by_name and known[name].role != "plain"]
+        methods = [name for name in allowed if not METHODS[name].by_name and METHODS[name].role != "baseline"]
     if baselines is None:
         baselines = [name for name in BASELINES if name in allowed]
-    chosen = {}
+    chosen: dict[str, Method] = {}
     for wanted in chain(baselines, methods):
-        if isinstance(wanted, str) and ":" not in wanted:
-            if wanted not in known:
-                raise ValueError(
-                    f"no method is called {wanted!r}; the methods are {', '.join(known)}, or package.module:Class."
-                )
-            if wanted not in allowed:
-                kind = "a numeric target" if regression else f"{n_classes} classes"
-                raise ValueError(
-                    f"the method {wanted!r} cannot be measured by {metric!r} with {kind}; possible here: "
-                    f"{', '.join(allowed)}."
-                )
-            method = known[wanted]
+        if not isinstance(wanted, str) or ":" in wanted:
+            found = _from_estimator(wanted, regression)
+        elif wanted not in METHODS:
+            raise ValueError(
+                f"no method is called {wanted!r}; the methods are {', '.join(METHODS)}, or package.module:Class."
+            )
+        elif wanted not in allowed:
+            kind = "a numeric target" if regression else f"{n_classes} classes"
+            raise ValueError(
+                f"the method {wanted!r} cannot be measured by {metric!r} with {kind}; possible here: {', '.join(allowed)}."
+            )
+        else:
+            found = [METHODS[name] for name in (METHODS[wanted].counterpart, wanted) if name]
+        for method in found:
             if regression and method.regression_title:
                 method = replace(method, title=method.regression_title)
-            found = [known[method.plain], method] if method.plain else [method]
-        else:
-            found = _from_estimator(wanted, regression)
-        for method in found:
-            if method.name in chosen and chosen[method.name] is not method and chosen[method.name] != method:
+            if chosen.setdefault(method.name, method) != method:
                 raise ValueError(
-                    f"two methods are called {method.name!r}; give one another name: (name, estimator, grid)."
+                    f"two methods are called {method.name!r}; rename one of them: (name, estimator, grid)."
                 )
-            chosen[method.name] = method
-    order = {"plain": 0, "privileged": 1, "reference": 2}
-    place = {name: k for k, name in enumerate(known)}
-    ranked = sorted(chosen.values(), key=lambda m: (order[m.role], place.get(m.name, len(place))))
-    return {method.name: method for method in ranked}
+    roles, places = ("baseline", "privileged", "reference"), list(METHODS)
+    place = lambda m: (roles.index(m.role), places.index(m.name) if m.name in places else len(places))  # noqa: E731
+    return {method.name: method for method in sorted(chosen.values(), key=place)}
 
 
 def _from_estimator(wanted, regression):
-    """An estimator as a method, and its plain counterpart if `fit` can do without the privileged features."""
+    """An estimator as a method, with its counterpart if `fit` does not require the privileged features."""
     name, estimator, grid = wanted if isinstance(wanted, tuple) else (None, wanted, {})
     if isinstance(estimator, str):
         estimator = load_estimator(estimator)
-    if isinstance(estimator, type) or (
-        not isinstance(estimator, BaseEstimator) and not hasattr(estimator, "get_params")
-    ):
+    if isinstance(estimator, type) or not (isinstance(estimator, BaseEstimator) or hasattr(estimator, "get_params")):
         raise ValueError(
-            f"{estimator!r} is no estimator; give a name, an unfitted estimator such as SVMPlus(), or (name, estimator, "
+            f"{estimator!r} is not an estimator; pass a name, an unfitted estimator such as SVMPlus(), or (name, estimator, "
             "grid)."
         )
-    if is_regressor(estimator) != regression and not has_fit_parameter(estimator, "privileged"):
-        kind = "regressor" if regression else "classifier"
-        raise ValueError(f"{type(estimator).__name__} is no {kind}, which this target needs.")
+    takes_privileged = has_fit_parameter(estimator, "privileged")
+    if is_regressor(estimator) != regression and not takes_privileged:
+        raise ValueError(
+            f"{type(estimator).__name__} is not a {'regressor' if regression else 'classifier'}, which this target requires."
+        )
     name = name or type(estimator).__name__
     grid = {key: tuple(values) for key, values in (grid or {}).items()}
-    text = repr(
-        (estimator.__class__.__module__, sorted(map(repr, estimator.get_params().items())), sorted(grid.items()))
-    )
+    params = sorted(map(repr, estimator.get_params().items()))
+    text = repr((type(estimator).__module__, params, sorted(grid.items())))
     method = Method(
         name,
         name,
         partial(_copy_of, estimator),
         grid,
-        role="privileged" if has_fit_parameter(estimator, "privileged") else "plain",
+        role="privileged" if takes_privileged else "baseline",
         unlabeled="unlabeled" in estimator.get_params(),
         origin=hashlib.sha256(text.encode()).hexdigest()[:10],
     )
-    if not method.privileged or signature(estimator.fit).parameters["privileged"].default is not None:
+    if not takes_privileged or signature(estimator.fit).parameters["privileged"].default is not None:
         return [method]
-    plain = replace(method, name=f"{name}-plain", title=f"{name} without the columns", role="plain", unlabeled=False)
-    return [plain, replace(method, plain=plain.name)]
+    title = f"{name} without the columns"
+    plain = replace(method, name=f"{name}-plain", title=title, role="baseline", unlabeled=False)
+    return [plain, replace(method, counterpart=plain.name)]
 
 
 def _copy_of(estimator, regression):
@@ -357,45 +341,37 @@ def load_estimator(path):
     """
     module, _, name = path.partition(":")
     try:
-        return getattr(import_module(module), name)()
-    except ModuleNotFoundError as problem:
-        raise ValueError(f"{path!r}: {problem}; is it spelled package.module:Class, and installed?") from None
+        return _load(path)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{path!r}: {error}; expected the path of an installed class, package.module:Class.") from None
     except AttributeError:
         raise ValueError(f"{path!r}: the module {module} has no class {name}.") from None
-    except TypeError as problem:
-        raise ValueError(
-            f"{path!r} cannot be made without arguments ({problem}); use lupi.compare in Python."
-        ) from None
+    except TypeError as error:
+        raise ValueError(f"{path!r} requires arguments ({error}); use lupi.compare in Python.") from None
 
 
 def candidates(method, grids=None, kernel=None, regression=False):
-    """Grids of a method, as ``ParameterGrid`` takes them: the user's, or the built-in ones, one for each kernel.
+    """Grids of a method for ``ParameterGrid``: the user's, or the built-in ones, one per kernel.
 
-    The built-in constants are for kernels with values up to 1; the inner products of standardized columns are
-    as large as the number of columns, and call for smaller ones.
-
-    Returns
-    -------
-    list of dict
+    The built-in penalties suit kernels with values up to 1. Inner products of standardized columns grow with the number
+    of columns, so linear kernels get smaller penalties.
 
     Examples
     --------
     >>> candidates(METHODS["l2svm"], {"l2svm": {"C": (1.0,)}}, "linear")
     [{'kernel': ('linear',), 'C': (1.0,)}]
     """
-    given = dict(grids[method.name]) if method.name in (grids or {}) else None
-    grid = dict(method.grid if given is None else given)
-    if method.make is _logistic and regression and given is None:
+    built_in = method.name not in (grids or {})
+    grid = dict(method.grid if built_in else grids[method.name])
+    if method.make is _logistic and regression and built_in:
         return [{"alpha": tuple(1.0 / (2 * C) for C in grid["C"])}]
-    if not method.kernels:
-        return [grid]
-    *names, price = method.kernels
-    if any(name in grid for name in names):
+    *names, penalty = method.kernels or ("",)
+    if not names or any(name in grid for name in names):
         return [grid]
     found = []
     for chosen in KERNELS_TRIED if kernel is None else (kernel,):
         scaled = dict(grid)
-        if chosen == "linear" and given is None:
-            scaled[price] = tuple(LINEAR_SCALE * value for value in grid[price])
+        if chosen == "linear" and built_in:
+            scaled[penalty] = tuple(LINEAR_SCALE * value for value in grid[penalty])
         found.append(dict.fromkeys(names, (chosen,)) | scaled)
     return found

@@ -20,7 +20,7 @@ class LearningCurveDisplay(Display):
         The curves, in points.
     worth : dict, optional
         One entry of ``summary["worth"]``: with `train_size` rows the columns give `score`, for which the plain curve needs
-        `plain_rows`.
+        `baseline_rows`.
     label : str, default=""
         Of the vertical axis.
 
@@ -39,7 +39,7 @@ class LearningCurveDisplay(Display):
     ...                       train_size=[20, 40], permutations=0)
     >>> display = LearningCurveDisplay.from_comparison(result)
     >>> [line.label for line in display.lines][0]
-    'best plain method'
+    'best baseline'
     """
 
     def __init__(self, lines: Any, *, worth: Any = None, label: str = "") -> None:
@@ -100,7 +100,7 @@ class LearningCurveDisplay(Display):
         return self
 
     def _plot_worth(self) -> None:
-        rows, score = self.worth["plain_rows"], 100 * self.worth["score"]
+        rows, score = self.worth["baseline_rows"], 100 * self.worth["score"]
         self.ax_.plot([self.worth["train_size"], rows], [score, score], ":", color=LIGHT["ink"])
         self.ax_.axvline(rows, color=LIGHT["ink"], ls=":", lw=0.8)
         text = f"{self.worth['train_size']} rows with the columns\nare worth {rows:.0f} without"

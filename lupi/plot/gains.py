@@ -1,4 +1,4 @@
-"""Gains against both controls and the best plain method."""
+"""Gains against both controls and the best baseline."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class GainsDisplay(Display):
-    """Each method that uses the privileged columns: its lead over the best plain method and over both of its controls.
+    """Each method that uses the privileged columns: its lead over the best baseline and over both of its controls.
 
-    The controls are the method's plain counterpart (privileged features off) and the method with another row's privileged
+    The controls are the method's counterpart (privileged features off) and the method with another row's privileged
     features (shuffled). Only a lead over all of them is a reason to use the columns.
 
     Parameters

@@ -8,8 +8,8 @@ from typing import Any
 
 # Color, words for one method alone, part of its row.
 AGAINST = (
-    ("real", "best plain method", "over_best_plain"),
-    ("s4", "plain counterpart", "gain"),
+    ("real", "best baseline", "over_best_baseline"),
+    ("s4", "counterpart", "gain"),
     ("shuffled", "shuffled control", "over_shuffled"),
 )
 
@@ -61,8 +61,8 @@ class Line:
 
 
 def gain_intervals(row: dict[str, Any], size: dict[str, Any]) -> list[Interval]:
-    """A privileged method against the best plain one and both of its controls; once where two of these are the same."""
-    same = row["plain"] == size["best_plain"]
+    """A privileged method against the best baseline and both of its controls; once where two of these are the same."""
+    same = row["counterpart"] == size["best_baseline"]
     return [
         Interval.of(label, row[part], color)
         for color, label, part in AGAINST
@@ -72,10 +72,10 @@ def gain_intervals(row: dict[str, Any], size: dict[str, Any]) -> list[Interval]:
 
 def gain_groups(size: dict[str, Any]) -> dict[str, list[Interval]]:
     """Title of a method -> its intervals; the method that does best first."""
-    tested = [row for row in size["methods"] if "outcome" in row]
+    tested = [row for row in size["methods"] if row["outcome"]]
     return {
         row["title"]: gain_intervals(row, size)
-        for row in sorted(tested, key=lambda row: -row["over_best_plain"]["mean"])
+        for row in sorted(tested, key=lambda row: -row["over_best_baseline"]["mean"])
     }
 
 
@@ -85,15 +85,15 @@ def column_intervals(summary: dict[str, Any]) -> list[Interval]:
 
 
 def main_lines(summary: dict[str, Any]) -> list[Line]:
-    """The curves that the answer is about: best plain, the method that did best, its counterpart, its shuffled control."""
+    """The curves that the answer is about: best baseline, the method that did best, its counterpart, its shuffled control."""
     sizes, name = summary["sizes"], summary["verdict"]["candidate"]
-    wanted = [("best plain method", "s1", lambda size: find_row(size, size["best_plain"]))]
+    wanted = [("best baseline", "s1", lambda size: find_row(size, size["best_baseline"]))]
     row = name and find_row(sizes[-1], name)
     if row:
         wanted.append((row["title"], "s2", lambda size: find_row(size, name)))
-        plain = find_row(sizes[-1], row["plain"])
-        if plain and plain["name"] != sizes[-1]["best_plain"]:
-            wanted.append((f"{plain['title']} (counterpart)", "s4", lambda size: find_row(size, row["plain"])))
+        plain = find_row(sizes[-1], row["counterpart"])
+        if plain and plain["name"] != sizes[-1]["best_baseline"]:
+            wanted.append((f"{plain['title']} (counterpart)", "s4", lambda size: find_row(size, row["counterpart"])))
         wanted.append((f"{row['title']}, shuffled", "s8", lambda size: find_row(size, name)["shuffled"]))
     return [found for found in (_line(label, sizes, color, get) for label, color, get in wanted) if found]
 
@@ -124,31 +124,9 @@ def _line(label: str, sizes: list[dict[str, Any]], color: str, get: Callable[...
     return Line(label, [size["train_size"] for size in sizes], means, margins, color)
 
 
-def savings(worth: Sequence[Any], by_size: list[dict[str, Any]]) -> list[Any]:
-    """The points of the learning curve where the columns are shown to help and save labeled rows; none without a yes.
-
-    Parameters
-    ----------
-    worth : list of lupi.comparison.schema.Worth
-    by_size : list of lupi.comparison.schema.SizeVerdict
-
-    Returns
-    -------
-    list of lupi.comparison.schema.Worth
-    """
-    if by_size[-1]["answer"] != "yes":
-        return []
-    shown = {part["train_size"] for part in by_size if part["answer"] == "yes"}
-    return [
-        part
-        for part in worth
-        if part["train_size"] in shown and (not part["plain_rows"] or part["plain_rows"] > part["train_size"])
-    ]
-
-
 def reading(summary: dict[str, Any]) -> dict[str, Any] | None:
-    """The saving to read off the learning curve, or None: the last one that the plain curve reaches."""
+    """The saving to read off the learning curve, or None: the last one that the baseline's curve reaches."""
     name = summary["verdict"]["candidate"]
-    shown = savings(summary["worth"], summary["verdict"]["sizes"])
-    found = [part for part in shown if part["method"] == name and part["plain_rows"]]
+    shown = [part for part in summary["worth"] if part["shown"]]
+    found = [part for part in shown if part["method"] == name and part["baseline_rows"]]
     return found[-1] if found else None

@@ -13,7 +13,7 @@ from attack.mutations import damaged_bytes, pick
 from sklearn.linear_model import LogisticRegression
 
 from lupi.comparison.leakage import examine
-from lupi.comparison.problem import check_data, split_frame
+from lupi.comparison.problem import make_problem
 from lupi.tabular.model import TabularModel
 from lupi.tabular.read import read_table
 from lupi.tabular.schema import Schema, parse_column
@@ -162,21 +162,18 @@ def attack_frame(case, _):
     rng = np.random.default_rng(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        split = split_frame(frame, "t", "z*")
-        data, classes, _ = check_data(split.X, split.y, split.privileged, None, None)
-        told = examine(split.X, data.y, split.privileged, "t")
+        problem, _ = make_problem(frame, target="t", privileged="z*")
+        told = examine(problem.X, problem.y, problem.privileged, "t")
+        X, rows = frame.rename(columns=str)[problem.X.columns], problem.labeled
         model = TabularModel(LogisticRegression(max_iter=20))
-        if classes is None:
-            return
-        rows = data.labeled
-        model.fit(split.X.iloc[rows], split.y[rows])
-        first = model.decision_function(split.X)
+        model.fit(X.iloc[rows], problem.y[rows])
+        first = model.decision_function(X)
         moved = frame.drop(columns=["t"])[[str(c) for c in rng.permutation(frame.columns.drop("t"))]]
         second = model.decision_function(moved.assign(surplus=1.0))
     assert all(isinstance(text, str) for part in told if isinstance(part, list) for text in part)
     np.testing.assert_array_equal(first, second)
     assert np.isfinite(first).all()
-    assert set(model.predict(split.X).tolist()) <= set(model.classes_.tolist())
+    assert set(model.predict(X).tolist()) <= set(model.classes_.tolist())
 
 
 TARGETS = [

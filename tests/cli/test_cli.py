@@ -45,7 +45,7 @@ def test_methods_named_in_the_help_are_those_there_are():
     from lupi.cli.shared import CHUNKED_NAMES, METHOD_NAMES, PLAIN_NAMES, REFERENCE_NAMES
     from lupi.comparison.methods import BASELINES, METHODS
 
-    for names, role in ((PLAIN_NAMES, "plain"), (METHOD_NAMES, "privileged"), (REFERENCE_NAMES, "reference")):
+    for names, role in ((PLAIN_NAMES, "baseline"), (METHOD_NAMES, "privileged"), (REFERENCE_NAMES, "reference")):
         assert names.split(", ") == [name for name, method in METHODS.items() if method.role == role]
     assert set(CHUNKED_NAMES.split(", ")) <= set(METHODS)
     assert PLAIN_NAMES.startswith(", ".join(BASELINES) + ",")
@@ -57,7 +57,7 @@ def test_methods_named_in_the_help_are_those_there_are():
 def test_metrics_and_kernels_of_the_options_are_those_there_are():
     from lupi.cli.shared import KERNEL_NAMES, METRIC_NAMES
     from lupi.comparison.methods import KERNELS_TRIED
-    from lupi.comparison.protocol import METRICS
+    from lupi.comparison.metrics import METRICS
 
     assert METRIC_NAMES.split(", ") == list(METRICS)
     assert KERNEL_NAMES.split(", ") == list(KERNELS_TRIED)

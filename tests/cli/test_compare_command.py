@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import lupi
 from lupi.cli import app
 from lupi.comparison.leakage import examine
-from lupi.comparison.problem import split_frame
+from lupi.comparison.problem import make_problem
 from lupi.datasets import make_privileged
 
 pd = pytest.importorskip("pandas")
@@ -221,9 +221,9 @@ def test_errors_are_one_line(arguments, message, table, tmp_path):
         ("gr\u00f6\u00dfe,b\n1,2\n".encode("latin-1"), "is not UTF-8 text"),
         (b"a,b,y\n", "has no row with a value of the target 'y'"),
         (b"a,b,y\n1,2,\n", "has no row with a value of the target 'y'"),
-        (b"a,b,y\n" + b"1,2,0\n2,3,1\n" * 6, "has 12 rows only"),
-        (b"a,b,y\n" + b"1,2,0\n2,3,0\n" * 20, "has one value only (0)"),
-        (b"a,b,y\n" + b"1,,0\n2,,1\n" * 20, "has no value at all"),
+        (b"a,b,y\n" + b"1,2,0\n2,3,1\n" * 6, "the table has 12"),
+        (b"a,b,y\n" + b"1,2,0\n2,3,0\n" * 20, "got one value (0)"),
+        (b"a,b,y\n" + b"1,,0\n2,,1\n" * 20, "`privileged` has no value"),
     ],
 )
 def test_unusable_tables_are_named(content, message, tmp_path):
@@ -238,10 +238,10 @@ def test_unusable_tables_are_named(content, message, tmp_path):
 def test_rows_without_a_target_are_unlabeled(frame):
     frame = frame.copy()
     frame.loc[[2, 5], "ill"] = None
-    split = split_frame(frame, "ill", "z*", "id")
-    assert len(split.y) == 80
-    assert split.y[2] is None or split.y[2] != split.y[2]
-    assert list(split.dropped.columns) == ["id"]
+    problem, metric = make_problem(frame, target="ill", privileged="z*", drop="id")
+    assert problem.unlabeled.tolist() == [2, 5]
+    assert (len(problem.y), metric) == (80, "auc")
+    assert list(problem.dropped.columns) == ["id"]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_rows_without_a_target_are_unlabeled(frame):
 )
 def test_impossible_columns_are_named(names, message, frame):
     with pytest.raises(ValueError, match=message):
-        split_frame(frame, "ill", "z*", **names)
+        make_problem(frame, target="ill", privileged="z*", **names)
 
 
 def test_leakage_is_noticed(frame):

@@ -37,8 +37,8 @@ def test_card(answer):
         assert part in found.texts
     gain = row["over_shuffled"]
     assert f"{signed(gain['mean'])} ± {percent(gain['error'])}" in found.texts
-    assert next(row["title"] for row in size["methods"] if row["name"] == size["best_plain"]) in found.texts
-    assert found.tags.count("tr") in (3, 4)  # heads, the method, its counterpart, the best plain one
+    assert next(row["title"] for row in size["methods"] if row["name"] == size["best_baseline"]) in found.texts
+    assert found.tags.count("tr") in (3, 4)  # heads, the method, its counterpart, the best baseline
 
 
 def test_card_escapes():
@@ -57,9 +57,9 @@ def test_frame_has_a_row_for_each_method_and_size():
     frame = Comparison(made).to_frame()
     rows = [(size["train_size"], row) for size in made["sizes"] for row in size["methods"]]
     assert list(zip(frame["train_size"], frame["title"])) == [(n, row["title"]) for n, row in rows]
-    for part in ("gain", "over_best_plain", "over_shuffled"):
+    for part in ("gain", "over_best_baseline", "over_shuffled"):
         found = frame.dropna(subset=part)
-        assert found[part].tolist() == [row[part]["mean"] for _, row in rows if "outcome" in row]
+        assert found[part].tolist() == [row[part]["mean"] for _, row in rows if row["outcome"]]
         assert (found[f"{part}_low"] <= found[part]).all()
         assert (found[part] <= found[f"{part}_high"]).all()
 
@@ -84,12 +84,12 @@ def test_plot_gains(axes):
     assert Comparison(made).plot_gains(axes) is axes
     drawn(axes)
     names = [label.get_text() for label in axes.get_yticklabels()]
-    tested = [row for row in made["sizes"][-1]["methods"] if "outcome" in row]
-    ranked = sorted(tested, key=lambda row: -row["over_best_plain"]["mean"])
+    tested = [row for row in made["sizes"][-1]["methods"] if row["outcome"]]
+    ranked = sorted(tested, key=lambda row: -row["over_best_baseline"]["mean"])
     assert names == [row["title"] for row in ranked]
     points = [float(container[0].get_xdata()[0]) for container in axes.containers]
     for row in tested:
-        for part in ("over_best_plain", "over_shuffled"):
+        for part in ("over_best_baseline", "over_shuffled"):
             assert any(abs(point - 100 * row[part]["mean"]) < 1e-9 for point in points)
 
 
@@ -97,10 +97,10 @@ def test_plot_curve(axes):
     made = summary("yes")
     assert Comparison(made).plot_curve(axes) is axes
     labels = drawn(axes)
-    assert labels[0] == "best plain method"
+    assert labels[0] == "best baseline"
     plain = axes.lines[0]
     assert plain.get_xdata().tolist() == [20, 40]
-    best = [max(row["mean"] for row in size["methods"] if row["role"] == "plain") for size in made["sizes"]]
+    best = [max(row["mean"] for row in size["methods"] if row["role"] == "baseline") for size in made["sizes"]]
     assert plain.get_ydata().tolist() == pytest.approx([100 * value for value in best])
     assert len(axes.collections) == len(labels)  # a band for each curve
     with pytest.raises(ValueError, match=r"several training sizes, such as train_size=\[20, 40\]"):
@@ -119,7 +119,7 @@ def test_plots_make_their_own_axes(monkeypatch):
 
 def test_nothing_to_plot(axes):
     made = summary("no")
-    made["sizes"][0]["methods"] = [row for row in made["sizes"][0]["methods"] if "outcome" not in row]
+    made["sizes"][0]["methods"] = [row for row in made["sizes"][0]["methods"] if not row["outcome"]]
     with pytest.raises(ValueError, match="no gains to plot"):
         Comparison(made).plot_gains(axes)
 
@@ -144,7 +144,7 @@ def test_what_works_without_the_extras(monkeypatch, tmp_path):
         (result.plot_gains, "matplotlib"),
         (result.plot_curve, "matplotlib"),
     ):
-        with pytest.raises(ImportError, match=rf'needs? {package}: pip install "lupi\[report\]"'):
+        with pytest.raises(ImportError, match=rf'(needs?|requires) {package}: pip install "lupi\[report\]"'):
             call()
     assert not (tmp_path / "report.html").exists()
 

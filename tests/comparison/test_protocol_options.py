@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from lupi import RankSVM, SVMPlus
-from lupi.comparison import Protocol, compare
+from lupi.comparison import compare
 from lupi.comparison.methods import METHODS, choose_methods
-from lupi.comparison.problem import Data
-from lupi.comparison.protocol import inner_folds, split_rows
-from lupi.comparison.units import Setup, Unit, fit_best, run_unit
+from lupi.comparison.plan import Plan, inner_folds, split_rows
+from lupi.comparison.problem import Problem
+from lupi.comparison.units import Unit, fit_best, run_unit
 from lupi.ranking.ranking_metrics import precision_of_ranking
 
 
@@ -21,8 +21,8 @@ def unbalanced(n_rare=20, n_common=70, seed=0, shift=0.8):
 
 def test_balanced_splits_draw_anew_from_both_classes():
     _, y, _ = unbalanced()
-    protocol = Protocol(train_sizes=(20,), balanced=True)
-    data = Data.of(y[:, None], y, y[:, None])
+    protocol = Plan(train_sizes=(20,), balanced=True)
+    data = Problem.of(y[:, None], y, y[:, None])
     splits = [split_rows(protocol, k, data) for k in range(6)]
     for trains, test in splits:
         assert np.bincount(y[trains[20]]).tolist() == [10, 10]
@@ -30,7 +30,7 @@ def test_balanced_splits_draw_anew_from_both_classes():
         assert not set(trains[20]) & set(test)
     used = np.unique(np.concatenate([np.concatenate([trains[20], test]) for trains, test in splits]))
     assert np.sum(y[used] == 0) > 40  # one draw has 20 of the common class
-    trains, test = split_rows(Protocol(train_sizes=(20,)), 0, data)
+    trains, test = split_rows(Plan(train_sizes=(20,)), 0, data)
     assert np.bincount(y[trains[20]]).tolist() == [16, 4]  # otherwise classes keep their shares
 
 
@@ -55,9 +55,9 @@ def test_parameters_are_chosen_on_the_validation_rows():
     X, y, Z = unbalanced(60, 60, 1, shift=1.5)
     X_valid, y_valid, _ = unbalanced(40, 40, 2, shift=1.5)
     grid = {"C": [0.1, 0.3, 1.0, 3.0, 10.0], "lam": [0.1, 1.0, 10.0]}
-    protocol = Protocol(metric="accuracy", train_sizes=(60,), kernel="linear", standardize=False, n_splits=2)
-    protocol = Protocol(**vars(protocol) | {"grids": (("svm+", tuple((k, tuple(v)) for k, v in grid.items())),)})
-    data = Data.of(X, y, Z, validation=(X_valid, y_valid))
+    settings = {"metric": "accuracy", "train_sizes": (60,), "kernel": "linear", "standardize": False, "n_splits": 2}
+    protocol = Plan(**settings, grids={"svm+": grid})
+    data = Problem.of(X, y, Z, validation=(X_valid, y_valid))
     model, best, score = fit_best(METHODS["svm+"], protocol, 0, data)
     found = {}
     for C in grid["C"]:
@@ -79,17 +79,17 @@ def test_validation_is_checked():
         compare(X, y, Z, validation=(X[:, :2], y))
     with pytest.raises(ValueError, match="labels that `y` does not have: 7"):
         compare(X, y, Z, validation=(X, np.where(y == 1, 7, 0)))
-    given = Setup(Protocol(train_sizes=(20,)), Data.of(X, y, Z, validation=(X, y)), METHODS)
-    result = run_unit(Unit(20, 0, "reference"), given)
+    problem, plan = Problem.of(X, y, Z, validation=(X, y)), Plan(train_sizes=(20,), methods=METHODS)
+    result = run_unit(Unit(20, 0, "reference"), problem, plan)
     assert "validation rows have no privileged features" in result["error"]
 
 
 def test_a_ranking_svm_searched_at_once_chooses_as_one_by_one():
     X, y, Z = unbalanced(30, 30)
-    protocol = Protocol(metric="ap", train_sizes=(60,), kernel="linear", standardize=False)
-    _, best, score = fit_best(METHODS["ranksvm"], protocol, 0, Data.of(X, y, Z))
+    protocol = Plan(metric="ap", train_sizes=(60,), kernel="linear", standardize=False)
+    _, best, score = fit_best(METHODS["ranksvm"], protocol, 0, Problem.of(X, y, Z))
     assert set(best) == {"C", "kernel"}
-    folds = inner_folds(protocol, 0, y)
+    folds = inner_folds(protocol, 0, Problem.of(X, y, Z))
     grid = [0.01 * C for C in METHODS["ranksvm"].grid["C"]]
     scores = [
         np.mean(
@@ -109,8 +109,6 @@ def test_the_rank_reference_takes_part_by_name_only():
     assert list(choose_methods(["rankreference"], [], "ap", 2)) == ["rankreference"]
     X, y, _ = unbalanced(30, 30)
     # Privileged features that tell the class: a ranker that sees them at test time, too, makes no mistake.
-    result = run_unit(
-        Unit(30, 0, "rankreference"),
-        Setup(Protocol(train_sizes=(30,)), Data.of(X, y, 3.0 * y[:, None] + X[:, :1] / 9), METHODS),
-    )
+    problem = Problem.of(X, y, 3.0 * y[:, None] + X[:, :1] / 9)
+    result = run_unit(Unit(30, 0, "rankreference"), problem, Plan(train_sizes=(30,), methods=METHODS))
     assert result["score"] == pytest.approx(1.0)

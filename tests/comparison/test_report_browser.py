@@ -4,7 +4,7 @@ import re
 
 import pytest
 from browser import FIGURES, faults, find_browser, look_at, visit
-from summaries import HARD, summary, with_every_outcome
+from summaries import summary, with_every_outcome
 
 from lupi.comparison.render.page import render
 
@@ -13,7 +13,7 @@ pytest.importorskip("jinja2")
 
 @pytest.fixture(scope="module")
 def page():
-    return render(summary("yes") | {"hard_examples": HARD})
+    return render(summary("yes"))
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +101,11 @@ def test_sorting_and_explanations(tmp_path):
     rows = made["sizes"][-1]["methods"]
     found = look_at(render(made), 1280, tmp_path, SORT.replace("COLUMN", "3")).probe
     written = [row["title"] for row in rows]
-    gains = {row["title"]: row["over_best_plain"]["mean"] for row in rows if "outcome" in row}
+    gains = {row["title"]: row["over_best_baseline"]["mean"] for row in rows if row["outcome"]}
     rest = [title for title in written if title not in gains]  # no gain: last, whichever way
     descending, ascending = (sorted(gains, key=lambda title: sign * gains[title]) for sign in (-1, 1))
     assert found["seen"] == [written, descending + rest, ascending + rest, written]
-    assert found["tip"] == "gain over the plain method with the best mean"
+    assert found["tip"] == "gain over the baseline with the best mean"
     assert found["titles"] == 0  # the browser's own box would come on top
 
 

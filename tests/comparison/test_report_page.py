@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from summaries import ANSWERS, HARD, summary
+from summaries import ANSWERS, summary
 
 from lupi.comparison import compare
 from lupi.comparison.render.page import render
@@ -24,7 +24,7 @@ COMMAND = "lupi compare 'my table.csv' --target ill --privileged 'z*'"
 
 @pytest.fixture(scope="module")
 def page():
-    return render(summary("yes") | {"command": COMMAND, "hard_examples": HARD, "notes": ["A note about the data."]})
+    return render(summary("yes") | {"command": COMMAND, "notes": ["A note about the data."]})
 
 
 def keys(value):
@@ -75,7 +75,6 @@ def test_page_of_a_yes(page):
     assert COMMAND.replace("'", "&#39;") in page
     assert 'id="columns"' in page
     assert "20 labeled rows with the columns are worth more than 40 without them." in page
-    assert '<th scope="row" data-value="17">17</th>' in page
 
 
 def test_worth_is_read_off_the_plain_curve():
@@ -85,7 +84,7 @@ def test_worth_is_read_off_the_plain_curve():
     plain, method = main_lines(made)[:2]
     share = (method.means[0] - plain.means[0]) / (plain.means[1] - plain.means[0])
     rows = 20 * 2**share
-    made["worth"][0] |= {"score": method.means[0] / 100, "plain_rows": rows}
+    made["worth"][0] |= {"score": method.means[0] / 100, "baseline_rows": rows}
     assert reading(made) == made["worth"][0]
     curve = re.search(r'id="curve".*?</svg>', render(made), flags=re.DOTALL).group()
     assert f"≈ {rows:.0f}" in curve
@@ -101,7 +100,7 @@ def test_worth_is_read_off_the_plain_curve():
     )
     assert a == pytest.approx(x1)
     assert y2 == pytest.approx(b + (x2 - a) / (c - a) * (d - b), abs=0.2)
-    made["verdict"]["sizes"][-1]["answer"] = "unclear"
+    made["worth"][0]["shown"] = False
     assert reading(made) is None
 
 
@@ -142,8 +141,8 @@ def test_failed_fits_and_no_method_at_all():
     made = summary("no")
     for row in made["sizes"][0]["methods"]:
         row |= {"failed": 2, "mean": None, "error": None, "errors": ["it <broke>"]}
-    made["sizes"][0]["methods"] = [row for row in made["sizes"][0]["methods"] if "outcome" not in row]
-    made["sizes"][0]["best_plain"] = None
+    made["sizes"][0]["methods"] = [row for row in made["sizes"][0]["methods"] if not row["outcome"]]
+    made["sizes"][0]["best_baseline"] = None
     made["verdict"] |= {"candidate": None, "method": None}
     page = render(made | {"permutation": None, "permutation_skipped": "nothing could be fitted."})
     assert "2 failed" in page
@@ -172,7 +171,7 @@ EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 def poisoned(value, path=()):
     """Every text of a summary replaced by markup, but for the words that the page chooses by."""
     if isinstance(value, dict):
-        kept = ("answer", "role", "outcome", "rows", "name", "plain", "best_plain", "candidate", "kernel")
+        kept = ("answer", "role", "outcome", "rows", "name", "counterpart", "best_baseline", "candidate", "kernel")
         return {key: part if key in kept and isinstance(part, str) else poisoned(part) for key, part in value.items()}
     if isinstance(value, list):
         return [poisoned(part) for part in value]
@@ -180,7 +179,7 @@ def poisoned(value, path=()):
 
 
 def test_page_escapes_what_the_table_says(page):
-    made = summary("unclear") | {"hard_examples": HARD, "command": "x"}
+    made = summary("unclear") | {"command": "x"}
     made["columns"] = [effect | {"name": EVIL} for effect in summary("yes")["columns"]]
     found = render(poisoned(made))
     assert found.count("<script") == page.count("<script") == 1
@@ -263,7 +262,7 @@ def test_outline_is_accessible(page):
     for figure in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL):
         assert re.search(r"<title[^>]*>[^<]{10,}</title><desc[^>]*>[^<]{10,}</desc>", figure)
     tables = re.findall(r"<table.*?</table>", page, flags=re.DOTALL)
-    assert len(tables) == 3
+    assert len(tables) == 2
     for table in tables:
         assert re.search(r"<caption><span>[^<]{10,}</span></caption>", table)
         heads = re.findall(r'<th scope="col"', table)

@@ -1,5 +1,7 @@
 """lupi.comparison: splits, methods, metrics, units of work."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,20 +20,21 @@ from sklearn.tree import DecisionTreeClassifier
 
 import lupi
 from lupi import SVMPlus
-from lupi.comparison import METHODS, Protocol, units
+from lupi.comparison import METHODS, units
 from lupi.comparison.forest import TunedForest
 from lupi.comparison.methods import BASELINES, candidates, choose_methods
-from lupi.comparison.problem import Data
-from lupi.comparison.protocol import (
+from lupi.comparison.metrics import measure
+from lupi.comparison.plan import (
+    Plan,
     derived_seed,
     inner_folds,
-    measure,
-    others_rows,
     permuted_rows,
+    shuffled_rows,
     split_rows,
     unlabeled_rows,
 )
-from lupi.comparison.units import Setup, Unit, plan, run_unit
+from lupi.comparison.problem import Problem
+from lupi.comparison.units import Result, Unit, plan_units, run_unit
 from lupi.datasets import make_privileged
 from lupi.ranking.ranking_metrics import area_of_ranking, precision_of_ranking
 from lupi.run import measured
@@ -44,12 +47,16 @@ def arrays():
 
 
 def labels(y, groups=None):
-    """Data of which only target and groups matter."""
-    return Data.of(np.zeros((len(y), 1)), y, np.zeros((len(y), 1)), groups)
+    """Problem of which only target and groups matter."""
+    return Problem.of(np.zeros((len(y), 1)), y, np.zeros((len(y), 1)), groups)
 
 
-def setup(protocol, X, y, Z, *names, **more):
-    return Setup(protocol, Data.of(X, y, Z, **more), {name: METHODS[name] for name in names or METHODS})
+def setup(plan, X, y, Z, *names, **more):
+    return Problem.of(X, y, Z, **more), replace(plan, methods={name: METHODS[name] for name in names or METHODS})
+
+
+def run(given, *unit, **fields):
+    return Result(**run_unit(Unit(*unit, **fields), *given))
 
 
 # ---------------------------------------------------------------- protocol
@@ -58,35 +65,35 @@ def setup(protocol, X, y, Z, *names, **more):
 def test_splits_are_nested_stratified_and_share_their_test_rows():
     y = np.repeat([0, 1], [30, 90])
     data = labels(y)
-    protocol = Protocol(train_sizes=(20, 40))
+    protocol = Plan(train_sizes=(20, 40))
     trains, test = split_rows(protocol, 3, data)
     assert {size: len(rows) for size, rows in trains.items()} == {20: 20, 40: 40}
     assert set(trains[20]) < set(trains[40])
     assert not set(trains[40]) & set(test)
     assert y[trains[40]].sum() == 30
     assert not np.array_equal(split_rows(protocol, 4, data)[1], test)
-    assert len(split_rows(Protocol(train_sizes=(20,), max_test=10), 0, data)[1]) == 10
+    assert len(split_rows(Plan(train_sizes=(20,), max_test=10), 0, data)[1]) == 10
 
 
 def test_groups_stay_together():
     rng = np.random.default_rng(0)
     groups = rng.integers(0, 20, 100)
     y = rng.integers(0, 2, 100)
-    trains, test = split_rows(Protocol(train_sizes=(50,)), 0, labels(y, groups))
+    trains, test = split_rows(Plan(train_sizes=(50,)), 0, labels(y, groups))
     assert not set(groups[trains[50]]) & set(groups[test])
     train = trains[50]
-    for inner, outer in inner_folds(Protocol(), 0, y[train], groups[train]):
+    for inner, outer in inner_folds(Plan(), 0, labels(y[train], groups[train])):
         assert not set(groups[train][inner]) & set(groups[train][outer])
 
 
 def test_groups_that_cannot_be_split_are_named():
     with pytest.raises(ValueError, match="no split of the 2 groups"):
-        split_rows(Protocol(train_sizes=(5,)), 0, labels(np.repeat([0, 1], 10), np.repeat([0, 1], 10)))
+        split_rows(Plan(train_sizes=(5,)), 0, labels(np.repeat([0, 1], 10), np.repeat([0, 1], 10)))
 
 
 def test_every_example_gets_another_ones_row():
     for seed in range(20):
-        order = others_rows(7, seed)
+        order = shuffled_rows(7, seed)
         assert sorted(order) == list(range(7))
         assert (order != np.arange(7)).all()
 
@@ -94,24 +101,24 @@ def test_every_example_gets_another_ones_row():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"metric": "f1"}, "metric is 'f1'"),
-        ({"kernel": "poly"}, "kernel is 'poly'"),
+        ({"metric": "f1"}, "`metric` must be one of .*, got 'f1'"),
+        ({"kernel": "poly"}, "`kernel` must be one of .*, got 'poly'"),
         ({"n_splits": 1}, "at least 2"),
         ({"train_sizes": (20, 10)}, "increasing"),
-        ({"inner_folds": 1}, "inner_folds is 1"),
+        ({"inner_folds": 1}, "`inner_folds` must be at least 2, got 1"),
     ],
 )
-def test_protocol_says_what_is_wrong(change, message):
+def test_invalid_settings_are_named(change, message):
     with pytest.raises(ValueError, match=message):
-        Protocol(**change)
+        Plan(**change)
 
 
-def test_fingerprint_knows_what_changes_a_result():
-    base = Protocol().fingerprint("data")
-    assert Protocol(n_splits=50).fingerprint("data") == base
-    for other in (Protocol(seed=1), Protocol(metric="auc"), Protocol(kernel="linear"), Protocol(train_sizes=(50,))):
-        assert other.fingerprint("data") != base
-    assert Protocol().fingerprint("other") != base
+def test_identity_depends_on_what_changes_a_result():
+    base = Plan().identity("data")
+    assert Plan(n_splits=50).identity("data") == base
+    for other in (Plan(seed=1), Plan(metric="auc"), Plan(kernel="linear"), Plan(train_sizes=(50,))):
+        assert other.identity("data") != base
+    assert Plan().identity("other") != base
 
 
 def test_seeds_depend_on_every_part():
@@ -129,8 +136,8 @@ def n_candidates(method, **options):
 def test_a_method_and_its_counterpart_have_the_same_number_of_candidates():
     for method in METHODS.values():
         if method.privileged:
-            plain = METHODS[method.plain]
-            assert plain.role == "plain"
+            plain = METHODS[method.counterpart]
+            assert plain.role == "baseline"
             assert n_candidates(method) == n_candidates(plain)
             assert n_candidates(method, kernel="rbf") == n_candidates(plain, kernel="rbf")
             if method.grid:
@@ -176,26 +183,26 @@ def test_any_estimator_is_a_method_or_a_baseline():
         [SVMPlus(C=3.0), GaussianNB()], [("tree", DecisionTreeClassifier(), {"max_depth": [2, 4]})], "auc", 2
     )
     assert list(chosen) == ["tree", "SVMPlus-plain", "GaussianNB", "SVMPlus"]
-    assert chosen["SVMPlus"].plain == "SVMPlus-plain"
+    assert chosen["SVMPlus"].counterpart == "SVMPlus-plain"
     assert chosen["SVMPlus"].role == "privileged"
-    assert chosen["GaussianNB"].role == "plain"
+    assert chosen["GaussianNB"].role == "baseline"
     assert candidates(chosen["tree"]) == [{"max_depth": (2, 4)}]
     assert chosen["SVMPlus"].key != choose_methods([SVMPlus(C=4.0)], [], "auc", 2)["SVMPlus"].key
     (by_path,) = choose_methods([], ["sklearn.naive_bayes:GaussianNB"], "auc", 2).values()
-    assert by_path.build(False, 0).__class__ is GaussianNB
+    assert by_path.build("classification", 0).__class__ is GaussianNB
     assert choose_methods([lupi.SurrogateClassifier()], [], "auc", 2)["SurrogateClassifier"].unlabeled
 
 
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ([SVMPlus], "is no estimator"),
-        ([3], "3 is no estimator"),
-        ([LinearRegression()], "LinearRegression is no classifier"),
+        ([SVMPlus], "is not an estimator"),
+        ([3], "3 is not an estimator"),
+        ([LinearRegression()], "LinearRegression is not a classifier"),
         ([SVMPlus(), SVMPlus(C=2.0)], "two methods are called 'SVMPlus"),
-        (["no.such.module:Class"], "package.module:Class, and installed"),
+        (["no.such.module:Class"], "an installed class, package.module:Class"),
         (["sklearn.svm:Nothing"], "has no class Nothing"),
-        (["sklearn.pipeline:Pipeline"], "cannot be made without arguments"),
+        (["sklearn.pipeline:Pipeline"], "requires arguments"),
     ],
 )
 def test_what_is_no_method_is_named(wanted, message):
@@ -214,12 +221,12 @@ def test_estimators_that_allow_gaps_see_them(arrays):
             seen["gaps"] = np.isnan(X).any()
             return super().fit(X, y)
 
-    protocol = Protocol(train_sizes=(30,))
+    protocol = Plan(train_sizes=(30,))
     methods = choose_methods([], [("tree", Sees(), {}), ("bayes", GaussianNB(), {})], "auc", 2)
-    gaps = Setup(protocol, Data.of(X, y, Z), methods)
-    assert run_unit(Unit(30, 0, "tree"), gaps)["error"] is None
+    gaps = Problem.of(X, y, Z), replace(protocol, methods=methods)
+    assert run(gaps, 30, 0, "tree").error is None
     assert seen["gaps"]
-    assert run_unit(Unit(30, 0, "bayes"), gaps)["error"] is None  # filled: it would refuse them
+    assert run(gaps, 30, 0, "bayes").error is None  # filled: it would refuse them
 
 
 def test_estimators_that_know_words_see_them(tmp_path):
@@ -243,11 +250,11 @@ def test_estimators_that_know_words_see_them(tmp_path):
     trees = Sees(max_iter=20, min_samples_leaf=2)
     own = [("trees", trees, {}), ("by name", by_name, {}), ("search", search, {})]
     methods = choose_methods([], [*own, "boosting", "forest"], "auc", 2)
-    setup = Setup(Protocol(train_sizes=(40,)), Data.of(frame, y, np.zeros((60, 1))), methods)
+    given = Problem.of(frame, y, np.zeros((60, 1))), Plan(train_sizes=(40,), methods=methods)
     for name in methods:
-        result = run_unit(Unit(40, 0, name), setup)
-        assert result["error"] is None
-        assert result["score"] > 0.9
+        result = run(given, 40, 0, name)
+        assert result.error is None
+        assert result.score > 0.9
     assert list(seen["X"].columns) == ["age", "town"]
     assert list(seen["X"]["town"].cat.categories) == ["x", "y", "z"]
     fitted = model.TabularModel(Sees(max_iter=20, min_samples_leaf=2)).fit(frame[:50], y[:50])
@@ -257,7 +264,7 @@ def test_estimators_that_know_words_see_them(tmp_path):
     assert fitted.predict(new).tolist() == [1, 0, 0]  # a word that was never seen is a gap
     # The built-in ones can be saved, and say the same afterwards.
     for name in ("boosting", "forest"):
-        fitted = model.TabularModel(methods[name].build(False, 0)).fit(frame, y)
+        fitted = model.TabularModel(methods[name].build("classification", 0)).fit(frame, y)
         lupi.save(fitted, tmp_path / "m.lupi")
         assert_array_equal(lupi.load(tmp_path / "m.lupi").predict_proba(frame), fitted.predict_proba(frame))
 
@@ -285,26 +292,26 @@ def test_metrics_of_scores():
 def test_unit_equals_scikit_learns_grid_search(arrays):
     """An independent way to the same number: pipeline, grid search and test score of scikit-learn."""
     X, y, Z = arrays
-    protocol = Protocol(metric="auc", train_sizes=(40,), kernel="rbf")
-    result = run_unit(Unit(40, 2, "svm"), setup(protocol, X, y, Z, "svm"))
+    protocol = Plan(metric="auc", train_sizes=(40,), kernel="rbf")
+    result = run(setup(protocol, X, y, Z, "svm"), 40, 2, "svm")
     trains, test = split_rows(protocol, 2, labels(y))
     train = trains[40]
     folds = StratifiedKFold(5, shuffle=True, random_state=derived_seed(0, 2, "folds"))
     pipe = make_pipeline(StandardScaler(), SVC(tol=1e-6))
     grid = {"svc__C": METHODS["svm"].grid["C"]}
     search = GridSearchCV(pipe, grid, scoring="roc_auc", cv=folds).fit(X[train], y[train])
-    assert result["params"]["C"] == search.best_params_["svc__C"]
-    assert result["score"] == pytest.approx(search.score(X[test], y[test]), abs=2e-3)
+    assert result.params["C"] == search.best_params_["svc__C"]
+    assert result.score == pytest.approx(search.score(X[test], y[test]), abs=2e-3)
 
 
 def test_shuffled_control_sees_another_examples_row(arrays, monkeypatch):
     X, y, Z = arrays
-    protocol = Protocol(train_sizes=(30,), kernel="linear", grids=(("svm+", (("C", (1.0,)),)),))
+    protocol = Plan(train_sizes=(30,), kernel="linear", grids={"svm+": {"C": (1.0,)}})
     seen = []
     encode = model.encode_privileged
     monkeypatch.setattr(model, "encode_privileged", lambda table, how: seen.append(encode(table, how)) or seen[-1])
-    for control in ("", "shuffled"):
-        run_unit(Unit(30, 0, "svm+", control), setup(protocol, X, y, Z))
+    for shuffled in (False, True):
+        run(setup(protocol, X, y, Z), 30, 0, "svm+", shuffled=shuffled)
     real, shuffled = seen
     assert_allclose(np.sort(real, axis=0), np.sort(shuffled, axis=0), atol=1e-12)
     assert not np.isclose(real, shuffled).all(axis=1).any()
@@ -323,19 +330,19 @@ def test_short_cuts_change_nothing(monkeypatch, metric, standardize):
     y = np.arange(80) % 2
     X, Z = rng.standard_normal((80, 100)) + 0.15 * y[:, None], rng.standard_normal((80, 3)) + y[:, None]
     Z[::9] = np.nan
-    protocol = Protocol(metric=metric, train_sizes=(40,), kernel="linear", standardize=standardize)
+    protocol = Plan(metric=metric, train_sizes=(40,), kernel="linear", standardize=standardize)
     methods = ("ranksvm", "ranktransfer", "svm+", "transfer", "distillation")
     given = setup(protocol, X, y, Z, *methods)
-    quick = [run_unit(Unit(40, 0, name), given) for name in methods]
+    quick = [run(given, 40, 0, name) for name in methods]
     fit = units.fit_candidates
     monkeypatch.setattr(units, "fit_candidates", lambda *args: fit(*args[:6]))  # without the rotation
     monkeypatch.setattr(model, "fit_path", one_by_one)
-    slow = [run_unit(Unit(40, 0, name), given) for name in methods]
+    slow = [run(given, 40, 0, name) for name in methods]
     for a, b in zip(quick, slow):
-        assert a["error"] is b["error"] is None
-        assert a["params"] == b["params"]
-        assert a["score"] == pytest.approx(b["score"], abs=1e-9)
-        assert a["inner_score"] == pytest.approx(b["inner_score"], abs=1e-6)
+        assert a.error is b.error is None
+        assert a.params == b.params
+        assert a.score == pytest.approx(b.score, abs=1e-9)
+        assert a.inner_score == pytest.approx(b.inner_score, abs=1e-6)
 
 
 def test_a_forest_is_not_rotated(monkeypatch):
@@ -345,25 +352,25 @@ def test_a_forest_is_not_rotated(monkeypatch):
     rotated = []
     fit = units.fit_candidates
     monkeypatch.setattr(units, "fit_candidates", lambda *args: rotated.append(args[6:]) or fit(*args))
-    given = setup(Protocol(train_sizes=(30,), kernel="linear", inner_folds=2), X, y, X[:, :2], "forest", "svm")
-    run_unit(Unit(30, 0, "forest"), given)
+    given = setup(Plan(train_sizes=(30,), kernel="linear", inner_folds=2), X, y, X[:, :2], "forest", "svm")
+    run(given, 30, 0, "forest")
     assert set(rotated) <= {(), (False,)}
-    run_unit(Unit(30, 0, "svm"), given)
+    run(given, 30, 0, "svm")
     assert (True,) in rotated
 
 
 def test_candidates_without_a_solution_do_not_stop_the_others(arrays):
     X, y, Z = arrays
     grids = {
-        "transfer": (("estimator__C", (-1.0, 1.0)), ("regressor__alpha", (-1.0, 1.0))),
-        "ranktransfer": (("C", (-1.0, 1e-2)), ("C_privileged", (1e-2,))),
-        "svm+": (("C", (-1.0, 1.0)),),
+        "transfer": {"estimator__C": (-1.0, 1.0), "regressor__alpha": (-1.0, 1.0)},
+        "ranktransfer": {"C": (-1.0, 1e-2), "C_privileged": (1e-2,)},
+        "svm+": {"C": (-1.0, 1.0)},
     }
     for name, grid in grids.items():
-        protocol = Protocol(train_sizes=(30,), kernel="linear", grids=((name, grid),))
-        result = measured(run_unit, Unit(30, 0, name), setup(protocol, X, y, Z))
-        assert result["error"] is None
-        assert all(value > 0 for value in result["params"].values() if not isinstance(value, str))
+        protocol = Plan(train_sizes=(30,), kernel="linear", grids={name: grid})
+        result = Result(**measured(run_unit, Unit(30, 0, name), *setup(protocol, X, y, Z)))
+        assert result.error is None
+        assert all(value > 0 for value in result.params.values() if not isinstance(value, str))
 
 
 def test_a_fold_of_one_class_chooses_nothing():
@@ -371,8 +378,8 @@ def test_a_fold_of_one_class_chooses_nothing():
     y = np.arange(80) % 2
     X = rng.standard_normal((80, 2)) + y[:, None]
     folds = [(np.arange(40), np.arange(40, 60)), (np.arange(20, 80), np.flatnonzero(y[:20] == 0))]
-    protocol = Protocol(metric="auc", train_sizes=(40,), kernel="linear")
-    train = Data.of(X, y, X)
+    protocol = Plan(metric="auc", train_sizes=(40,), kernel="linear")
+    train = Problem.of(X, y, X)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(units, "inner_folds", lambda *a: folds)
         _, _, both = units.fit_best(METHODS["svm"], protocol, 0, train)
@@ -397,37 +404,45 @@ def test_quick_ranking_metrics_are_those_of_scikit_learn(ties):
 def test_reference_is_tested_on_privileged_columns(arrays):
     X, y, Z = arrays
     Z = np.column_stack([Z, y + 0.01 * np.arange(len(y)) / len(y)])
-    result = run_unit(Unit(30, 0, "reference"), setup(Protocol(train_sizes=(30,), kernel="linear"), X, y, Z))
-    assert result["score"] == pytest.approx(1.0)
+    result = run(setup(Plan(train_sizes=(30,), kernel="linear"), X, y, Z), 30, 0, "reference")
+    assert result.score == pytest.approx(1.0)
 
 
 def test_failure_of_one_method_is_recorded(arrays):
     X, y, Z = arrays
-    grids = (("svm+", (("C", (-1.0, -2.0)),)),)
-    result = run_unit(Unit(30, 0, "svm+"), setup(Protocol(train_sizes=(30,), grids=grids), X, y, Z))
-    assert result["score"] is None
-    assert "no candidate of the grid" in result["error"]
+    grids = {"svm+": {"C": (-1.0, -2.0)}}
+    result = run(setup(Plan(train_sizes=(30,), grids=grids), X, y, Z), 30, 0, "svm+")
+    assert result.score is None
+    assert "no candidate of the grid" in result.error
 
 
 def test_joint_reference_sees_both_tables():
     rng = np.random.default_rng(0)
     X, Z = rng.standard_normal((120, 1)), rng.standard_normal((120, 1))
     y = (X[:, 0] + Z[:, 0] > 0).astype(int)
-    given = setup(Protocol(metric="auc", train_sizes=(60,), kernel="linear"), X, y, Z)
-    alone, joint = (run_unit(Unit(60, 0, name), given)["score"] for name in ("reference", "joint"))
+    given = setup(Plan(metric="auc", train_sizes=(60,), kernel="linear"), X, y, Z)
+    alone, joint = (run(given, 60, 0, name).score for name in ("reference", "joint"))
     assert joint > 0.98
     assert alone < 0.95
 
 
 def test_plan_has_both_controls(arrays):
     X, y, Z = arrays
-    given = setup(Protocol(n_splits=2, train_sizes=(10, 20)), X, y, Z)
-    keys = [given.key(unit) for unit in plan(given, ["svm", "svm+"])]
-    # Every method once before a control of any, and split by split.
-    assert keys[:4] == ["10/0/svm/real", "10/0/svm+/real", "20/0/svm/real", "20/0/svm+/real"]
-    assert keys[4:6] == ["10/0/svm+/shuffled", "20/0/svm+/shuffled"]
-    assert all("/1/" in key for key in keys[6:])
-    assert len(keys) == len(set(keys)) == 2 * 2 * 3
+    given = setup(Plan(n_splits=2, train_sizes=(10, 20)), X, y, Z)
+    planned = plan_units(*given, ["svm", "svm+"])
+    # Split by split, every method before the controls.
+    first = [Unit(size, 0, name) for size in (10, 20) for name in ("svm", "svm+")]
+    assert planned[:6] == [*first, Unit(10, 0, "svm+", shuffled=True), Unit(20, 0, "svm+", shuffled=True)]
+    assert all(unit.split == 1 for unit in planned[6:])
+    assert len({unit.key(given[1]) for unit in planned}) == len(planned) == 2 * 2 * 3
+
+
+def test_units_that_differ_have_different_keys():
+    plan = Plan(methods=METHODS)
+    base = Unit(10, 0, "svm+")
+    changes = {"size": 20, "split": 1, "method": "svm", "unlabeled": True, "shuffled": True, "without": ("a",)}
+    units = [base, *(replace(base, **{name: value}) for name, value in (changes | {"permutations": 9}).items())]
+    assert len({unit.key(plan) for unit in units}) == len(units) == 8
 
 
 # ---------------------------------------------------------------- rows without a label, groups
@@ -447,34 +462,34 @@ def test_uneven_groups_can_be_split(seed):
     X, y, Z, groups = visits(seed)
     size = len(y) // 2
     for train_sizes in ((size,), (size // 2, size), (size - 1, size)):
-        protocol = Protocol(metric="auc", train_sizes=train_sizes, n_splits=5)
+        protocol = Plan(metric="auc", train_sizes=train_sizes, n_splits=5)
         for split in range(5):
-            trains, test = split_rows(protocol, split, Data.of(X, y, Z, groups))
+            trains, test = split_rows(protocol, split, Problem.of(X, y, Z, groups))
             for wanted in train_sizes:
                 train = trains[wanted]
                 assert len(train) == wanted
                 assert not set(groups[train]) & set(groups[test])
                 assert len(np.unique(y[train])) == 2
             assert len(np.unique(y[test])) == 2
-            for inner, outer in inner_folds(protocol, split, y[train], groups[train]):
+            for inner, outer in inner_folds(protocol, split, labels(y[train], groups[train])):
                 assert len(np.unique(y[train][inner])) == len(np.unique(y[train][outer])) == 2
 
 
 def test_units_run_on_uneven_groups():
     X, y, Z, groups = visits(3)
-    protocol = Protocol(metric="auc", train_sizes=(len(y) // 2,), kernel="linear")
+    protocol = Plan(metric="auc", train_sizes=(len(y) // 2,), kernel="linear")
     given = setup(protocol, X, y, Z, groups=groups)
     for name in ("svm", "linear", "surrogate-ridge"):
         for split in range(3):
-            assert run_unit(Unit(len(y) // 2, split, name), given)["error"] is None
+            assert run(given, len(y) // 2, split, name).error is None
 
 
 def test_rows_without_a_label_are_trained_on_and_never_tested(monkeypatch):
     X, y, Z, groups = visits(1)
     y = y.copy()
     y[np.arange(len(y)) % 3 == 0] = np.nan
-    data = Data.of(X, y, Z, groups)
-    protocol = Protocol(metric="auc", train_sizes=(20,))
+    data = Problem.of(X, y, Z, groups)
+    protocol = Plan(metric="auc", train_sizes=(20,))
     for split in range(5):
         trains, test = split_rows(protocol, split, data)
         assert not np.isnan(y[np.concatenate([trains[20], test])]).any()
@@ -482,22 +497,19 @@ def test_rows_without_a_label_are_trained_on_and_never_tested(monkeypatch):
         assert np.isnan(y[more]).all()
         assert not set(groups[more]) & set(groups[test])
         assert len(more) > 0
-    assert len(unlabeled_rows(Protocol(max_unlabeled=3), 0, data, test)) == 3
+    assert len(unlabeled_rows(Plan(max_unlabeled=3), 0, data, test)) == 3
     given = setup(protocol, X, y, Z, groups=groups)
     plain, alone, every = (
-        run_unit(Unit(20, 0, name, "", rows), given)
-        for name, rows in (("svm", "labeled"), ("surrogate-ridge", "labeled"), ("surrogate-ridge", "all"))
+        run(given, 20, 0, name, unlabeled)
+        for name, unlabeled in (("svm", False), ("surrogate-ridge", False), ("surrogate-ridge", True))
     )
-    assert plain["n_unlabeled"] == alone["n_unlabeled"] == 0
-    assert every["n_unlabeled"] > 10
-    assert every["score"] != alone["score"]
-    keys = {given.key(unit) for unit in plan(given, ["svm", "surrogate-ridge"])}
-    assert {key.split("/", 2)[2] for key in keys} == {
-        "svm/real",
-        "surrogate-ridge/real",
-        "surrogate-ridge/shuffled",
-        "surrogate-ridge/real/all",
-        "surrogate-ridge/shuffled/all",
+    assert plain.n_unlabeled == alone.n_unlabeled == 0
+    assert every.n_unlabeled > 10
+    assert every.score != alone.score
+    units = plan_units(*given, ["svm", "surrogate-ridge"])
+    assert {(unit.method, unit.unlabeled, unit.shuffled) for unit in units} == {
+        ("svm", False, False),
+        *(("surrogate-ridge", unlabeled, shuffled) for unlabeled in (False, True) for shuffled in (False, True)),
     }
 
 
@@ -519,7 +531,7 @@ def test_permutations_leave_rows_without_privileged_values_alone():
     Z = np.arange(20.0)[:, None].copy()
     Z[[3, 7, 19]] = np.nan
     for groups in (None, np.arange(20) // 3):
-        data = Data.of(np.zeros((20, 1)), np.arange(20) % 2, Z, groups)
+        data = Problem.of(np.zeros((20, 1)), np.arange(20) % 2, Z, groups)
         order = permuted_rows(data, 4, 0)
         assert_array_equal(order[[3, 7, 19]], [3, 7, 19])
         assert sorted(order) == list(range(20))
@@ -528,15 +540,15 @@ def test_permutations_leave_rows_without_privileged_values_alone():
 
 def test_permuted_scores_are_those_of_fits_by_hand(arrays):
     X, y, Z = arrays
-    protocol = Protocol(metric="auc", train_sizes=(40,))
+    protocol = Plan(metric="auc", train_sizes=(40,))
     given = setup(protocol, X, y, Z)
-    scores = run_unit(Unit(40, 1, "surrogate-ridge", "permuted 3"), given)["score"]
-    trains, test = split_rows(protocol, 1, given.data)
+    scores = run(given, 40, 1, "surrogate-ridge", permutations=3).score
+    trains, test = split_rows(protocol, 1, given[0])
     train = trains[40]
     scale = StandardScaler().fit(X[train])
     assert len(scores) == 4
     for number, score in enumerate(scores):
-        order = permuted_rows(given.data, number, 0)
+        order = permuted_rows(given[0], number, 0)
         by_hand = lupi.SurrogateClassifier("ridge").fit(scale.transform(X[train]), y[train], privileged=Z[order][train])
         assert score == pytest.approx(
             roc_auc_score(y[test], by_hand.decision_function(scale.transform(X[test]))), abs=1e-9

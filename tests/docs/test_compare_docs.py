@@ -42,8 +42,8 @@ def test_methods_of_the_page_are_those_of_the_code():
         marked = {"last two": names[-2:], "last": names[-1:]}
         how = re.search(r"\(the (last two|last) \*", cell)
         starred |= set(marked[how.group(1)] if how else names if "*" in cell.split(" (")[-1] else [])
-    assert found == {m.name: m.plain for m in METHODS.values() if m.role != "plain"}
-    assert starred == {m.name for m in METHODS.values() if m.role != "plain" and m.by_name}
+    assert found == {m.name: m.counterpart for m in METHODS.values() if m.role != "baseline"}
+    assert starred == {m.name for m in METHODS.values() if m.role != "baseline" and m.by_name}
     plain = re.findall(r"^\| `([a-z]+)` \| [^|]* \|$", compared, re.M)
     assert plain == list(BASELINES)
 

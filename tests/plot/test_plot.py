@@ -36,7 +36,7 @@ def test_gains_of_another_size_and_style(axes):
     first = made.summary["sizes"][0]
     assert f"{first['train_size']} labeled rows" in axes.get_xlabel()
     drawn = {round(float(c[0].get_xdata()[0]), 9) for c in axes.containers}
-    wanted = {row[part]["mean"] for row in first["methods"] if "outcome" in row for part in ("gain", "over_shuffled")}
+    wanted = {row[part]["mean"] for row in first["methods"] if row["outcome"] for part in ("gain", "over_shuffled")}
     assert {round(100 * mean, 9) for mean in wanted} <= drawn
     assert axes.containers[0][0].get_marker() == "s"
 
@@ -44,12 +44,12 @@ def test_gains_of_another_size_and_style(axes):
 def test_curve_says_what_the_columns_are_worth(axes):
     made = summary("yes")
     name = made["verdict"]["candidate"]
-    found = {"train_size": 20, "method": name, "score": 0.91, "plain_rows": 33.0, "at_least": 40}
+    found = {"train_size": 20, "method": name, "score": 0.91, "baseline_rows": 33.0, "at_least": 40, "shown": True}
     made["worth"] = [found]
     display = plot.LearningCurveDisplay.from_comparison(Comparison(made), ax=axes)
     assert display.worth == found
     assert [text.get_text() for text in axes.texts] == ["20 rows with the columns\nare worth 33 without"]
-    made["verdict"]["sizes"][-1]["answer"] = "no"  # nothing is worth anything then
+    found["shown"] = False
     assert plot.LearningCurveDisplay.from_comparison(Comparison(made), ax=axes).worth is None
 
 

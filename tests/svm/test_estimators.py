@@ -28,13 +28,6 @@ MODELS = [
 every_model = pytest.mark.parametrize(("make", "options"), MODELS)
 
 
-def every_kernel_and_model(kernels):
-    """SVMPlus with every kernel, the other models with rbf."""
-    cases = [pytest.param(SVMPlus, {"correction": "slack"}, kernel, id=f"SVMPlus-{kernel}") for kernel in kernels]
-    cases += [pytest.param(*model.values, "rbf", id=f"{model.id}-rbf") for model in MODELS[1:]]
-    return pytest.mark.parametrize(("make", "options", "kernel"), cases)
-
-
 def assert_same(first, second, atol=1e-6):
     np.testing.assert_allclose(first.decision_function(NEW), second.decision_function(NEW), atol=atol)
     np.testing.assert_allclose(first.correcting_function(Z), second.correcting_function(Z), atol=atol)
@@ -146,7 +139,8 @@ def test_balanced_class_weight_is_that_of_scikit_learn():
     np.testing.assert_allclose(model.decision_function(NEW), plain.decision_function(NEW), atol=1e-5)
 
 
-@every_kernel_and_model(["linear", "rbf", "poly", "chi2", "laplacian"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "chi2", "laplacian"])
+@every_model
 def test_sparse_equals_dense(make, options, kernel):
     parameters = {"kernel": kernel, "privileged_kernel": kernel, "coef0": 1.0, "tol": 1e-8, **options}
     A, B = np.where(X > 0.4, X, 0.0), np.where(np.isnan(MISSING), np.nan, np.where(Z > 0.4, Z, 0.0))
@@ -157,13 +151,13 @@ def test_sparse_equals_dense(make, options, kernel):
         np.testing.assert_allclose(model.correcting_function(convert(Z)), dense.correcting_function(Z), atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [SVMPlus, SVM2K])
+@every_model
 @pytest.mark.parametrize("frame", [pd.DataFrame, lambda A: pl.DataFrame(A, orient="row")], ids=["pandas", "polars"])
-def test_frames_equal_arrays(make, frame):
-    array = make().fit(X, Y, privileged=Z)
+def test_frames_equal_arrays(make, options, frame):
+    array = make(**options).fit(X, Y, privileged=Z)
     table = frame(X)
     table.columns = list("abcd")
-    model = make().fit(table, Y, privileged=frame(Z))
+    model = make(**options).fit(table, Y, privileged=frame(Z))
     np.testing.assert_allclose(model.decision_function(table), array.decision_function(X), atol=1e-9)
     np.testing.assert_allclose(model.correcting_function(frame(Z)), array.correcting_function(Z), atol=1e-9)
     assert model.feature_names_in_.tolist() == list("abcd")
@@ -181,7 +175,8 @@ EXPLICIT = {
 }
 
 
-@every_kernel_and_model(EXPLICIT)
+@pytest.mark.parametrize("kernel", EXPLICIT)
+@every_model
 def test_name_callable_and_precomputed_are_the_same_kernel(make, options, kernel):
     values = EXPLICIT[kernel]
     common = {"tol": 1e-8, **options}
@@ -211,9 +206,8 @@ def test_precomputed_with_weights_of_zero():
     np.testing.assert_allclose(model.correcting_function(K_star), part.correcting_function(K_star[:, keep]), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("cache_size", "y"), [(1e-4, Y), (0.02, np.sort(Y))], ids=["smallest working sets", "sorted by class"]
-)
+@pytest.mark.parametrize("cache_size", [1e-4, 0.02])
+@pytest.mark.parametrize("y", [Y, np.sort(Y)], ids=["mixed", "sorted by class"])
 @every_model
 def test_rows_on_demand_equal_the_full_matrix(make, options, y, cache_size):
     full = make(tol=1e-7, **options).fit(X, y, privileged=MISSING)

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from primals import svr_plus_optimum
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVR
+from sklearn.utils.estimator_checks import check_estimator
 
 import lupi
 from lupi import SVRPlus
@@ -204,6 +205,13 @@ def test_a_path_is_the_same_as_single_fits():
 
 
 # ---------------------------------------------------------------- manners
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": "linear", "privileged_kernel": "linear"}])
+def test_scikit_learn_checks(options):
+    results = check_estimator(SVRPlus(**options), on_fail=None, on_skip=None)
+    assert len(results) > 40
+    assert {result["check_name"]: str(result["exception"]) for result in results if result["status"] == "failed"} == {}
 
 
 @pytest.mark.parametrize(

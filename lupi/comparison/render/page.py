@@ -1,4 +1,4 @@
-"""The summary as HTML: one page that needs no network, and a card for notebooks; its methods as lines of a table."""
+"""The summary of a comparison as HTML: a page that requires no network, and a card for notebooks."""
 
 from __future__ import annotations
 
@@ -11,48 +11,36 @@ from io import StringIO
 
 from lupi.comparison.render import svg
 from lupi.comparison.render.svg import STYLE, variables
-from lupi.comparison.render.terminal import MARKS
-from lupi.comparison.verdict import heading, p_value, percent, signed, worth_sentence
+from lupi.comparison.render.terminal import MARKS, heading
+from lupi.comparison.results import Worth
+from lupi.comparison.verdict import p_value, percent, signed, worth_sentence
 from lupi.files import strict_json
 from lupi.plot import series
 from lupi.plot.colors import COLORS
 
 SIGNS = {"yes": "✓", "no": "✗", "unclear": "?"}
-# Heading, and what it means.
+# Heading and meaning of each column.
 PAGE_COLUMNS = (
-    ("score", "mean ± standard error over the splits; ★ marks the best plain method"),
-    ("over plain", "gain over the plain counterpart: the same method with the privileged columns off"),
-    ("over best plain", "gain over the plain method with the best mean"),
-    (
-        "over shuffled",
-        "gain over the same method with another example's privileged row: what the columns themselves bring",
-    ),
-    ("p", "the p behind the outcome: Wilcoxon's signed-rank test, adjusted by Holm for the number of methods"),
-    ("won / lost", "splits on which it beats its plain counterpart, and on which it loses"),
-    ("seconds", "processor seconds for one split, choice of parameters included (median)"),
+    ("score", "mean ± standard error over the splits; ★ marks the best baseline"),
+    ("over counterpart", "gain over the counterpart: the same method without the privileged columns"),
+    ("over best baseline", "gain over the baseline with the best mean"),
+    ("over shuffled", "gain over the shuffled control: the same method with the privileged values of other rows"),
+    ("p", "the p-value behind the outcome: Wilcoxon's signed-rank test, adjusted by Holm for the number of methods"),
+    ("won / lost", "splits on which it beats its counterpart, and on which it loses"),
+    ("seconds", "CPU seconds per split, selection of parameters included (median)"),
 )
-PARTS = ("gain", "over_shuffled", "over_best_plain")
+PARTS = ("gain", "over_shuffled", "over_best_baseline")
 _BADGES = {"yes": "good", "no": "soft", "unclear": "doubt"}
 _CELL = "padding: .15em .7em; text-align: right"
-_COLUMNS = ("score", "over plain", "over best plain", "over shuffled", "p", "")
+_COLUMNS = ("score", "over counterpart", "over best baseline", "over shuffled", "p", "")
 
 
 def render(summary):
-    """Page of a comparison.
-
-    Parameters
-    ----------
-    summary : lupi.comparison.schema.Summary
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """HTML page of a comparison."""
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError:
-        raise ImportError('the report needs jinja2: pip install "lupi[report]".') from None
+        raise ImportError('the report requires jinja2: pip install "lupi[report]".') from None
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["points"] = percent
     environment.filters["signed"] = signed
@@ -68,11 +56,11 @@ def render(summary):
         marks={outcome: mark for outcome, (mark, _) in MARKS.items()},
         columns=PAGE_COLUMNS,
         heading=heading,
-        worth=[worth_sentence(part) for part in series.savings(summary["worth"], summary["verdict"]["sizes"])],
+        worth=[worth_sentence(Worth(**part)) for part in summary["worth"] if part["shown"]],
         figures=_figures(summary),
         style="\n".join([_colors(), STYLE, parts["css"]]),
         script=parts["js"],
-        # Nothing but this very script may run, and nothing may be fetched, whatever a table holds.
+        # No other script may run and nothing may be fetched, whatever a table holds.
         script_hash=b64encode(sha256(parts["js"].encode()).digest()).decode(),
         downloads=_downloads(summary),
     )
@@ -90,14 +78,14 @@ def _colors():
 def _figures(summary):
     """SVG of each figure that the results allow."""
     metric, size = summary["protocol"]["metric_title"], summary["sizes"][-1]
-    below = "lead over these in points, 95% interval"
+    below = "gain over these in points, 95% interval"
     drawn = {}
     row = series.find_row(size, summary["verdict"]["candidate"])
     if row:
-        title = f"{row['title']} against the best plain method and its controls, points of {metric}"
+        title = f"{row['title']} against the best baseline and its controls, points of {metric}"
         drawn["answer"] = svg.intervals({"": series.gain_intervals(row, size)}, below=below, title=title, name="answer")
-        drawn["splits"] = svg.split_bars(row, series.find_row(size, size["best_plain"]), metric)
-        title = f"Every method against the best plain method and its controls, points of {metric}"
+        drawn["splits"] = svg.split_bars(row, series.find_row(size, size["best_baseline"]), metric)
+        title = f"Every method against the best baseline and its controls, points of {metric}"
         drawn["gains"] = svg.intervals(series.gain_groups(size), below=below, title=title, name="gains")
     if len(summary["sizes"]) > 1:
         lines = series.main_lines(summary)
@@ -106,14 +94,14 @@ def _figures(summary):
     if summary["permutation"]:
         drawn["permutation"] = svg.permutation_histogram(summary["permutation"], metric)
     if summary["columns"]:
-        title = f"What is lost without each privileged column, points of {metric}"
+        title = f"Loss without each privileged column, points of {metric}"
         groups = {"": series.column_intervals(summary)}
         drawn["columns"] = svg.intervals(groups, below="loss in points, 95% interval", title=title, name="columns")
     return drawn
 
 
 def _downloads(summary):
-    """Name of a file -> its content as an address."""
+    """Content of each file as a data URL."""
     table = StringIO()
     lines = method_lines(summary)
     writer = csv.DictWriter(table, list(lines[0]), lineterminator="\n")
@@ -130,12 +118,7 @@ def _downloads(summary):
 
 
 def method_lines(summary):
-    """One flat dictionary for each method and training size: scores, gains with their intervals, p-values.
-
-    Returns
-    -------
-    list of dict
-    """
+    """One flat dict per method and training size: scores, gains with their intervals, p-values."""
     lines = []
     for size in summary["sizes"]:
         for row in size["methods"]:
@@ -148,20 +131,11 @@ def method_lines(summary):
 
 
 def card(summary):
-    """HTML of the answer with the rows it rests on: the method that did best, its plain counterpart, the best plain method.
-
-    Parameters
-    ----------
-    summary : lupi.comparison.schema.Summary
-
-    Returns
-    -------
-    str
-    """
+    """HTML card: the answer, the best method, its counterpart and the best baseline."""
     verdict, size = summary["verdict"], summary["sizes"][-1]
     color = COLORS["light"][_BADGES[verdict["answer"]]]
     candidate = series.find_row(size, verdict["candidate"])
-    wanted = [verdict["candidate"], candidate and candidate["plain"], size["best_plain"], verdict["method"]]
+    wanted = [verdict["candidate"], candidate and candidate["counterpart"], size["best_baseline"], verdict["method"]]
     rows = [row for row in (series.find_row(size, name) for name in dict.fromkeys(wanted)) if row]
     heads = "".join(f'<th style="{_CELL}">{name}</th>' for name in _COLUMNS)
     return (
@@ -176,9 +150,9 @@ def card(summary):
 
 def _line(row):
     cells = [f"{row['failed']} failed" if row["failed"] else f"{percent(row['mean'])} ± {percent(row['error'])}"]
-    for part in ("gain", "over_best_plain", "over_shuffled"):
+    for part in ("gain", "over_best_baseline", "over_shuffled"):
         found = row.get(part)
         cells.append(f"{signed(found['mean'])} ± {percent(found['error'])}" if found else "")
-    cells += [p_value(row["p"]), MARKS[row["outcome"]][0]] if "outcome" in row else ["", ""]
+    cells += [p_value(row["p"]), MARKS[row["outcome"]][0]] if row["outcome"] else ["", ""]
     written = "".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in cells)
     return f'<tr><th style="text-align: left">{escape(row["title"])}</th>{written}</tr>'

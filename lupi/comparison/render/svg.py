@@ -269,11 +269,11 @@ def learning_curve(sizes, metric, lines=None, reading=None):
 
     Parameters
     ----------
-    sizes : list of lupi.comparison.schema.Size
+    sizes : list of dict
     metric : str
     lines : list of lupi.plot.series.Line, optional
         By default one for each method.
-    reading : lupi.comparison.schema.Worth, optional
+    reading : dict, optional
         A point to be read off: the rows that the plain curve needs for the same score.
 
     Returns
@@ -320,12 +320,12 @@ def _stroke(places, css, dash):
 
 def _reading(found, across, scale, bottom):
     """From the method's point to the plain curve at the same height, and down to the rows that it needs."""
-    start, end = across(np.log(found["train_size"])), across(np.log(found["plain_rows"]))
+    start, end = across(np.log(found["train_size"])), across(np.log(found["baseline_rows"]))
     y = scale(100 * found["score"])
     return [
         line(start, y, end, y, "guide"),
         line(end, y, end, bottom, "guide"),
-        text(end - 5, bottom - 6, f"≈ {found['plain_rows']:.0f} rows", "end", "small strong"),
+        text(end - 5, bottom - 6, f"≈ {found['baseline_rows']:.0f} rows", "end", "small strong"),
     ]
 
 

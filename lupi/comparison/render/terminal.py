@@ -1,4 +1,4 @@
-"""The summary for a terminal of any width: one table for each training size, the verdict, what to do now."""
+"""The summary of a comparison in a terminal of any width: tables, verdict, next steps."""
 
 from __future__ import annotations
 
@@ -8,49 +8,53 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lupi.comparison.verdict import heading, p_value, percent, signed
+from lupi.comparison.results import HELPS, HURTS, MATCHED, NO_DIFFERENCE, NOT_THE_COLUMNS
+from lupi.comparison.verdict import p_value, percent, signed
 
 MARKS = {
-    "helps": ("✓", "green"),
-    "helps, but a plain method is as good": ("=", "yellow"),
-    "gains, but not clearly more than with shuffled rows": ("~", "yellow"),
-    "hurts": ("✗", "red"),
-    "no clear difference": ("", ""),
+    HELPS: ("✓", "green"),
+    MATCHED: ("=", "yellow"),
+    NOT_THE_COLUMNS: ("~", "yellow"),
+    HURTS: ("✗", "red"),
+    NO_DIFFERENCE: ("", ""),
 }
 BADGES = {"yes": ("YES", "bold green"), "no": ("NO", "bold"), "unclear": ("UNCLEAR", "bold yellow")}
 LEGEND = (
-    "gain: over the method's plain counterpart; best: over the best plain method (*); shuffled: what is gained with another "
-    "example's privileged row. p: the one behind the mark, Wilcoxon, Holm-adjusted. ✓ beats every plain method and both "
-    "controls, = a plain method is as good, ~ gains, but not clearly more than with shuffled rows, ✗ hurts."
+    "gain: over the method's counterpart without the columns; best: over the best baseline (*); shuffled: gain of the shuffled "
+    "control. p: the p-value behind the mark, Wilcoxon, adjusted by Holm. ✓ beats every baseline and both controls, = a "
+    "baseline is as good, ~ gains, but not clearly more than with shuffled rows, ✗ hurts."
 )
 TABLE_COLUMNS = ("score", "gain", "best", "shuffled", "p", "")
-# Lines longer than this are hard to read, however wide the window is.
+# Longer lines are hard to read.
 LONGEST = 110
-# With less than this for a name, its figures go below it.
+# Narrower names go above their figures.
 SHORTEST_NAME = 16
-# Sign for sign, so that columns stay in place, for a terminal that knows no more than ASCII.
+# For terminals that print ASCII only.
 PLAIN_SIGNS = str.maketrans({"✓": "v", "✗": "x", "±": "/"})
 
 
-class TerminalTable:
-    """What `rich` prints for a summary: every number and mark, whatever the width.
+def heading(summary, size):
+    """Caption of the table of one training size."""
+    protocol = summary["protocol"]
+    more = f" and {size['n_unlabeled']} unlabeled" if size["n_unlabeled"] else ""
+    return (
+        f"With {size['train_size']} labeled{more} training rows, tested on {size['n_test']}: {protocol['metric_title']} x 100, "
+        f"mean ± standard error over {protocol['n_splits']} splits"
+    )
 
-    Parameters
-    ----------
-    summary : lupi.comparison.schema.Summary
-    verdict : bool, default=False
-        Whether the answer, its notes and what to do now follow.
-    """
+
+class TerminalTable:
+    """Renderable of `rich` for the summary of a comparison, optionally with verdict, notes and next steps."""
 
     def __init__(self, summary, verdict=False):
         self.summary, self.verdict = summary, verdict
 
     def __rich_measure__(self, console, options):
-        """As wide as it may be."""
+        """Any width from 24 columns."""
         return Measurement(min(24, options.max_width), options.max_width)
 
     def __rich_console__(self, console, options):
-        """Parts, one after the other."""
+        """Yield the parts in order."""
         signs = PLAIN_SIGNS if options.ascii_only else {}
         options = options.update(width=min(options.max_width, LONGEST))
         parts = [part for size in self.summary["sizes"] for part in self._size(size, options.max_width)]
@@ -84,7 +88,7 @@ def _wide(lines):
 
 
 def _narrow(lines):
-    """Name by name, the figures in words below."""
+    """Each name above its figures."""
     for row, cells in lines:
         name = _title(row)
         yield Text.assemble(name, " ", cells[-1]) if cells[-1] else name
@@ -98,7 +102,7 @@ def _verdict_parts(verdict):
     badge, style = BADGES[verdict["answer"]]
     yield Text("")
     yield Text.assemble((badge, style), "  ", (verdict["text"], "bold"))
-    for title, texts in (("", verdict["notes"]), ("What to do now", verdict["actions"])):
+    for title, texts in (("", verdict["notes"]), ("Next steps", verdict["actions"])):
         if title and texts:
             yield Text(f"\n{title}", style="bold")
         for text in texts:
@@ -114,17 +118,17 @@ def _title(row):
 
 
 def _cells(row, size):
-    """Score, gains, p and mark as texts; empty where there is none."""
+    """Score, gains, p-value and mark; empty where there is none."""
     if row["failed"]:
         return [Text(f"{row['failed']} failed", style="red"), *([Text("")] * 5)]
     dim = "dim" if row["role"] == "reference" else ""
-    star = "*" if row["name"] == size["best_plain"] else ""
+    star = "*" if row["name"] == size["best_baseline"] else ""
     score = Text(f"{star}{percent(row['mean'])} ± {percent(row['error'])}", style="bold" if star else dim)
-    if "outcome" not in row:
+    if row["outcome"] is None:
         return [score, *([Text("")] * 5)]
     mark, color = MARKS[row["outcome"]]
     gain, best, shuffled = (
-        Text(signed(row[part]["mean"]) if row[part] else "") for part in ("gain", "over_best_plain", "shuffled_gain")
+        Text(signed(row[part]["mean"]) if row[part] else "") for part in ("gain", "over_best_baseline", "shuffled_gain")
     )
     gain.stylize(color)
     return [score, gain, best, shuffled, Text(p_value(row["p"])), Text(mark, style=color)]

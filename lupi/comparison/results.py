@@ -1,0 +1,455 @@
+"""From the results of all units to tables of methods: paired differences, tests, outcomes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.model_selection import ParameterGrid
+
+from lupi.comparison.methods import candidates
+from lupi.comparison.units import Unit
+
+LEVEL = 0.05
+# Groups of privileged columns that are left out one after the other.
+MAX_GROUPS = 12
+
+
+@dataclass(frozen=True)
+class Paired:
+    """One method against another on the same splits.
+
+    `mean`, `error` (standard error), `low` and `high` (95% interval, t distribution over the splits) are of the
+    differences; `wilcoxon_p` is two-sided and not adjusted; `splits_needed` would show a gain of this size (80% power).
+    """
+
+    mean: float
+    error: float
+    low: float
+    high: float
+    wins: int
+    losses: int
+    ties: int
+    wilcoxon_p: float
+    splits_needed: int | None
+
+    @property
+    def p_of_gain(self):
+        """The p-value of a gain; 1 where there is none."""
+        return self.wilcoxon_p if self.mean > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores over the splits; `mean` and `error` are None if a split failed, seconds are CPU seconds per split."""
+
+    scores: list[float | None]
+    mean: float | None
+    error: float | None
+    failed: int
+    errors: list[str]
+    seconds: float
+    median_seconds: float
+
+
+@dataclass(frozen=True)
+class MethodResult(Scores):
+    """A method at one training size; the comparisons are None for baselines, references and failed methods.
+
+    Attributes
+    ----------
+    name : str
+        The method's, with "/labeled" for its run without the unlabeled rows.
+    counterpart : str
+        Name of the row of its counterpart, or "".
+    rows : {"labeled", "all"}
+    params : list
+        Selected candidate of each split.
+    gain, shuffled_gain, over_shuffled, over_best_baseline : Paired
+        Over the counterpart; of the shuffled control over the counterpart; over the shuffled control; over the baseline
+        with the best mean.
+    p_helps, p_counterpart : float
+        Against every baseline, the counterpart and the shuffled control (the largest); against the counterpart alone.
+        Adjusted by Holm over the methods.
+    outcome, p : str, float
+        One of ``OUTCOMES``, and the p-value behind it.
+    """
+
+    name: str
+    method: str
+    title: str
+    role: str
+    counterpart: str
+    rows: str
+    n_candidates: int
+    params: list[dict[str, Any] | None]
+    warnings: dict[str, int]
+    shuffled: Scores | None = None
+    gain: Paired | None = None
+    shuffled_gain: Paired | None = None
+    over_shuffled: Paired | None = None
+    over_best_baseline: Paired | None = None
+    p: float | None = None
+    p_helps: float | None = None
+    p_counterpart: float | None = None
+    outcome: str | None = None
+
+    @property
+    def gains(self):
+        """Its gains over everything that it has to beat, by name."""
+        found = {"the best baseline": self.over_best_baseline, "its shuffled control": self.over_shuffled}
+        return found | ({"its counterpart": self.gain} if self.gain else {})
+
+
+OUTCOMES = (
+    HELPS := "helps",
+    MATCHED := "helps, but a baseline is as good",
+    NOT_THE_COLUMNS := "gains, but not clearly more than with shuffled rows",
+    HURTS := "hurts",
+    NO_DIFFERENCE := "no clear difference",
+)
+
+
+@dataclass(frozen=True)
+class SizeResult:
+    """All methods at one training size: `train_size` is the requested one, `n_train` the actual one."""
+
+    train_size: int
+    n_train: int
+    n_unlabeled: int
+    n_test: int
+    best_baseline: str | None
+    methods: list[MethodResult]
+
+    def find(self, name):
+        """The row of that name, or None."""
+        return next((row for row in self.methods if row.name == name), None)
+
+    @property
+    def baselines(self):
+        """Baselines that were fitted on every split."""
+        return [row for row in self.methods if row.role == "baseline" and not row.failed]
+
+    @property
+    def tested(self):
+        """Privileged methods that were fitted, with their controls, on every split."""
+        return [row for row in self.methods if row.outcome]
+
+    @property
+    def candidate(self):
+        """The privileged method with the best mean, among those that help if there are any; or None."""
+        helping = [row for row in self.tested if row.outcome == HELPS]
+        return max(helping or self.tested, key=lambda row: row.mean, default=None)
+
+
+@dataclass(frozen=True)
+class Permutation:
+    """Exact test: mean score over the splits, and the same for each of the `n` permutations of the privileged rows."""
+
+    method: str
+    title: str
+    train_size: int
+    rows: str
+    n: int
+    score: float
+    permuted: list[float]
+    p: float
+
+
+@dataclass(frozen=True)
+class ColumnEffect:
+    """Loss of the best method without a group of privileged columns."""
+
+    name: str
+    columns: list[str]
+    loss: Paired
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Labeled rows that the best baseline needs for the same score; None if its curve, up to `at_least` rows, ends below.
+
+    `shown` tells whether the columns are shown to save labeled rows at this size.
+    """
+
+    train_size: int
+    method: str
+    score: float
+    baseline_rows: float | None
+    at_least: int
+    shown: bool = False
+
+
+def summarize(results, problem, plan, names):
+    """Statistics of every training size, from a dict of Unit to Result."""
+    return [_summarize_size(results, problem, plan, names, size) for size in plan.train_sizes]
+
+
+def _summarize_size(results, problem, plan, names, size):
+    def of(name, unlabeled, shuffled=False):
+        return [results[Unit(size, split, name, unlabeled, shuffled)] for split in range(plan.n_splits)]
+
+    rows, every, several = [], [], len(problem.unlabeled) > 0
+    for name in names:
+        method = plan.methods[name]
+        for unlabeled in (True, False) if method.unlabeled and several else (False,):
+            real = of(name, unlabeled)
+            every += real
+            row = _row(method, real, problem, plan, unlabeled, alone=several and method.unlabeled and not unlabeled)
+            if method.privileged:
+                row = replace(row, shuffled=Scores(**_scores(of(name, unlabeled, shuffled=True))))
+            rows.append(row)
+    best, rows = judge(rows)
+    return SizeResult(
+        train_size=size,
+        n_train=max(result.n_train for result in every),
+        n_unlabeled=max(result.n_unlabeled for result in every),
+        n_test=max(result.n_test for result in every),
+        best_baseline=best and best.name,
+        methods=rows,
+    )
+
+
+def _scores(results):
+    scores, seconds = [result.score for result in results], [result.seconds for result in results]
+    failed = sum(score is None for score in scores)
+    average, error = mean_and_error(scores) if not failed else (None, None)
+    return {
+        "scores": scores,
+        "mean": average,
+        "error": error,
+        "failed": failed,
+        "errors": sorted({result.error for result in results if result.error}),
+        # The median ignores the compilation in a process's first units.
+        "seconds": mean(seconds),
+        "median_seconds": median(seconds),
+    }
+
+
+def _row(method, results, problem, plan, unlabeled, alone):
+    warned: dict[str, int] = {}
+    for result in results:
+        for category, count in (result.warnings or {}).items():
+            warned[category] = warned.get(category, 0) + count
+    grid = candidates(method, plan.grids, plan.kernel, not problem.classification)
+    return MethodResult(
+        **_scores(results),
+        name=f"{method.name}/labeled" if alone else method.name,
+        method=method.name,
+        title=f"{method.title}, labeled rows only" if alone else method.title,
+        role=method.role,
+        counterpart=method.counterpart,
+        rows="all" if unlabeled else "labeled",
+        n_candidates=len(ParameterGrid(grid)),
+        params=[result.params for result in results],
+        warnings=warned,
+    )
+
+
+def judge(rows):
+    """The baseline with the best mean, and the rows with their comparisons, p-values and outcomes.
+
+    A method must beat every baseline, its counterpart *and* its shuffled control, so its p-value is the largest of all (an
+    intersection-union test). Holm's adjustment runs over the methods.
+    """
+    by_name = {row.name: row for row in rows}
+    baselines = [row for row in rows if row.role == "baseline" and not row.failed]
+    best: Any = max(baselines, key=lambda row: row.mean, default=None)
+    tested = [row for row in rows if best is not None and _complete(row, by_name)]
+    compared, p_all, p_both, p_own = [], [], [], []
+    for row in tested:
+        counterpart, shuffled = by_name.get(row.counterpart), row.shuffled.scores
+        row = replace(
+            row,
+            gain=paired(row.scores, counterpart.scores) if counterpart else None,
+            shuffled_gain=paired(shuffled, counterpart.scores) if counterpart else None,
+            over_shuffled=paired(row.scores, shuffled),
+            over_best_baseline=paired(row.scores, best.scores),
+        )
+        both = max(part.p_of_gain for part in (row.over_shuffled, row.gain) if part)
+        p_both.append(both)
+        p_all.append(max([both, *(paired(row.scores, other.scores).p_of_gain for other in baselines)]))
+        p_own.append((row.gain or row.over_best_baseline).wilcoxon_p)
+        compared.append(row)
+    judged = {
+        row.name: _with_outcome(row, *p_values)
+        for row, *p_values in zip(compared, holm(p_all), holm(p_both), holm(p_own))
+    }
+    return best, [judged.get(row.name, row) for row in rows]
+
+
+def _complete(row, by_name):
+    """Whether a privileged method and its controls were fitted on every split."""
+    counterpart = by_name.get(row.counterpart)
+    controls_failed = counterpart.failed if counterpart else bool(row.counterpart)
+    return row.role == "privileged" and not (row.failed or row.shuffled.failed or controls_failed)
+
+
+def _with_outcome(row, p_all, p_both, p_own):
+    gain = (row.gain or row.over_best_baseline).mean
+    if p_all < LEVEL:
+        outcome, p = HELPS, p_all
+    elif p_both < LEVEL:
+        outcome, p = MATCHED, p_both
+    elif gain > 0 and p_own < LEVEL and row.over_shuffled.p_of_gain >= LEVEL:
+        outcome, p = NOT_THE_COLUMNS, p_own
+    elif gain < 0 and p_own < LEVEL:
+        outcome, p = HURTS, p_own
+    else:
+        outcome, p = NO_DIFFERENCE, p_both
+    return replace(row, outcome=outcome, p=p, p_helps=p_all, p_counterpart=p_own)
+
+
+def summarize_permutations(units, results, title):
+    """The exact test from its units, one per split; None if a unit failed."""
+    found = [results[unit] for unit in units]
+    if any(result.error for result in found):
+        return None
+    score, *permuted = np.mean([result.score for result in found], axis=0).tolist()
+    unit, p = units[0], permutation_p(score, permuted)
+    rows = "all" if unit.unlabeled else "labeled"
+    return Permutation(unit.method, title, unit.size, rows, len(permuted), score, permuted, p)
+
+
+def worth(sizes):
+    """The learning curve of the best privileged method, in labeled rows of the best baseline."""
+    curve = [(size.train_size, max(row.mean for row in size.baselines)) for size in sizes if size.baselines]
+    if len(curve) < 2:
+        return []
+    return [
+        Worth(size.train_size, row.name, row.mean, _rows_for(row.mean, curve), curve[-1][0])
+        for size in sizes
+        if (row := size.candidate) is not None
+    ]
+
+
+def _rows_for(score, curve):
+    """Where a curve, linear in the logarithm of the rows, first reaches a score; None if it does not."""
+    for (n, low), (m, high) in pairwise(curve):
+        if score <= low:
+            return float(n)
+        if low < score <= high:
+            share = (score - low) / (high - low)
+            return round(float(np.exp(np.log(n) + share * (np.log(m) - np.log(n)))), 1)
+    return None
+
+
+def column_groups(table):
+    """Groups of columns by the beginning of their names; each column alone where there are few.
+
+    Examples
+    --------
+    >>> from lupi.tabular.schema import Table
+    >>> len(column_groups(Table.of(np.zeros((1, 20))))["columns 0 to 1"])
+    2
+    """
+    names = list(table.columns)
+    if len(names) <= MAX_GROUPS:
+        return {name: [name] for name in names}
+    if table.schema.named:
+        found: dict[str, list[str]] = {}
+        for name in names:
+            found.setdefault(re.split(r"[_.\- ]|\d", name, maxsplit=1)[0] or name, []).append(name)
+        if 2 <= len(found) <= MAX_GROUPS:
+            return {f"{start}_*" if len(part) > 1 else part[0]: part for start, part in found.items()}
+    parts = [[names[k] for k in part] for part in np.array_split(np.arange(len(names)), MAX_GROUPS)]
+    start = "" if table.schema.named else "columns "
+    return {f"{start}{part[0]} to {part[-1]}": part for part in parts}
+
+
+def mean_and_error(values):
+    """Mean and standard error of the mean.
+
+    Examples
+    --------
+    >>> mean_and_error([1.0, 2.0, 3.0])
+    (2.0, 0.5773502691896258)
+    """
+    values = np.asarray(values, dtype=np.float64)
+    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+    return float(values.mean()), error
+
+
+def paired(scores, others):
+    """Comparison of two methods on the same splits.
+
+    Examples
+    --------
+    >>> found = paired([0.9, 0.8, 0.7], [0.8, 0.8, 0.8])
+    >>> found.wins, found.losses, found.ties
+    (1, 1, 1)
+    """
+    differences = np.asarray(scores, dtype=np.float64) - np.asarray(others, dtype=np.float64)
+    average, error = mean_and_error(differences)
+    half = float(stats.t.ppf(0.975, len(differences) - 1)) * error if len(differences) > 1 else float("inf")
+    return Paired(
+        mean=average,
+        error=error,
+        low=average - half,
+        high=average + half,
+        wins=int((differences > 0).sum()),
+        losses=int((differences < 0).sum()),
+        ties=int((differences == 0).sum()),
+        wilcoxon_p=wilcoxon_p(differences),
+        splits_needed=splits_needed(differences),
+    )
+
+
+def wilcoxon_p(differences):
+    """Two-sided p-value of Wilcoxon's signed-rank test; 1 if nothing differs.
+
+    Examples
+    --------
+    >>> wilcoxon_p([0.0, 0.0]), round(wilcoxon_p([1, 2, 3, 4, 5, 6]), 5)
+    (1.0, 0.03125)
+    """
+    differences = np.asarray(differences, dtype=np.float64)
+    differences = differences[differences != 0]
+    return float(stats.wilcoxon(differences).pvalue) if len(differences) else 1.0
+
+
+def splits_needed(differences, power=0.8, alpha=LEVEL):
+    """Number of splits that would show a mean like this one; None where there is no gain to show.
+
+    Examples
+    --------
+    >>> splits_needed([0.01, -0.005, 0.02, 0.0]), splits_needed([-1.0, 0.5])
+    (25, None)
+    """
+    differences = np.asarray(differences, dtype=np.float64)
+    average = float(differences.mean())
+    if average <= 0 or len(differences) < 2:
+        return None
+    wanted = stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(power)
+    return max(6, int(np.ceil((wanted * differences.std(ddof=1) / average) ** 2)))
+
+
+def permutation_p(real, permuted):
+    """Exact p-value: the share of orders, the real one included, that score at least as well as the real one.
+
+    Examples
+    --------
+    >>> permutation_p(0.9, [0.8] * 99), permutation_p(0.9, [0.95, 0.8, 0.9])
+    (0.01, 0.75)
+    """
+    return (1 + sum(score >= real for score in permuted)) / (1 + len(permuted))
+
+
+def holm(p_values):
+    """Holm's step-down adjustment for several tests.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted, running = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        running = max(running, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = running
+    return adjusted
