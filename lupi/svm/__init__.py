@@ -3,8 +3,7 @@
 from lupi.kernels import Space
 from lupi.svm.duals import check_nu, one_class_dual, one_class_plus_dual, svm_2k_dual, svm_dual, svm_plus_dual
 from lupi.svm.kernel_qp import Certificate, Expansion, KernelQP
-from lupi.svm.linear import LinearPrimal
-from lupi.svm.linear_machines import linear_problems, linear_svm2_plus, linear_svm_plus, over_weights
+from lupi.svm.linear import LinearPrimal, linear_problems, linear_svm2_plus, linear_svm_plus, over_weights
 
 __all__ = [
     "Certificate",

@@ -49,7 +49,7 @@ def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> S
     """
     if problem.on_demand:
         return solve_decomposition(problem, tol=tol, max_iter=max_iter)
-    if all(space.few_features for space in problem.spaces) and problem.n_examples > 200:
+    if problem.by_features and problem.n_examples > SMALL:
         return finish(problem, solve_interior_point(problem, tol=min(tol, 1e-6), max_iter=max_iter), tol, max_iter)
     several = np.count_nonzero(problem.coef[0]) >= 2 * problem.n_examples
     budget = smo_budget(problem.n_examples) * (SEVERAL_VARIABLES if several else 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -131,26 +130,3 @@ def second_moment(Z: Any, weight: np.ndarray) -> np.ndarray:
         block = np.hstack([block, np.ones((len(w), 1))])
         out += (block * w[:, None]).T @ block
     return out
-
-
-class SharedMoment:
-    """The sums of :func:`second_moment`, taken when they are first needed: few examples with many features do without.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> np.asarray(SharedMoment(np.array([[1.0], [2.0]]), np.array([1.0, 2.0])))
-    array([[9., 5.],
-           [5., 3.]])
-    """
-
-    def __init__(self, Z: Any, weight: np.ndarray):
-        self.Z, self.weight = Z, weight
-
-    @cached_property
-    def matrix(self) -> np.ndarray:
-        """The sums."""
-        return np.asarray(second_moment(self.Z, self.weight))
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.matrix, dtype=dtype) if copy else np.asarray(self.matrix, dtype=dtype)

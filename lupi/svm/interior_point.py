@@ -1,31 +1,39 @@
-"""Primal-dual interior point for every KernelQP: a fixed, small number of steps whatever C, lam and kappa are."""
+"""Primal-dual interior points: a fixed, small number of steps whatever C, lam and kappa are."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
 from lupi.solution import Solution, out_of_time
 from lupi.svm.kernel_qp import KernelQP
-from lupi.svm.newton_systems import newton_system
+from lupi.svm.linear import LinearPrimal
+from lupi.svm.linear_systems import FactorizedSystem
+from lupi.svm.systems import newton_system
 
 MAX_STEPS = 100
-# An iterate that is worse than the best one by this factor has lost its digits, and will not find them again.
-LOST = 1e4
-
-# Down to this relative gap directions in single precision do, of matrices with at least so many rows.
+# An iterate may come this close to its bounds in one step, as a share of the distance.
+ALMOST = 0.995
+# Shorter steps lead nowhere.
+SHORTEST = 1e-10
+# An iterate that is worse than the best one by this factor has lost its digits.
+WORSE = 1e4
+# Directions in single precision suffice down to this relative gap, for matrices with at least this many rows.
 SINGLE_ENDS, LARGE = 1e-4, 500
-
-# Changes of the variables, explicit weights, intercepts, and multipliers of the lower and upper bounds.
-Direction = tuple[np.ndarray, dict[int, np.ndarray], np.ndarray, np.ndarray, np.ndarray]
+# The first iterate of a linear problem keeps this share of every interval free on both sides.
+ROOM = 0.02
 
 
 def follow_central_path(
     problem: KernelQP, *, tol: float, max_iter: int, early: bool = False
 ) -> tuple[Solution, tuple[np.ndarray, np.ndarray]]:
-    """Mehrotra's predictor-corrector method.
+    """Mehrotra's predictor-corrector method over the dual variables.
 
-    Spaces with few explicit features cost O(n r^2) a step, others one factorization of an n x n matrix (2n x 2n where both
+    Spaces with few explicit features cost O(n r^2) per step, others one factorization of an n x n matrix (2n x 2n where both
     spaces of a problem are known by their matrices only).
 
     Parameters
@@ -36,7 +44,7 @@ def follow_central_path(
     max_iter : int
         Largest number of steps; -1 for the built-in limit.
     early : bool
-        Stop at ``tol`` itself, whatever the residuals are: the point is worth little then, the bounds are.
+        Stop at ``tol`` itself, whatever the residuals are: only the active bounds are needed.
 
     Returns
     -------
@@ -44,7 +52,7 @@ def follow_central_path(
     active : pair of bool ndarray
         Variables that end at their lower and upper bound.
     """
-    iterate = _Iterate(problem.merged())
+    iterate = _KernelIterate(problem.merged())
     limit = MAX_STEPS if max_iter < 0 else min(max_iter, MAX_STEPS)
     goal = min(tol, 1e-6) * 1e-3
     converged = False
@@ -59,44 +67,137 @@ def follow_central_path(
             iterate.system.single = False
         if early and iterate.gap <= tol:
             break
-    iterate.return_to_best()
+    vars(iterate).update(iterate.best)
     x = np.clip(iterate.x, problem.lower, problem.upper)
-    biases = iterate.biases_of(problem)
+    # Merging drops only spaces without an intercept.
+    biases = np.zeros(len(problem.spaces))
+    biases[: len(iterate.biases)] = iterate.biases
     return Solution.certify(problem, x, steps, converged, "interior_point", biases), iterate.active_bounds()
 
 
+def solve_weights(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+    """The same method with the weights of a linear problem as iterates: a step solves one system of their number.
+
+    Parameters
+    ----------
+    problem : LinearPrimal
+    tol : float
+        Relative duality gap at which to stop.
+    max_iter : int
+        Largest number of steps; -1 for the built-in limit.
+
+    Returns
+    -------
+    Solution
+        Its point are the weights, its certificate the dual variables.
+    """
+    limit = MAX_STEPS if max_iter < 0 else min(max_iter, MAX_STEPS)
+    iterate = _LinearIterate(problem)
+    best = iterate.solution(0)
+    steps, length = 0, 1.0
+    while steps < limit and best.gap > tol and length >= SHORTEST and np.isfinite(iterate.complementarity):
+        if out_of_time():
+            break
+        steps += 1
+        try:
+            length = iterate.advance()
+        except LinAlgError:
+            break
+        found = iterate.solution(steps)
+        best = found if (found.gap, -found.lower_bound) <= (best.gap, -best.lower_bound) else best
+    violation = problem.violation(best.certificate, *problem.fields(best.point))
+    return replace(best, n_iter=steps, violation=violation, converged=best.gap <= tol)
+
+
 class _Iterate:
-    """Strictly interior point: variables, distances to the bounds with multipliers, explicit weights, intercepts."""
+    """Variables strictly inside their bounds, with distances and multipliers.
+
+    Distances are iterates of their own: C - x cancels to nothing at large C. Variables without a bound, or that cannot
+    move, have a distance of 1 and no multiplier.
+    """
+
+    def __init__(self, x: np.ndarray, lower: np.ndarray, upper: np.ndarray):
+        self.x = x
+        moving = upper > lower
+        self.has_lower, self.has_upper = np.isfinite(lower) & moving, np.isfinite(upper) & moving
+        with np.errstate(invalid="ignore"):
+            self.below = np.where(self.has_lower, x - lower, 1.0)
+            self.above = np.where(self.has_upper, upper - x, 1.0)
+        self.z_below, self.z_above = self.has_lower.astype(float), self.has_upper.astype(float)
+        self.count = max(1, int(self.has_lower.sum() + self.has_upper.sum()))
+
+    @property
+    def complementarity(self) -> float:
+        """The gap that a feasible point would have."""
+        return float(np.vdot(self.z_below, self.below) + np.vdot(self.z_above, self.above))
+
+    def step(self, newton: Callable[[np.ndarray], tuple[np.ndarray, Any]]) -> tuple[float, Any]:
+        """One predictor-corrector step; returns its length, and the changes of all else.
+
+        ``newton`` maps a change of the gradient to the change of x and of everything that depends on it.
+        """
+        total = self.complementarity
+        below, above = -self.z_below * self.below, -self.z_above * self.above
+        dx, dzl, dzu, _ = self._direction(newton, below, above)
+        length = self._room(dx, dzl, dzu)
+        reached = float(np.vdot(self.z_below + length * dzl, self.below + length * dx * self.has_lower))
+        reached += float(np.vdot(self.z_above + length * dzu, self.above - length * dx * self.has_upper))
+        center = (max(reached, 0.0) / total) ** 3 * total / self.count if total > 0 else 0.0
+        below += np.where(self.has_lower, center - dzl * dx, 0.0)
+        above += np.where(self.has_upper, center + dzu * dx, 0.0)
+        dx, dzl, dzu, others = self._direction(newton, below, above)
+        length = min(1.0, ALMOST * self._room(dx, dzl, dzu))
+        self.x = self.x + length * dx
+        self.below = self.below + length * dx * self.has_lower
+        self.above = self.above - length * dx * self.has_upper
+        self.z_below = self.z_below + length * dzl
+        self.z_above = self.z_above + length * dzu
+        return length, others
+
+    def _direction(
+        self, newton: Callable[[np.ndarray], tuple[np.ndarray, Any]], below: np.ndarray, above: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
+        """Newton direction towards complementarity products that differ from the current ones by these amounts."""
+        dx, others = newton(below / self.below - above / self.above)
+        dzl = np.where(self.has_lower, (below - self.z_below * dx) / self.below, 0.0)
+        dzu = np.where(self.has_upper, (above + self.z_above * dx) / self.above, 0.0)
+        return dx, dzl, dzu, others
+
+    def _room(self, dx: np.ndarray, dzl: np.ndarray, dzu: np.ndarray) -> float:
+        """Longest step that keeps every distance and multiplier positive."""
+        steepest = 1.0
+        pairs = (
+            (self.below, dx * self.has_lower),
+            (self.above, -dx * self.has_upper),
+            (self.z_below, dzl),
+            (self.z_above, dzu),
+        )
+        for value, change in pairs:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                steepest = max(steepest, float(np.max(np.where(value > 0, -change / value, 0.0), initial=0.0)))
+        return 1.0 / steepest
+
+
+class _KernelIterate(_Iterate):
+    """Iterate of a KernelQP, with the weights of spaces that have explicit features, and the intercepts."""
 
     def __init__(self, problem: KernelQP):
         self.problem = problem
         self.system = newton_system(problem)
         self.system.single = self.system.can_be_single and problem.n_examples >= LARGE
-        self.has_lower, self.has_upper = np.isfinite(problem.lower), np.isfinite(problem.upper)
-        lower = np.where(self.has_lower, problem.lower, 0.0)
-        upper = np.where(self.has_upper, problem.upper, np.inf)
-        self.x = np.minimum(lower + self._typical_size(), 0.5 * (lower + upper))
-        # Distances are iterates of their own: C - x cancels to nothing at large C.
-        self.below = np.where(self.has_lower, self.x - lower, 1.0)
-        self.above = np.where(self.has_upper, problem.upper - self.x, 1.0)
-        self.z_below = self.has_lower.astype(float)
-        self.z_above = self.has_upper.astype(float)
-        self.weights = {m: np.zeros(self.system.features[m].shape[1]) for m in self.system.features}
+        lower = np.where(np.isfinite(problem.lower), problem.lower, 0.0)
+        upper = np.where(np.isfinite(problem.upper), problem.upper, np.inf)
+        start = np.minimum(lower + self._typical_size(), 0.5 * (lower + upper))
+        super().__init__(start, problem.lower, problem.upper)
+        self.weights = {m: np.zeros(features.shape[1]) for m, features in self.system.features.items()}
         self.biases = np.zeros(len(problem.spaces))
         force = max(1.0, float(np.max(np.abs(self._gradient(problem.expansions(self.x))))))
         self.z_below *= force
         self.z_above *= force
-        self.stalled = self.lost = False
-        self.gap = np.inf
+        self.stalled = False
+        self.gap = self.best_merit = np.inf
         self.last_step = 1.0
-        self.best_merit = np.inf
         self.best: dict[str, object] = {}
-
-    def biases_of(self, problem: KernelQP) -> np.ndarray:
-        """Intercepts in the order of the problem that was asked for (merging drops only spaces without one)."""
-        out = np.zeros(len(problem.spaces))
-        out[: len(self.biases)] = self.biases
-        return out
 
     def active_bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Which bounds hold with equality at the limit: those whose multiplier outweighs the distance."""
@@ -108,11 +209,11 @@ class _Iterate:
 
     def _typical_size(self) -> float:
         """Size that one variable would have if the others were 0."""
-        curvature = [float(np.mean(space.diagonal())) for space in self.problem.spaces]
-        ridge = float(np.mean(self.problem.ridge))
-        size = 1.0 / max(max(curvature) + ridge, 1e-300)
-        finite = self.problem.upper[self.has_upper]
-        if self.problem.n_examples >= LARGE and self.system.can_be_single and len(finite):
+        problem = self.problem
+        curvature = max(float(np.mean(space.diagonal())) for space in problem.spaces)
+        size = 1.0 / max(curvature + float(np.mean(problem.ridge)), 1e-300)
+        finite = problem.upper[np.isfinite(problem.upper)]
+        if problem.n_examples >= LARGE and self.system.can_be_single and len(finite):
             # Both spaces' shares of the first point cancel in the one that is curved most.
             return float(min(10.0 * size, 0.1 * np.median(finite)))
         return float(min(size, np.median(finite))) if len(finite) else size
@@ -135,102 +236,128 @@ class _Iterate:
         betas = problem.expansions(self.x)
         r = self._gradient(betas) + self.z_below - self.z_above
         e = np.array([t - beta.sum() if s.bias else 0.0 for s, t, beta in zip(problem.spaces, problem.total, betas)])
-        feature_residual = {m: self._feature_residual(m, betas[m], e[m]) for m in system.features}
-        complementarity = float(self.z_below @ self.below) + float(self.z_above @ self.above)
-        mu = complementarity / max(1, int(self.has_lower.sum() + self.has_upper.sum()))
+        residuals = {m: self._feature_residual(m, betas[m], e[m]) for m in system.features}
         size = abs(float(problem.p @ self.x)) + 1e-300
-        unmet = max((float(np.max(np.abs(v), initial=0.0)) for v in feature_residual.values()), default=0.0)
+        self.gap = self.complementarity / size
         scale = max(1.0, float(np.max(np.abs(self.x))))
-        self._remember(
-            max(complementarity / size, float(np.max(np.abs(r))), (unmet + float(np.max(np.abs(e)))) / scale)
-        )
-        self.gap = complementarity / size
+        steepest, uneven = float(np.max(np.abs(r))), float(np.max(np.abs(e)))
+        unmet = max((float(np.max(np.abs(v), initial=0.0)) for v in residuals.values()), default=0.0)
+        lost = self._remember(max(self.gap, steepest, (unmet + uneven) / scale))
         if self.gap <= SINGLE_ENDS:
             system.single = False
-        if (
-            complementarity <= goal * size
-            and np.max(np.abs(r)) <= 1e-7
-            and np.max(np.abs(e)) <= 1e-9 * scale * np.sqrt(len(self.x))
-            and unmet <= 1e-7 * scale
-        ):
+        met = steepest <= 1e-7 and uneven <= 1e-9 * scale * np.sqrt(len(self.x)) and unmet <= 1e-7 * scale
+        if self.gap <= goal and met:
             return True
         D = problem.ridge + self.z_below / self.below + self.z_above / self.above
         system.factorize(np.maximum(D, 1e-300))
-        affine = self._direction(r, feature_residual, e, -self.z_below * self.below, -self.z_above * self.above)
-        length = self._room(affine)
-        dx, dzl, dzu = affine[0], affine[3], affine[4]
-        reached = float((self.z_below + length * dzl) @ (self.below + length * np.where(self.has_lower, dx, 0.0)))
-        reached += float((self.z_above + length * dzu) @ (self.above - length * np.where(self.has_upper, dx, 0.0)))
-        center = (max(reached, 0.0) / complementarity) ** 3 * mu if complementarity > 0 else 0.0
-        direction = self._direction(
-            r,
-            feature_residual,
-            e,
-            np.where(self.has_lower, center - self.z_below * self.below - dzl * dx, 0.0),
-            np.where(self.has_upper, center - self.z_above * self.above + dzu * dx, 0.0),
-        )
-        length = min(1.0, 0.995 * self._room(direction))
-        self._move(direction, length)
-        self.stalled = self.lost or (length < 1e-10 and self.last_step < 1e-10)
+
+        def newton(change: np.ndarray) -> tuple[np.ndarray, Any]:
+            dx, weights, biases = system.solve(r + change, residuals, e)
+            return dx, (weights, biases)
+
+        length, (weights, biases) = self.step(newton)
+        for m, change in weights.items():
+            self.weights[m] = self.weights[m] + length * change
+        self.biases = self.biases + length * biases
+        self.stalled = lost or (length < SHORTEST and self.last_step < SHORTEST)
         self.last_step = length
         return False
 
-    def _remember(self, merit: float) -> None:
-        """Keep the best iterate so far; out of digits, the next ones may be far worse."""
+    def _remember(self, merit: float) -> bool:
+        """Keep the best iterate so far; whether this one is out of digits."""
         if merit < self.best_merit:
             self.best_merit = merit
-            self.best = {"x": self.x, "below": self.below, "above": self.above, "biases": self.biases}
-            self.best |= {"z_below": self.z_below, "z_above": self.z_above, "weights": dict(self.weights)}
-        self.lost = merit > LOST * self.best_merit
-
-    def return_to_best(self) -> None:
-        """Go back to the best iterate."""
-        vars(self).update(self.best)
+            names = ("x", "below", "above", "biases", "z_below", "z_above")
+            self.best = {name: getattr(self, name) for name in names} | {"weights": dict(self.weights)}
+        return merit > WORSE * self.best_merit
 
     def _feature_residual(self, m: int, beta: np.ndarray, e: float) -> np.ndarray:
-        features, weights = self.system.features[m], self.weights[m]
-        residual: np.ndarray = features.T @ beta - weights
+        residual: np.ndarray = self.system.features[m].T @ beta - self.weights[m]
         if self.problem.spaces[m].bias:
             residual[-1] = -e
         return residual
 
-    def _direction(
-        self,
-        r: np.ndarray,
-        feature_residual: dict[int, np.ndarray],
-        e: np.ndarray,
-        target_below: np.ndarray,
-        target_above: np.ndarray,
-    ) -> Direction:
-        """Newton direction towards complementarity products that differ from the current ones by the targets."""
-        rhs = r + target_below / self.below - target_above / self.above
-        dx, weights, biases = self.system.solve(rhs, feature_residual, e)
-        dzl = np.where(self.has_lower, (target_below - self.z_below * dx) / self.below, 0.0)
-        dzu = np.where(self.has_upper, (target_above + self.z_above * dx) / self.above, 0.0)
-        return dx, weights, biases, dzl, dzu
 
-    def _room(self, direction: Direction) -> float:
-        """Longest step that keeps every distance and multiplier positive."""
-        dx, _, _, dzl, dzu = direction
-        room = 1.0
-        for value, change in (
-            (self.below, np.where(self.has_lower, dx, 0.0)),
-            (self.above, np.where(self.has_upper, -dx, 0.0)),
-            (self.z_below, dzl),
-            (self.z_above, dzu),
-        ):
-            falling = change < 0
-            if falling.any():
-                room = min(room, float(np.min(-value[falling] / change[falling])))
-        return room
+class _LinearIterate(_Iterate):
+    """Iterate of a linear problem, with its weights and both functions' values."""
 
-    def _move(self, direction: Direction, length: float) -> None:
-        dx, weights, biases, dzl, dzu = direction
-        self.x = self.x + length * dx
-        self.below = self.below + length * np.where(self.has_lower, dx, 0.0)
-        self.above = self.above - length * np.where(self.has_upper, dx, 0.0)
-        self.z_below = self.z_below + length * dzl
-        self.z_above = self.z_above + length * dzu
-        for m, change in weights.items():
-            self.weights[m] = self.weights[m] + length * change
-        self.biases = self.biases + length * biases
+    def __init__(self, problem: LinearPrimal):
+        p = self.problem = problem
+        self.system = FactorizedSystem(p, updates=False)
+        lower, upper = np.zeros((p.n_kinds, p.n_examples)), np.empty((p.n_kinds, p.n_examples))
+        upper[0] = p.tables[1]
+        if p.n_kinds == 2:
+            lower[1], upper[1] = p.tables[2], p.tables[3]
+        super().__init__(_balanced_start(p), lower, upper)
+        self.fixed = ~(upper > lower)
+        self.theta = np.zeros(p.n_weights)
+        self.f, self.g = np.zeros(p.n_examples), np.zeros(p.n_examples)
+        self.q = p.adjoint(*p.coefficients(self.x))
+
+    def advance(self) -> float:
+        """One predictor-corrector step; its length."""
+        p = self.problem
+        unmet = p.metric(self.theta) - self.q
+        slack = p.s * self.g
+        r = np.empty_like(self.x)
+        r[-1] = slack
+        r[0] = 1.0 - p.y * self.f - slack - p.tables[0] * self.x[0]
+        r += self.z_below - self.z_above
+        D = self.z_below / self.below + self.z_above / self.above
+        D[0] += p.tables[0]
+        D[self.fixed] = np.inf
+        self.system.factorize(1.0 / D)
+
+        def newton(change: np.ndarray) -> tuple[np.ndarray, Any]:
+            dx = (r + change) / D
+            theta = self.system.solve(p.adjoint_of(dx) - unmet)
+            df, dg = p.fields(theta)
+            dx[0] -= (p.y * df + p.s * dg) / D[0]
+            if len(dx) == 2:
+                dx[1] += p.s * dg / D[1]
+            return dx, (theta, df, dg)
+
+        length, (theta, df, dg) = self.step(newton)
+        self.q = self.q + length * (p.metric(theta) + unmet)
+        self.theta = self.theta + length * theta
+        self.f += length * df
+        self.g += length * dg
+        return length
+
+    def solution(self, n_iter: int) -> Solution:
+        """The current iterate with its certificate."""
+        p = self.problem
+        theta, f, g = p.feasible(self.theta, self.f, self.g)
+        value, bound = p.value(theta, f, g), p.lower_bound(self.x, self.q)
+        return Solution(theta.copy(), value, bound, n_iter, False, "interior_point", certificate=self.x.copy())
+
+
+def _balanced_start(p: LinearPrimal) -> np.ndarray:
+    """Variables well inside their intervals that meet the equalities: every later point then does, too."""
+    plus = p.y > 0
+    left_out = np.zeros(p.n_weights) if p.outside is None else p.outside
+    middle = np.minimum(p.tables[1], p.price)
+    x = np.empty((p.n_kinds, p.n_examples))
+    share = _shares(middle[plus].sum(), middle[~plus].sum(), -left_out[p.n_features])
+    x[0] = np.where(plus, *share) * middle
+    if p.n_kinds == 2:
+        target = float(p.s @ x[0]) + left_out[-1]
+        upper = p.tables[3]
+        if np.any(np.isinf(p.tables[2])):
+            x[1] = min(target / upper.sum(), 1.0 - ROOM) * upper
+        else:
+            x[1] = np.where(plus, *_shares(upper[plus].sum(), upper[~plus].sum(), target)) * upper
+    return x
+
+
+def _shares(plus: float, minus: float, target: float) -> tuple[float, float]:
+    """Shares with ``first * plus - second * minus = target``, as near to a half as that allows; never 0 or 1."""
+    first = second = 0.5
+    for _ in range(2):
+        excess = first * plus - second * minus - target
+        first = float(np.clip(first - 0.5 * excess / max(plus, 1e-300), ROOM, 1.0 - ROOM))
+        excess = first * plus - second * minus - target
+        second = float(np.clip(second + excess / max(minus, 1e-300), ROOM, 1.0 - ROOM))
+        excess = first * plus - second * minus - target
+        first = float(np.clip(first - excess / max(plus, 1e-300), ROOM, 1.0 - ROOM))
+    return first, second

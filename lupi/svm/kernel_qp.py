@@ -12,6 +12,8 @@ from lupi.kernels import Space
 
 # A constraint without slack is met with this much to spare: missing it by a rounding error would cost infinitely much.
 MARGIN = 1e-13
+# Kernel matrices are cheaper than features that are more than this share of the examples.
+MANY_FEATURES = 0.5
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,12 @@ class KernelQP:
         return any(space.on_demand for space in self.spaces)
 
     @cached_property
+    def by_features(self) -> bool:
+        """Whether the features of all spaces together are cheaper than kernel matrices."""
+        widths = [np.inf if space.factor is None else space.factor.shape[1] for space in self.spaces]
+        return sum(widths) < MANY_FEATURES * self.n_examples
+
+    @cached_property
     def kinds(self) -> tuple[np.ndarray, list[np.ndarray]]:
         """The different columns of bias coefficients, and the variables that have each of them."""
         powers = 3 ** np.arange(len(self.biased))
@@ -133,7 +141,7 @@ class KernelQP:
 
     def merged(self) -> KernelQP:
         """An equal problem with one matrix instead of two, where the second space has no intercept (SVM2+)."""
-        if len(self.spaces) != 2 or self.spaces[1].bias or all(space.few_features for space in self.spaces):
+        if len(self.spaces) != 2 or self.spaces[1].bias or self.by_features:
             return self
         first, second = self.spaces
         signs = self.coef[0] * self.coef[1]

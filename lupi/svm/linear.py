@@ -4,7 +4,7 @@ With :math:`\theta = (w, b, w^*, b^*)`, :math:`f = Xw + b` and :math:`g = Zw^* +
 
 .. math:: \min_\theta\; \tfrac12 \theta' A \theta - q_0'\theta + \sum_i h_{a,i}(1 - y_i f_i - s_i g_i) + h_{d,i}(s_i g_i),
 
-where h is a hinge, a squared hinge or a constraint (:mod:`lupi.svm.row_losses`), s is 1 (slack), y (labeled) or
+where h is a hinge, a squared hinge or a constraint of the slack, s is 1 (slack), y (labeled) or
 0 (no privileged row), and A is the identity on w, lam on w* and 0 on intercepts without a norm. SVM2+ has no d: its
 :math:`C_i g_i^2 / 2` is quadratic and belongs to A. The dual of the same problem is
 
@@ -24,13 +24,19 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from lupi.inputs.chunked_rows import ChunkedRows, take_rows
-from lupi.svm.feature_products import both_times, both_transposed_times
-from lupi.svm.kernel_qp import MARGIN, Expansion, largest_move
+from lupi.svm.feature_products import both_times, both_transposed_times, second_moment
+from lupi.svm.kernel_qp import MANY_FEATURES, MARGIN, Expansion, largest_move
 
 # Sums over the examples that are 0 at a feasible point carry rounding errors of this size, relative to their terms.
 SUM_TOLERANCE = 1e-9
 # Decisions that differ by no more than this, where the margin is 1, are the same.
 FLAT = 1e-2
+# So few examples are solved exactly on their kernel matrices.
+VERY_FEW = 200
+# Where weights are many, kernel matrices of up to this many examples are cheaper.
+MOST_EXAMPLES = 5000
+# The interior point factorizes a matrix over the weights; not over more of them.
+MOST_WEIGHTS = 5000
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,7 @@ class LinearPrimal:
         if self.moment is None:
             out[-1, -1] = 0.0
         else:
-            out += np.asarray(self.moment)
+            out += self.moment
         return out
 
     @cached_property
@@ -274,3 +280,73 @@ class LinearPrimal:
             outside=outside,
             gained=gained,
         )
+
+
+def over_weights(n: int, n_weights: int, smooth: bool) -> bool:
+    """Whether a problem with linear kernels is better posed over its weights than over kernel matrices."""
+    if n <= VERY_FEW:
+        return False
+    if n_weights < MANY_FEATURES * n:
+        return smooth or n_weights <= MOST_WEIGHTS
+    return smooth and n > MOST_EXAMPLES
+
+
+def linear_problems(
+    X: Any,
+    Z: Any,
+    signs: list[np.ndarray],
+    C: np.ndarray,
+    lam: float,
+    kappa: float,
+    labeled: bool,
+    available: np.ndarray,
+    *,
+    squared: bool,
+) -> list[LinearPrimal]:
+    """SVM+ or SVM2+ of every class against the others; what does not depend on the class is shared."""
+    prices = C, lam, kappa, labeled, available
+    if not squared:
+        return [linear_svm_plus(X, Z, y, *prices) for y in signs]
+    moment = None if Z is None else second_moment(Z, np.where(available, C, 0.0))
+    return [linear_svm2_plus(X, Z, y, *prices, moment) for y in signs]
+
+
+def linear_svm_plus(
+    X: Any,
+    Z: Any,
+    y: np.ndarray,
+    C: np.ndarray,
+    lam: float,
+    kappa: float,
+    labeled: bool,
+    available: np.ndarray,
+) -> LinearPrimal:
+    """SVM+ with hinge losses; without any privileged row (``Z=None``) the C-SVM."""
+    s = np.where(available, y if labeled else 1.0, 0.0)
+    upper = np.where(available, kappa, 1.0) * C
+    tables = np.zeros((4, len(y)))
+    tables[1] = upper
+    tables[2] = np.where(available, 0.0 if labeled else -np.inf, 0.0)
+    tables[3] = np.where(available, C, 0.0)
+    return LinearPrimal(X, Z, y, s, tables, C, lam)
+
+
+def linear_svm2_plus(
+    X: Any,
+    Z: Any,
+    y: np.ndarray,
+    C: np.ndarray,
+    lam: float,
+    kappa: float,
+    labeled: bool,
+    available: np.ndarray,
+    moment: Any = None,
+) -> LinearPrimal:
+    """SVM2+; without any privileged row (``Z=None``) the L2-SVM. ``moment`` does not depend on y: classes can share it."""
+    s = np.where(available, y if labeled else 1.0, 0.0)
+    tables = np.zeros((4, len(y)))
+    tables[0] = np.where(available, 1.0 / kappa, 1.0) / C
+    tables[1] = np.inf
+    if Z is not None and moment is None:
+        moment = second_moment(Z, np.where(available, C, 0.0))
+    return LinearPrimal(X, Z, y, s, tables, C, lam, moment)

@@ -286,7 +286,7 @@ def _layers(rows: _Rows, biased: np.ndarray, n_rows: int) -> _Layers:
     c = rows.c[biased]
     codes = (3.0 ** np.arange(len(biased)) @ (c + 1.0).reshape(len(biased), -1)).reshape(c.shape[1:]).astype(int)
     codes[~rows.present] = -1
-    found = np.unique(codes[rows.present])
+    found = np.flatnonzero(np.bincount(codes[rows.present]))
     kinds = found[:, None] // 3 ** np.arange(len(biased)) % 3 - 1.0
     layer = np.full(codes.shape, -1)
     row, kind = [], []
@@ -302,15 +302,16 @@ def _layers(rows: _Rows, biased: np.ndarray, n_rows: int) -> _Layers:
         # Slots whose partner is missing prove something by themselves.
         if np.any(rows.present[r] & (rows.follow[r] == 0)):
             proves[np.searchsorted(found, codes[r][rows.present[r]][0])] = True
-    needed = np.linalg.matrix_rank(kinds[proves]) < proves.sum()
-    circuits = _circuits(tuple(map(tuple, kinds))) if needed else np.zeros((0, len(found)))
+    circuits = _circuits(tuple(map(tuple, kinds)), tuple(proves))
     return _Layers(kinds, layer, np.array(row), np.array(kind), proves, circuits)
 
 
 @lru_cache
-def _circuits(kinds: tuple[tuple[float, ...], ...]) -> np.ndarray:
-    """Smallest combinations of kinds whose columns cancel."""
+def _circuits(kinds: tuple[tuple[float, ...], ...], proves: tuple[bool, ...]) -> np.ndarray:
+    """Smallest combinations of kinds whose columns cancel; none where pairs of the kinds that prove something suffice."""
     columns, out = np.array(kinds), []
+    if np.linalg.matrix_rank(columns[np.array(proves)]) == sum(proves):
+        return np.zeros((0, len(columns)))
     for size in range(2, min(columns.shape[1] + 1, MOST_MEMBERS) + 1):
         for chosen in combinations(range(len(columns)), size):
             _, sizes, directions = np.linalg.svd(columns[list(chosen)].T)

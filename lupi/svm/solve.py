@@ -8,10 +8,10 @@ from typing import Any
 from lupi.solution import Solution, run_solver
 from lupi.svm.auto import solve_auto, solve_interior_point, solve_kernel_near
 from lupi.svm.decomposition import solve_decomposition
-from lupi.svm.linear_auto import solve_linear, solve_linear_near
-from lupi.svm.linear_interior import solve_weights
-from lupi.svm.linear_newton import solve_newton
+from lupi.svm.interior_point import solve_weights
+from lupi.svm.newton import solve_newton
 from lupi.svm.reference import solve_reference
+from lupi.svm.row_generation import solve_linear, solve_linear_near
 from lupi.svm.smo import solve_smo
 
 # Kind of problem -> name (the estimators' ``solver``) -> function (problem, *, tol, max_iter, ...) -> Solution.

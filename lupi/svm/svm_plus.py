@@ -29,7 +29,7 @@ from lupi.svm.kernel_machine import (
     store,
     warn_about,
 )
-from lupi.svm.linear_machines import linear_problems
+from lupi.svm.linear import linear_problems
 from lupi.svm.solve import SOLVERS, solve
 
 if TYPE_CHECKING:

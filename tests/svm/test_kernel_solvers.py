@@ -7,11 +7,11 @@ from lupi.svm.auto import polish, solve_auto, solve_interior_point
 from lupi.svm.decomposition import solve_decomposition
 from lupi.svm.deformation import deformation_features, deformation_matrix, deformation_space
 from lupi.svm.duals import svm2_plus_dual
-from lupi.svm.newton_systems import DenseSystem, FeatureSystem, MixedSystem, newton_system
 from lupi.svm.reference import _clarabel, dense_qp, solve_reference
 from lupi.svm.smo import solve_smo
 from lupi.svm.smo_loop import BLOCKED, LANES, highest, position
 from lupi.svm.solve import SOLVERS
+from lupi.svm.systems import DenseSystem, FeatureSystem, MixedSystem, newton_system
 
 KERNELS = ["linear", "rbf", "poly", "chi2", "laplacian"]
 
@@ -434,7 +434,7 @@ def test_smo_needs_circuits_where_pairs_stall(labeled, missing, monkeypatch):
         assert solution.converged
         assert solution.certificate.dual == pytest.approx(dual, rel=1e-6)
     # Without circuits it stops where no pair can move, below the optimum.
-    monkeypatch.setattr("lupi.svm.smo._circuits", lambda kinds: np.zeros((0, len(kinds))))
+    monkeypatch.setattr("lupi.svm.smo._circuits", lambda kinds, proves: np.zeros((0, len(kinds))))
     stalled = [solve_smo(problem, tol=1e-6, max_iter=3000).certificate.dual for problem in problems]
     assert any(value < dual * (1 - 1e-4) for value, dual in zip(stalled, best))
 

@@ -7,12 +7,11 @@ from scipy import sparse
 from lupi.svm import Space, linear_svm2_plus, linear_svm_plus, svm_plus_dual
 from lupi.svm.deformation import deformation_matrix
 from lupi.svm.duals import svm2_plus_dual
-from lupi.svm.linear_auto import solve_linear
-from lupi.svm.linear_interior import solve_weights
-from lupi.svm.linear_newton import solve_newton
-from lupi.svm.linear_rows import solve_rows
+from lupi.svm.interior_point import solve_weights
 from lupi.svm.linear_systems import wide
+from lupi.svm.newton import solve_newton
 from lupi.svm.reference import solve_reference
+from lupi.svm.row_generation import solve_linear, solve_rows
 
 
 def data(seed, n, d=6, s=3, missing=0.3):

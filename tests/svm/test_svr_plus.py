@@ -13,11 +13,10 @@ from lupi import SVRPlus
 from lupi.kernels import Kernel
 from lupi.svm import Space
 from lupi.svm.duals import svr_plus_dual
-from lupi.svm.newton_systems import DenseSystem, newton_system
 from lupi.svm.paths import fit_path
 from lupi.svm.smo import solve_smo
 from lupi.svm.solve import solve
-from lupi.svm.two_sides_system import TwoSidesSystem
+from lupi.svm.systems import DenseSystem, TwoSidesSystem, newton_system
 
 KERNELS = ("linear", "rbf", "poly", "laplacian")
 

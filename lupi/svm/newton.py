@@ -1,7 +1,9 @@
-"""Newton's method over the weights, for squared hinges: their derivative is continuous and piecewise linear.
+r"""Newton's method over the weights of a linear problem with squared hinges.
 
-Newton's method with an exact line search ends after a few steps, because it meets the optimum exactly once it knows which
-examples pay. Every step is judged by its duality gap: dual variables and their sums are at hand anyway.
+Their derivative is continuous and piecewise linear: Newton's method with an exact line search ends after a few steps,
+because it meets the optimum exactly once it knows which examples have a loss. With a decision value f and a correcting
+value g, an example has the loss :math:`\tfrac{1}{2 r} [v]_+^2`, :math:`v = 1 - y f - s g`, and the dual variable
+:math:`[v]_+ / r`.
 """
 
 from __future__ import annotations
@@ -10,16 +12,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numba import njit
 from scipy.linalg import LinAlgError
 
 from lupi.solution import Solution, out_of_time
 from lupi.svm.linear import LinearPrimal
 from lupi.svm.linear_systems import System, linear_system
-from lupi.svm.row_losses import best_intercept, respond, slope_along
 
 MAX_STEPS = 200
 # The line search ends where the slope has fallen to this share.
 SEARCHED = 0.1
+# Derivatives with respect to an intercept are 0 up to this share of their terms' sum.
+BALANCED = 1e-13
 
 
 def solve_newton(
@@ -41,7 +45,7 @@ def solve_newton(
     Returns
     -------
     Solution
-        Of weights; its certificate are the dual variables.
+        Its point are the weights, its certificate the dual variables.
     """
     if not problem.smooth:
         raise ValueError(
@@ -65,21 +69,21 @@ def solve_newton(
 
 
 class _Run:
-    """Weights, values on the examples, and the dual variables that answer them."""
+    """Weights, values on the examples, and their dual variables."""
 
     def __init__(self, problem: LinearPrimal, theta: np.ndarray):
         self.problem, self.theta = problem, theta
         self.rows = problem.y, problem.s, problem.tables[0]
         self.f, self.g = problem.fields(theta)
-        self._answer()
+        self._update()
 
-    def _answer(self) -> None:
+    def _update(self) -> None:
         """Best intercept, dual variables, and the gradient."""
         p = self.problem
-        b = best_intercept(self.f, self.g, *self.rows)
+        b = _best_intercept(self.f, self.g, *self.rows)
         self.f += b
         self.theta[p.n_features] += b
-        a, slope = respond(self.f, self.g, *self.rows)
+        a, slope = _dual_variables(self.f, self.g, *self.rows)
         self.x, self.slopes = a[None], slope[None]
         self.q = p.adjoint(*p.coefficients(self.x))
         self.gradient = p.metric(self.theta) - self.q
@@ -92,7 +96,7 @@ class _Run:
         df, dg = p.fields(direction)
         along = p.metric(direction)
         t = _root(
-            lambda t: slope_along(t, self.f, self.g, df, dg, *self.rows),
+            lambda t: _slope_along(t, self.f, self.g, df, dg, *self.rows),
             float(along @ self.theta),
             float(along @ direction),
             float(self.gradient @ direction),
@@ -100,11 +104,11 @@ class _Run:
         self.theta = self.theta + t * direction
         self.f += t * df
         self.g += t * dg
-        self._answer()
+        self._update()
         return t > 0.0
 
     def solution(self, n_iter: int) -> Solution:
-        """What the present iterate proves."""
+        """The current iterate with its certificate."""
         p = self.problem
         value, bound = p.value(self.theta, self.f, self.g), p.lower_bound(self.x, self.q)
         return Solution(self.theta.copy(), value, bound, n_iter, False, "newton", certificate=self.x)
@@ -128,3 +132,75 @@ def _root(slope: Callable[[float], tuple[float, float]], linear: float, quadrati
         guess = t - first / second if second > 0 else np.inf
         t = guess if low < guess < high else (2.0 * t if np.isinf(high) else 0.5 * (low + high))
     return t
+
+
+@njit(cache=True, nogil=True)
+def _dual_variables(
+    f: np.ndarray, g: np.ndarray, y: np.ndarray, s: np.ndarray, ridge: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Dual variables, and their derivatives with respect to the slacks."""
+    a = np.zeros(f.shape[0])
+    slope = np.zeros(f.shape[0])
+    for i in range(f.shape[0]):
+        v = 1.0 - y[i] * f[i] - s[i] * g[i]
+        if v > 0.0:
+            slope[i] = 1.0 / ridge[i]
+            a[i] = v * slope[i]
+    return a, slope
+
+
+@njit(cache=True, nogil=True)
+def _slope_along(
+    t: float,
+    f: np.ndarray,
+    g: np.ndarray,
+    df: np.ndarray,
+    dg: np.ndarray,
+    y: np.ndarray,
+    s: np.ndarray,
+    ridge: np.ndarray,
+) -> tuple[float, float]:
+    """First and second derivative of the losses at f + t df, g + t dg with respect to t."""
+    first = 0.0
+    second = 0.0
+    for i in range(f.shape[0]):
+        change = y[i] * df[i] + s[i] * dg[i]
+        v = 1.0 - y[i] * f[i] - s[i] * g[i] - t * change
+        if v > 0.0:
+            first -= v * change / ridge[i]
+            second += change * change / ridge[i]
+    return first, second
+
+
+@njit(cache=True, nogil=True)
+def _best_intercept(f: np.ndarray, g: np.ndarray, y: np.ndarray, s: np.ndarray, ridge: np.ndarray) -> float:
+    """Change of the intercept that minimizes the losses: there the sum of y_i a_i is 0.
+
+    The derivative is increasing and piecewise linear: Newton's method, kept between a point below and one above.
+    """
+    low, high = -np.inf, np.inf
+    b = 0.0
+    for _ in range(100):
+        plus = minus = second = 0.0
+        for i in range(f.shape[0]):
+            v = 1.0 - y[i] * (f[i] + b) - s[i] * g[i]
+            if v > 0.0:
+                second += 1.0 / ridge[i]
+                if y[i] > 0:
+                    plus += v / ridge[i]
+                else:
+                    minus += v / ridge[i]
+        first = minus - plus
+        if abs(first) <= BALANCED * (minus + plus):
+            break
+        if first < 0:
+            low = b
+        else:
+            high = b
+        step = b - first / second
+        if not low < step < high:
+            step = 0.5 * (low + high)
+        if step == b:
+            break
+        b = step
+    return b

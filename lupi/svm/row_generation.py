@@ -1,4 +1,8 @@
-"""Many examples: most of them are far from a kink, and enter as one vector. Exact, because all of them are checked."""
+"""Which solver when, for linear problems; many examples by row generation.
+
+Most of many examples are far from a kink of their loss, and enter as one vector. The result is exact, because all examples
+are checked.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,13 @@ from dataclasses import replace
 import numpy as np
 
 from lupi.solution import Solution, out_of_time, steps_left
+from lupi.svm.interior_point import solve_weights
 from lupi.svm.linear import LinearPrimal
-from lupi.svm.linear_interior import solve_weights
-from lupi.svm.linear_newton import solve_newton
 from lupi.svm.linear_systems import wide
+from lupi.svm.newton import solve_newton
 
+# The last digits cost little where the examples are few: the gap is then this share of the tolerance.
+DIGITS = 1e-3
 # A sample is solved first where there are more examples than this, and more than this many for each weight.
 FEW_EXAMPLES = 4000
 FEW_FOR_EACH_WEIGHT = 30
@@ -25,6 +31,44 @@ MOST_ROUNDS = 30
 MOST_NEWTON_STEPS = 25
 # Share of the examples at a kink above which no part of them says much about the others.
 MOST_UNDECIDED = 0.25
+
+
+def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+    """Choose by the losses and the shape.
+
+    ======================================  ======================================================================
+    squared hinges                          Newton's method, from the weights of a sample where there are many
+                                            examples; the interior point where it does not end after a few steps
+    hinges, constraints                     interior point; with many examples on the rows near a kink, all others
+                                            being fixed and checked
+    ======================================  ======================================================================
+
+    Parameters
+    ----------
+    problem : LinearPrimal
+    tol : float
+        Relative duality gap.
+    max_iter : int
+        Largest number of steps; -1 for the solvers' own limits.
+
+    Returns
+    -------
+    Solution
+        Of weights; its certificate are the dual variables.
+    """
+    few = problem.n_examples <= FEW_EXAMPLES
+    found = solve_rows(problem, tol=DIGITS * tol if few else tol, max_iter=max_iter)
+    return replace(found, converged=found.gap <= tol)
+
+
+def solve_linear_near(
+    problem: LinearPrimal, neighbor: LinearPrimal, solved: Solution, *, tol: float = 1e-3
+) -> Solution | None:
+    """Newton's method from the weights that another price has; None where it is of no use."""
+    if not problem.smooth or not solved.converged or wide(problem):
+        return None
+    found = solve_newton(problem, tol=DIGITS * tol if problem.n_examples <= FEW_EXAMPLES else tol, start=solved.point)
+    return found if found.converged else None
 
 
 def solve_rows(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
