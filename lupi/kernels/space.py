@@ -91,11 +91,6 @@ class Space:
         """The kernel matrix in single precision, for steps that are checked in double precision."""
         return rounded(self.dense)
 
-    def weighted(self, single: bool = False) -> np.ndarray:
-        """The kernel matrix times ``weight``."""
-        matrix = self.rounded if single else self.dense
-        return matrix if self.weight == 1.0 else self.weight * matrix
-
     def diagonal(self) -> np.ndarray:
         """Weighted diagonal."""
         if self.factor is not None:
