@@ -278,9 +278,10 @@ def fit_ridge(
     measure, sign = (squared_error, 1.0) if by == "error" else (correlation, -1.0)
     values = [sign * measure(part, targets, path.weight) for part in left_out]
     best = values.index(min(values))
-    coef, intercept = path.solve(targets, alphas[best])
-    fitted = path.fitted(targets, alphas[best])
-    return RidgeFit(coef, intercept, float(alphas[best]), left_out[best], spread(fitted, path.weight))
+    mean, coordinates = path.project(targets)
+    shrunk = coordinates / (path.eigenvalues + alphas[best])[:, None]
+    coef, variance = path.coefficients(shrunk), (path.eigenvalues @ np.square(shrunk)).mean() / path.total
+    return RidgeFit(coef, mean - path.mean @ coef, float(alphas[best]), left_out[best], float(np.sqrt(variance)))
 
 
 def squared_error(predictions: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> float:

@@ -67,6 +67,7 @@ class TeacherData:
     labels: np.ndarray | None
     by_likelihood: bool  # whether evidence is the log-loss of calibrated scores, and not the squared error
     plain: tuple[np.ndarray, np.ndarray] | None  # the plain student's outputs of taught (left-out) and unlabeled rows
+    noise: Any  # label noise; None for rows in chunks, since it takes dozens of numbers per row
 
     def table(self, candidate: Candidate, rows: np.ndarray) -> Any:
         """Columns that a candidate sees; sparse if X is and takes part."""
@@ -140,8 +141,9 @@ def fit_teachers(data: SurrogateData, A: Any, features: Any, target: Target, pla
     groups, labels = data.groups(data.taught), target.labels(y)
     by_likelihood = targets.shape[1] > 1 or (teacher is not None and is_classifier(teacher))
     outputs = None if closed_form else _plain_outputs(data, features, plain)
+    noise = label_noise(weight) if A.resident else None
     inputs = TeacherData(
-        tables, A, data.taught, data.unlabeled, targets, weight, groups, labels, by_likelihood, outputs
+        tables, A, data.taught, data.unlabeled, targets, weight, groups, labels, by_likelihood, outputs, noise
     )
     kernels = ("linear", "rbf") if targets.shape[1] > 1 and teacher is None else ("linear",)
     candidates = make_candidates([block.name for block in data.rows.privileged], kernels)
@@ -311,10 +313,10 @@ def _fit_ridge(inputs: TeacherData, candidate: Candidate, model: Any) -> _Teache
     else:
         taught, unlabeled = ridge.left_out, predict(others, ridge.coef, ridge.intercept)
     noise_scores = None
-    if inputs.A.resident:  # noise takes dozens of numbers per row
-        noise, probed = label_noise(inputs.weight), others.take(probed_rows(others.shape[0]))
-        left_out = path.left_out(noise, ridge.alpha, inputs.groups)
-        noise_scores = np.vstack([left_out, predict(probed, *path.solve(noise, ridge.alpha))])
+    if inputs.noise is not None:
+        left_out = path.left_out(inputs.noise, ridge.alpha, inputs.groups)
+        probed = others.take(probed_rows(others.shape[0]))
+        noise_scores = np.vstack([left_out, predict(probed, *path.solve(inputs.noise, ridge.alpha))])
     return _TeacherFit(candidate, taught, unlabeled, path, ridge.alpha, noise_scores)
 
 
@@ -339,8 +341,8 @@ def _product_teacher(inputs: TeacherData, fit: ProductFit) -> _TeacherFit:
     def predict(rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return fit.predict(inputs.A.values[rows], inputs.privileged(rows), targets)
 
-    noise, probed = label_noise(inputs.weight), inputs.unlabeled[probed_rows(len(inputs.unlabeled))]
-    noise_scores = np.vstack([fit.left_out(noise, inputs.groups), predict(probed, noise)])
+    probed = inputs.unlabeled[probed_rows(len(inputs.unlabeled))]
+    noise_scores = np.vstack([fit.left_out(inputs.noise, inputs.groups), predict(probed, inputs.noise)])
     candidate = Candidate(PRODUCT, (1.0,) * len(inputs.tables), 1.0, "product")
     taught, unlabeled = fit.left_out(inputs.targets, inputs.groups), predict(inputs.unlabeled, inputs.targets)
     return _TeacherFit(candidate, taught, unlabeled, fit.path, fit.ridge.alpha, noise_scores)
