@@ -26,7 +26,7 @@ _PUBLIC = {
     "keep_privileged": "lupi.privacy",
     "to_onnx": "lupi.interop",
     "StructuralSVM": "lupi.structured.structural_svm",
-    "StructuralSVMPlus": "lupi.structured.structural_svm_plus",
+    "StructuralSVMPlus": "lupi.structured.structural_svm",
     "JKSE": "lupi.structured.jkse",
     "JKSEPlus": "lupi.structured.jkse",
     "OneClassSVMPlus": "lupi.svm.one_class_svm_plus",
@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lupi.structured.jkse import JKSE as JKSE
     from lupi.structured.jkse import JKSEPlus as JKSEPlus
     from lupi.structured.structural_svm import StructuralSVM as StructuralSVM
-    from lupi.structured.structural_svm_plus import StructuralSVMPlus as StructuralSVMPlus
+    from lupi.structured.structural_svm import StructuralSVMPlus as StructuralSVMPlus
     from lupi.surrogate.surrogate import SurrogateClassifier as SurrogateClassifier
     from lupi.surrogate.surrogate import SurrogateRegressor as SurrogateRegressor
     from lupi.svm.one_class_svm_plus import OneClassSVMPlus as OneClassSVMPlus

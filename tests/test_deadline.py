@@ -8,8 +8,10 @@ from lupi.ranking.pairwise import RankingProblem, plain_pairs
 from lupi.ranking.ranker import SOLVERS as RANKING_SOLVERS
 from lupi.solution import deadline, out_of_time, run_in_slices, run_solver, steps_left
 from lupi.structured import Multiclass
-from lupi.structured import solve as structured
-from lupi.structured.margin_rescaling import StructuralProblem
+from lupi.structured import solvers as structured
+from lupi.structured.multiclass import ClassExamples
+from lupi.structured.oracle import Oracle
+from lupi.structured.solvers import StructuralProblem
 from lupi.svm import smo, svm_dual, svm_plus_dual
 from lupi.svm.smo_loop import smo_loop
 from lupi.svm.solve import SOLVERS, solve
@@ -112,13 +114,14 @@ def test_rankers_give_a_certified_point_when_time_is_over(data, solver):
 @pytest.mark.parametrize("solver", ["bcfw", "cutting_plane", "n_slack"])
 def test_structural_solvers_give_a_certified_point_when_time_is_over(data, solver):
     X, y, _ = data
-    problem = StructuralProblem(Multiclass(2, 4).compile(X, (y > 0).astype(int)), 10.0)
+    examples = ClassExamples([Multiclass(2, 4)], [X], [np.ones(N, dtype=bool)], (y > 0).astype(int), [1.0])
+    problem = StructuralProblem(Oracle(examples), 10.0)
     with deadline(0.0):
         solution = structured.solve(problem, solver, tol=1e-9, max_iter=500)
     assert not solution.converged
     assert not solution.in_time
     assert solution.n_iter == 1
-    assert solution.objective == pytest.approx(problem.primal(solution.point, *problem.oracle.planes(solution.point)))
+    assert solution.objective == pytest.approx(problem.primal(solution.point, problem.oracle.search(solution.point)))
 
 
 @pytest.mark.parametrize("stopped", [KeyboardInterrupt, SystemExit])

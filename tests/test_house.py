@@ -38,14 +38,15 @@ def test_the_way_of_a_rankers_fit():
     assert way.upward == way.bounces == []
 
 
-def test_the_way_of_a_structured_fit():
-    """Its solver calls the task's oracle, the only step upward: outputs are known to tasks alone."""
-    model = StructuralSVMPlus(Multiclass(2, X.shape[1]), Multiclass(2, Z.shape[1]))
-    way = walk(lambda: model.fit(X, Y, privileged=Z), warm=True)
-    assert way.files[0] == "estimators/structural_svm_plus.py"
-    assert len(way.files) <= 14, way.files
-    assert {there for _, there in way.upward} <= {"tasks/joint.py"}
-    assert way.bounces == []
+@pytest.mark.parametrize("several", [False, True])
+def test_the_way_of_a_structured_fit(several):
+    """Tasks, searches and solvers of structured outputs lie side by side."""
+    tasks = [Multiclass(2, Z.shape[1])] * 2 if several else Multiclass(2, Z.shape[1])
+    model = StructuralSVMPlus(Multiclass(2, X.shape[1]), tasks)
+    way = walk(lambda: model.fit(X, Y, privileged=[Z, Z] if several else Z), warm=True)
+    assert way.files[0] == "structured/structural_svm.py"
+    assert len(way.files) <= 12, way.files
+    assert way.upward == way.bounces == []
 
 
 def test_a_way_upward_and_a_bounce_are_seen():

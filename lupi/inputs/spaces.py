@@ -79,7 +79,8 @@ def values_per_space(estimator: Any, argument: str, names: list[Any]) -> list[An
 def check_per_space(estimator: Any, names: list[Any]) -> None:
     """Check every parameter of the privileged spaces that has one value per space."""
     for argument, value in vars(estimator).items():
-        if is_per_space(value) and (argument == "lam" or argument.startswith("privileged_")):
+        parameter = argument == "lam" or (argument.startswith("privileged_") and not argument.endswith("_"))
+        if parameter and is_per_space(value):
             values_per_space(estimator, argument, names)
 
 

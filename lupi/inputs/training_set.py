@@ -325,7 +325,6 @@ def check_privileged_rows(
     columns: Sequence[tuple[Hashable | None, int]],
     *,
     task: Any = None,
-    outputs: Any = None,
 ) -> tuple[PrivilegedBlock, ...]:
     """Check new privileged features, e.g. of `correcting_function`, against those of `fit`.
 
@@ -338,8 +337,6 @@ def check_privileged_rows(
         ``TrainingSet.privileged_columns`` of `fit`.
     task : Task, list or dict of Task, or None
         The estimator's ``privileged_task``.
-    outputs : sequence, optional
-        Outputs that go with the inputs of a task.
 
     Returns
     -------
@@ -357,7 +354,7 @@ def check_privileged_rows(
     blocks = []
     for space, n_columns in fitted.items():
         if tasks[space] is not None:
-            blocks.append(_read_task_block(name, space, spaces[space], n, None, tasks[space], outputs))
+            blocks.append(_read_task_block(name, space, spaces[space], n, None, tasks[space]))
             continue
         block = _read_block(name, space, spaces[space], n, None, False, False, DOUBLE)
         if block.rows.shape[1] != n_columns:
@@ -452,7 +449,6 @@ def _check_structured(
         raise ValueError(f"{name}: `X` is empty; fit needs at least one example.")
     if len(outputs) != n:
         raise ValueError(f"{name}: `X` has {n} examples and `Y` has {len(outputs)}; they must have the same length.")
-    _check_task(task, rows.values, outputs)
     per_space = any(map(is_per_space, (privileged_task, getattr(estimator, "lam", None))))
     tables = not is_per_space(privileged_task) and getattr(privileged_task, "tabular", privileged_task is None)
     spaces = split_spaces(privileged, name, several=None if tables else per_space)
@@ -463,24 +459,19 @@ def _check_structured(
         if one is None:
             blocks.append(_read_block(name, space, inputs, n, X, False, True, DOUBLE))
         else:
-            blocks.append(_read_task_block(name, space, inputs, n, X, one, outputs))
+            blocks.append(_read_task_block(name, space, inputs, n, X, one))
     everything = np.arange(n)
     return TrainingSet(rows, outputs, None, np.ones(n), None, None, everything, tuple(blocks), n, source=X)
 
 
 def _tasks(estimator: Any, task: Any, names: list[Any]) -> list[Any]:
     """Task of each privileged space."""
-    return values_per_space(estimator, "privileged_task", names) if is_per_space(task) else [task] * len(names)
+    if is_per_space(task) and names:
+        return values_per_space(estimator, "privileged_task", names)
+    return [task] * len(names)
 
 
-def _check_task(task: Any, inputs: Any, outputs: Any) -> None:
-    if hasattr(task, "check"):
-        task.check(inputs, outputs)
-
-
-def _read_task_block(
-    name: str, space: Any, inputs: Any, n_rows: int, X: Any, task: Any, outputs: Any
-) -> PrivilegedBlock:
+def _read_task_block(name: str, space: Any, inputs: Any, n_rows: int, X: Any, task: Any) -> PrivilegedBlock:
     """Check the inputs of a privileged task: a table, or a sequence with None where an input is not available."""
     prefix = f"{name}: {_argument(space)}"
     if getattr(task, "tabular", False):
@@ -491,12 +482,6 @@ def _read_task_block(
             raise _wrong_length(prefix, len(values), "inputs", n_rows, "None")
         available = np.array([value is not None for value in values], dtype=bool)
         block = PrivilegedBlock(space, ObjectRows(values), available)
-    used = np.flatnonzero(block.available)
-    if outputs is not None and len(used):
-        try:
-            _check_task(task, [block.rows.values[i] for i in used], [outputs[int(i)] for i in used])
-        except ValueError as error:
-            raise ValueError(f"{prefix} does not fit the privileged task: {error}") from None
     return block
 
 

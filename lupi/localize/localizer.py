@@ -19,8 +19,7 @@ from lupi.localize.evaluation import evaluate_boxes
 from lupi.model_parts import model_part
 from lupi.structured.boxes import BoxLocalization
 from lupi.structured.jkse import JKSE, JKSEPlus
-from lupi.structured.structural_svm import StructuralSVM
-from lupi.structured.structural_svm_plus import StructuralSVMPlus
+from lupi.structured.structural_svm import StructuralSVM, StructuralSVMPlus
 from lupi.vision.descriptors import DETECTORS
 from lupi.vision.geometry import Box, check_box
 from lupi.vision.images import ImageLike, Inpainted, source_name

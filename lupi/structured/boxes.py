@@ -4,30 +4,152 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
 
 from lupi.model_parts import model_part
-from lupi.structured.box_planes import packed_boxes
-from lupi.structured.checks import check_positive_int, check_positive_real, check_real_from_zero
+from lupi.structured.task import Examples, Task, check_equal, check_integer, check_positive
+from lupi.vision.box_search import SEARCHES, Images, check_weights, search_images
+from lupi.vision.box_terms import N_PLACEMENT, grid_edges, placement
 from lupi.vision.geometry import Box, WordImage, check_box
 from lupi.vision.kernel_search import CHI2, INTERSECTION, integral_histograms, kernel_branch_and_bound
-from lupi.vision.placement import N_PLACEMENT, placement
-from lupi.vision.subwindow import SEARCHES, check_weights, grid_edges, search_points
+
+if TYPE_CHECKING:
+    from lupi.kernels import Kernel
 
 HISTOGRAM_KERNELS = {"chi2": CHI2, "intersection": INTERSECTION}
 # Integral histograms hold one number for each cell and word.
 _MOST_BYTES = 2 * 2**30
 
 
+class BoxExamples(Examples):
+    """Compiled searches over the points of all images. Outputs are rows of four edges, NaN for no object.
+
+    Several spaces are one image with the points of all of them; words of different spaces are different words.
+    """
+
+    compiled = True
+
+    def __init__(
+        self, tasks: list[Any], inputs: list[Any], available: list[np.ndarray], Y: Any, scales: list[float]
+    ) -> None:
+        self.tasks, self.scales, self.Y = tasks, scales, Y
+        self.ends = np.cumsum([0, *(task.n_features for task in tasks)])
+        self.n_features = int(self.ends[-1])
+        self.has = np.array(available, dtype=float)
+        images = [[space[i] for space, has in zip(inputs, available) if has[i]] for i in range(len(Y))]
+        first = np.cumsum([0, *(task.n_words for task in tasks)])
+        shifts = [first[:-1][self.has[:, i] > 0] for i in range(len(Y))]
+        points = [
+            np.concatenate([getattr(x, name) for some in images for x in some] or [np.zeros(0, dtype=np.int64)])
+            for name in ("rows", "cols", "words")
+        ]
+        sizes = [[len(x) for x in some] for some in images]
+        points[2] = points[2] + np.repeat(np.concatenate(shifts), np.concatenate(sizes).astype(int))
+        self.present = np.array([y is not None for y in Y])
+        boxes = [(np.nan,) * 4 if y is None else tuple(map(float, y)) for y in Y]
+        shapes = [some[0].shape if some else (1, 1) for some in images]
+        start = np.cumsum([0, *map(sum, sizes)])
+        self.images = Images(*points, start, np.array(shapes), np.array(boxes))
+        # Columns of the words, of the offsets and of the placements in the joint feature, and the factors of these.
+        spans = list(zip(tasks, self.ends, scales))
+        self.word_columns = np.concatenate([a + np.arange(task.n_words) for task, a, _ in spans])
+        self.word_factors = np.concatenate([np.full(task.n_words, r * task.scale) for task, _, r in spans])
+        # Factors of the columns, so that counts are exact until they are multiplied.
+        self.column_factors = np.ones(self.n_features)
+        self.column_factors[self.word_columns] = self.word_factors
+        self.offsets = [(m, a + task.n_words, r) for m, (task, a, r) in enumerate(spans) if task.offset]
+        self.places = [
+            (m, slice(b - N_PLACEMENT, b), r * task.geometry_scale)
+            for m, ((task, _, r), b) in enumerate(zip(spans, self.ends[1:]))
+            if task.geometry
+        ]
+
+    def search(
+        self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Best box of each row for each loss weight."""
+        outputs, loss, score = self.best(rows, w, loss_weights)
+        return outputs, loss, score - self._scores(rows, self.images.boxes[rows], w)[:, None]
+
+    def best(
+        self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Best box of each row for each loss weight: boxes, losses and scores."""
+        task, c, present = self.tasks[0], np.asarray(loss_weights, dtype=float), self.present[rows][:, None]
+        weights = self.word_factors * w[self.word_columns]
+        place_weights = np.zeros((len(rows), N_PLACEMENT))
+        for m, columns, factor in self.places:
+            place_weights += self.has[m, rows][:, None] * (factor * w[columns])
+        base = np.zeros((len(rows), 1))
+        for m, column, factor in self.offsets:
+            base[:, 0] += self.has[m, rows] * (factor * w[column])
+        # A missing true box means "no object": every box costs 1.
+        search_weights = np.where(present, c, 0.0)
+        boxes, values, bounds, _ = search_images(
+            self.images,
+            rows,
+            weights,
+            place_weights,
+            search_weights,
+            task.grid_step,
+            SEARCHES[task.method],
+            task.max_nodes,
+        )
+        if (bounds > values).any():
+            warnings.warn(
+                f"branch and bound reached max_nodes={task.max_nodes}; the box may miss the maximum by "
+                f"{np.max(bounds - values):.3g}. Raise max_nodes or use method='auto'.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        loss = np.where(present, 1.0 - _overlaps(boxes, self.images.boxes[rows][:, None]), 1.0)
+        score = values + base - search_weights * loss
+        if task.allow_absent:
+            none = np.where(present, c, 0.0) > score + c * loss
+            boxes[none] = np.nan
+            loss, score = np.where(none, np.where(present, 1.0, 0.0), loss), np.where(none, 0.0, score)
+        return boxes, loss, score
+
+    def _scores(self, rows: np.ndarray, boxes: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """Scores of one box of each row; 0 for no object."""
+        out = np.empty(len(rows))
+        _score_boxes(self.images, rows, boxes, self.word_factors * w[self.word_columns], out)
+        exists = ~np.isnan(boxes[:, 0])
+        for m, column, factor in self.offsets:
+            out += exists * self.has[m, rows] * (factor * w[column])
+        for m, columns, factor in self.places:
+            out += self.has[m, rows] * (self._placements(rows, boxes) @ (factor * w[columns]))
+        return out
+
+    def _placements(self, rows: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+        """Placement features of one box of each row; 0 for no object."""
+        sides = (placement(*box, *self.images.shapes[i]) for i, box in zip(rows, boxes))
+        return np.nan_to_num(np.array(list(sides)).reshape(len(rows), N_PLACEMENT))
+
+    def differences(self, rows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Joint features of the true boxes minus those of others."""
+        true = self.images.boxes[rows]
+        out = np.zeros((len(rows), self.n_features))
+        for boxes, sign in ((true, 1.0), (outputs, -1.0)):
+            _add_counts(self.images, rows, boxes, self.word_columns, sign, out)
+        out *= self.column_factors
+        for m, column, factor in self.offsets:
+            out[:, column] = factor * self.has[m, rows] * (self.present[rows] * 1.0 - ~np.isnan(outputs[:, 0]))
+        for m, columns, factor in self.places:
+            change = self._placements(rows, true) - self._placements(rows, outputs)
+            out[:, columns] = factor * self.has[m, rows][:, None] * change
+        return out
+
+
 @model_part
-class BoxLocalization:
+class BoxLocalization(Task):
     r"""Find the box of an object in a :class:`~lupi.vision.WordImage`; exact search over all boxes of a grid.
 
     The joint feature of a box counts the words inside it (times ``scale``), followed by a constant 1 if there is an
-    offset, and with ``geometry`` by nine numbers that tell where the box lies; the feature of "no object" is zero. The
+    offset, and with ``geometry`` by nine placement features; the feature of "no object" is zero. The
     loss is eq. 10 of [1]_: one minus intersection over union, 1 for a wrong presence or absence.
 
     Parameters
@@ -43,16 +165,16 @@ class BoxLocalization:
     scale : float, default=1.0
         Factor of the counts. 1 / (number of points) keeps features of order 1.
     geometry : bool, default=False
-        Add where the box lies: its four sides relative to the image, their squares, and its area, all centered. Words alone
-        tell little of where an object usually is and how large.
+        Add placement features: the four sides relative to the image, their squares, and the area, all centered. Words alone
+        carry little information about where an object usually is and how large.
     geometry_scale : float, default=20.0
-        Factor of these numbers. A structural SVM penalizes all weights alike, and counts of words are large: with factor 1
-        the numbers would hardly be used. 0 leaves them out of every score. Kernels of joint features are multiplied by exp(-d),
-        d the squared distance of these numbers; there 0.5 to 8 are values to try.
+        Factor of the placement features. A structural SVM penalizes all weights alike, and counts of words are large: with
+        factor 1 the placement would hardly be used. 0 leaves it out of every score. Kernels of joint features are multiplied by
+        exp(-d), d the squared distance of the placements; try values from 0.5 to 8 there.
     method : {"auto", "branch_and_bound", "row_pairs"}, default="auto"
         Search, see :func:`~lupi.vision.best_box`.
     max_nodes : int, default=5_000_000
-        Node cap of branch and bound. A search that meets it is finished by the scan with ``method="auto"``, and warns
+        Node limit of branch and bound. A search that reaches it is completed by the scan with ``method="auto"``, and warns
         otherwise.
 
     References
@@ -74,10 +196,7 @@ class BoxLocalization:
             0.  ,  0.  ])
     """
 
-    # Models saved before these options existed have none of them.
-    geometry = False
-    geometry_scale = 20.0
-    same_in_sums = ("grid_step", "allow_absent", "method", "max_nodes")
+    examples = BoxExamples
 
     def __init__(
         self,
@@ -92,46 +211,35 @@ class BoxLocalization:
         method: str = "auto",
         max_nodes: int = 5_000_000,
     ) -> None:
-        self.n_words = check_positive_int(n_words, "n_words")
-        self.grid_step = check_positive_int(grid_step, "grid_step")
+        self.n_words = check_integer(n_words, "n_words")
+        self.grid_step = check_integer(grid_step, "grid_step")
         self.allow_absent = bool(allow_absent)
         self.offset = self.allow_absent if offset is None else bool(offset)
-        self.scale = check_positive_real(scale, "scale")
+        self.scale = check_positive(scale, "scale")
         self.geometry = bool(geometry)
-        self.geometry_scale = check_real_from_zero(geometry_scale, "geometry_scale")
+        self.geometry_scale = check_positive(geometry_scale, "geometry_scale", or_zero=True)
         if method not in SEARCHES:
             raise ValueError(f"method must be one of {sorted(SEARCHES)}, got {method!r}.")
         self.method = method
-        self.max_nodes = check_positive_int(max_nodes, "max_nodes")
+        self.max_nodes = check_integer(max_nodes, "max_nodes")
 
     @property
-    def n_features(self) -> int:
-        """Words, the offset, and the geometry."""
+    def n_features(self) -> int:  # type: ignore[override]
+        """Words, the offset, and the placement."""
         return int(self.n_words + self.offset + self.n_geometry)
 
     @property
-    def n_geometry(self) -> int:
-        """How many of the last features are the geometry of the box."""
+    def n_geometry(self) -> int:  # type: ignore[override]
+        """Number of placement features."""
         return N_PLACEMENT if self.geometry else 0
 
-    def packed(self, X: Sequence[Any], Y: Sequence[Any], features: Any) -> Any:
-        """What compiled oracles read (:mod:`lupi.structured.box_planes`); None where a search needs more than boxes and scores.
-
-        That is: absence, a capped search, a subclass with methods of its own, images that are missing.
-        """
-        plain = type(self) is BoxLocalization and not (self.allow_absent or self.offset) and self.method == "auto"
-        if not plain or features is None or any(x is None or y is None for x, y in zip(X, Y)):
-            return None
-        return packed_boxes(self, X, Y, features)
-
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
-        """Scaled word counts of the box, then the offset and the geometry; zero for no object."""
+        """Scaled word counts of the box, then the offset and the placement; zero for no object."""
         out = np.zeros(self.n_features)
         if y is None:
             return out
-        if x.n_words_used > self.n_words:
-            check_weights(out[: self.n_words], x, "n_words")
-        _count(x.rows, x.cols, x.words, y[0], y[1], y[2], y[3], self.scale, out)
+        check_weights(out[: self.n_words], x, "n_words")
+        out[: self.n_words] = self.scale * x.histogram(y, self.n_words)
         if self.offset:
             out[self.n_words] = 1.0
         if self.geometry:
@@ -146,156 +254,88 @@ class BoxLocalization:
 
     def argmax(self, w: np.ndarray, x: Any, y_true: Any = None, loss_weight: float = 0.0) -> Box | None:
         """Best box, or None when absence is allowed and better."""
-        return self.argmax_scored(w, x, y_true, (loss_weight,))[0][0]
+        w = np.asarray(w, dtype=float)
+        check_weights(w[: self.n_words], x, "w")
+        one = BoxExamples([self], [[x]], [np.ones(1, dtype=bool)], [y_true], [1.0])
+        box = one.best(np.zeros(1, dtype=np.int64), w, (loss_weight,))[0][0, 0]
+        return None if np.isnan(box[0]) else Box(*box.astype(int).tolist())
 
-    def argmax_scored(
-        self, w: np.ndarray, x: Any, y_true: Any, loss_weights: Sequence[Any]
-    ) -> list[tuple[Box | None, float, float]]:
-        """One (output, loss, score) for each loss weight, on the same integral images."""
-        return list(self.argmax_sum([(self, np.asarray(w, dtype=float), x)], y_true, loss_weights))
-
-    @staticmethod
-    def argmax_sum(
-        parts: Sequence[Any], y_true: Any, loss_weights: Sequence[Any]
-    ) -> list[tuple[Box | None, float, float]]:
-        """One (output, loss, score) for each loss weight; scores of all (task, w, x) added up.
-
-        The sum is one image with the points of all of them, words of different images being different words.
-        """
-        task, _, x = parts[0]
-        weights, words, n_words, base, places = [], [], 0, 0.0, np.zeros(N_PLACEMENT)
-        for one, own, image in parts:
-            words.append(image.words + n_words)
-            n_words += one.n_words
-            weights.append(check_weights(own[: one.n_words] * one.scale, image, "w"))
-            base += own[one.n_words] if one.offset else 0.0
-            places += own[-N_PLACEMENT:] * one.geometry_scale if one.geometry else 0.0
-        present = y_true is not None
-        c = np.array(loss_weights, dtype=float)
-        boxes, values, bounds, _ = search_points(
-            _joined([image.rows for _, _, image in parts]),
-            _joined([image.cols for _, _, image in parts]),
-            _joined(words),
-            _joined(weights),
-            places,
-            x.shape[0],
-            x.shape[1],
-            task.grid_step,
-            np.array(y_true, dtype=float) if present else np.zeros(4),
-            c if present else np.zeros(len(c)),
-            SEARCHES[task.method],
-            task.max_nodes,
-        )
-        if (bounds > values).any():
-            warnings.warn(
-                f"branch and bound met max_nodes={task.max_nodes}; the box may miss the maximum by "
-                f"{np.max(bounds - values):.3g}. Raise max_nodes or use method='auto'.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        found: list[tuple[Box | None, float, float]] = []
-        for k in range(len(c)):
-            # A missing true box means "no object" where a loss matters: every box then costs 1.
-            absent = c[k] if present else -c[k]
-            if task.allow_absent and absent > values[k] + base:
-                found.append((None, float(present), 0.0))
-                continue
-            box = Box(*boxes[k].astype(int).tolist())
-            loss = task.loss(y_true, box)
-            found.append((box, loss, values[k] + base - (c[k] * loss if present else 0.0)))
-        return found
-
-    def argmax_kernel(
-        self, x: Any, support: np.ndarray, coef: np.ndarray, kernel: str, gamma: float, normalize: bool
-    ) -> Box:
-        """The box whose histogram has the largest kernel expansion, by branch and bound over all boxes of the grid.
-
-        Parameters
-        ----------
-        x : WordImage
-        support : ndarray of shape (n_support, n_features)
-            Joint features of the support vectors, their words L1-normalized if ``normalize``.
-        coef : ndarray of shape (n_support,)
-            Positive coefficients.
-        kernel : {"chi2", "intersection"}
-        gamma : float
-            Coefficient of chi2.
-        normalize : bool
-            Whether histograms are divided by their sum.
-
-        Returns
-        -------
-        Box
-        """
-        if kernel not in HISTOGRAM_KERNELS:
-            raise ValueError(
-                f"kernel must be one of {sorted(HISTOGRAM_KERNELS)} for a search over boxes, got {kernel!r}: only these have a "
-                "bound over sets of boxes."
-            )
-        if self.offset:
-            raise ValueError("kernel inference compares histograms of boxes; use BoxLocalization(..., offset=False).")
+    def argmax_kernel(self, x: Any, kernel: Kernel, support: np.ndarray, coef: np.ndarray, normalize: bool) -> Box:
+        """The box with the largest kernel expansion, by branch and bound over all boxes of the grid."""
         check_weights(np.zeros(self.n_words), x, "n_words")
-        cells = [-(-size // self.grid_step) + 1 for size in x.shape]
-        if 4 * cells[0] * cells[1] * self.n_words > _MOST_BYTES:
+        rows, cols = grid_edges(x.shape[0], self.grid_step), grid_edges(x.shape[1], self.grid_step)
+        if 4 * len(rows) * len(cols) * self.n_words > _MOST_BYTES:
             raise ValueError(
-                f"kernel inference on a grid of {cells[0] - 1} x {cells[1] - 1} cells and {self.n_words} words needs more than "
+                f"kernel inference on a grid of {len(rows) - 1} x {len(cols) - 1} cells and {self.n_words} words needs more than "
                 f"{_MOST_BYTES / 2**30:.0f} GB; raise grid_step (now {self.grid_step})."
             )
-        # Counts stay integers, which single precision holds exactly; the scale goes into the kernel.
+        # Counts stay integers, which single precision represents exactly; the scale is applied to the kernel.
         scale = 1.0 if normalize else self.scale
-        support, places = np.split(np.asarray(support, dtype=float), [self.n_words], axis=1)
-        support = np.ascontiguousarray(support / scale)
-        rows, cols = grid_edges(x.shape[0], self.grid_step), grid_edges(x.shape[1], self.grid_step)
-        images = integral_histograms(x.rows, x.cols, x.words, x.shape[0], x.shape[1], self.grid_step, self.n_words)
-        kind = HISTOGRAM_KERNELS[kernel]
-        factor = scale if kind == INTERSECTION else 1.0
+        words, places = np.split(np.asarray(support, dtype=float), [self.n_words], axis=1)
+        words = np.ascontiguousarray(words / scale)
+        kind = HISTOGRAM_KERNELS[str(kernel.name)]
+        coef = (scale if kind == INTERSECTION else 1.0) * np.asarray(coef, dtype=float)
         found, value, upper, _ = kernel_branch_and_bound(
-            images,
+            integral_histograms(x.rows, x.cols, x.words, *x.shape, self.grid_step, self.n_words),
             rows,
             cols,
             np.ascontiguousarray(places),
             self.geometry_scale,
-            support,
-            factor * np.asarray(coef, dtype=float),
-            gamma * scale,
+            words,
+            words.astype(np.float32),
+            coef,
+            np.log(coef),
+            kernel.gamma * scale,
             kind,
             bool(normalize),
             self.max_nodes,
         )
         if upper > value:
             warnings.warn(
-                f"branch and bound met max_nodes={self.max_nodes}; the box may not be the best one. Raise max_nodes.",
+                f"branch and bound reached max_nodes={self.max_nodes}; the box may not be the best one. Raise max_nodes.",
                 RuntimeWarning,
                 stacklevel=2,
             )
         return Box(int(rows[found[0]]), int(cols[found[1]]), int(rows[found[2]]), int(cols[found[3]]))
 
-    @staticmethod
-    def check_sum(images: Sequence[tuple[str, WordImage]]) -> None:
-        """Raise for images, given with their names, of different shapes: a box must be one box in all of them."""
-        for name, image in images[1:]:
-            if image.shape != images[0][1].shape:
-                raise ValueError(
-                    f"{name} has the shape {image.shape} and {images[0][0]} the shape {images[0][1].shape}; images of one example "
-                    "in several spaces must have the same pixels."
-                )
+    def check_kernel(self, kernel: str) -> None:
+        """Raise unless the kernel has a bound over sets of boxes."""
+        if kernel not in HISTOGRAM_KERNELS:
+            raise ValueError(
+                f"kernel must be one of {sorted(HISTOGRAM_KERNELS)} for a search over boxes, got {kernel!r}: only these have a "
+                "bound over sets of boxes."
+            )
+        if self.offset or self.allow_absent:
+            raise ValueError(
+                "a search with a kernel compares histograms of boxes; use BoxLocalization(..., allow_absent=False, offset=False)."
+            )
 
-    def check(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
-        """Raise for inputs that are no word images, words outside the vocabulary, or impossible boxes."""
-        for i, (x, y) in enumerate(zip(X, Y)):
+    def check_several(self, tasks: list[Any], inputs: list[Any], names: list[Any]) -> None:
+        """Raise unless all tasks search the same boxes, and all images of one example have the same shape."""
+        check_equal(tasks, names, ("grid_step", "allow_absent", "method", "max_nodes"))
+        for i, images in enumerate(zip(*inputs)):
+            given = [(f"privileged[{name!r}][{i}]", x.shape) for name, x in zip(names, images) if x is not None]
+            for name, shape in given[1:]:
+                if shape != given[0][1]:
+                    raise ValueError(
+                        f"{name} has the shape {shape} and {given[0][0]} the shape {given[0][1]}; images of one example "
+                        "in several spaces must have the same pixels."
+                    )
+
+    def check(self, X: Sequence[Any], Y: Sequence[Any] | None = None) -> None:
+        """Raise for inputs that are not word images, words outside the vocabulary, or impossible boxes."""
+        for i, x in enumerate(X):
             if not isinstance(x, WordImage):
                 raise ValueError(f"X[{i}] must be a WordImage, got {type(x).__name__}.")
             if x.n_words_used > self.n_words:
                 raise ValueError(
                     f"X[{i}] uses word {x.n_words_used - 1}; n_words={self.n_words} allows 0 to {self.n_words - 1}."
                 )
-            if y is None:
-                if not self.allow_absent:
-                    raise ValueError(
-                        f"Y[{i}] is None (no object), which needs BoxLocalization(..., allow_absent=True)."
-                    )
+            if Y is None or (Y[i] is None and self.allow_absent):
                 continue
-            box = check_box(y, f"Y[{i}]")
+            if Y[i] is None:
+                raise ValueError(f"Y[{i}] is None (no object), which requires BoxLocalization(..., allow_absent=True).")
+            box = check_box(Y[i], f"Y[{i}]")
             if box.top < 0 or box.left < 0 or box.bottom > x.shape[0] or box.right > x.shape[1]:
                 raise ValueError(f"Y[{i}] = {tuple(box)} reaches outside its image of shape {x.shape}.")
 
@@ -303,22 +343,41 @@ class BoxLocalization:
         return f"BoxLocalization(n_words={self.n_words}, grid_step={self.grid_step}, allow_absent={self.allow_absent})"
 
 
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+def _overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Intersection over union of boxes, edge by edge along the last axis."""
+    height = np.minimum(boxes[..., 2], others[..., 2]) - np.maximum(boxes[..., 0], others[..., 0])
+    width = np.minimum(boxes[..., 3], others[..., 3]) - np.maximum(boxes[..., 1], others[..., 1])
+    common = np.maximum(height, 0.0) * np.maximum(width, 0.0)
+    areas = [(b[..., 2] - b[..., 0]) * (b[..., 3] - b[..., 1]) for b in (boxes, others)]
+    return common / (areas[0] + areas[1] - common)
 
 
 @njit(cache=True, nogil=True)
-def _count(
-    rows: np.ndarray,
-    cols: np.ndarray,
-    words: np.ndarray,
-    top: float,
-    left: float,
-    bottom: float,
-    right: float,
-    scale: float,
+def _score_boxes(images: Images, index: np.ndarray, boxes: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    """Sum of the word weights inside one box of each image."""
+    rows, cols, words, start = images.rows, images.cols, images.words, images.start
+    for q in range(len(index)):
+        top, left, bottom, right = boxes[q, 0], boxes[q, 1], boxes[q, 2], boxes[q, 3]
+        s = 0.0
+        for k in range(start[index[q]], start[index[q] + 1]):
+            if (rows[k] >= top) & (rows[k] < bottom) & (cols[k] >= left) & (cols[k] < right):
+                s += weights[words[k]]
+        out[q] = s
+
+
+@njit(cache=True, nogil=True)
+def _add_counts(
+    images: Images,
+    index: np.ndarray,
+    boxes: np.ndarray,
+    columns: np.ndarray,
+    sign: float,
     out: np.ndarray,
 ) -> None:
-    for k in range(rows.shape[0]):
-        if rows[k] >= top and rows[k] < bottom and cols[k] >= left and cols[k] < right:
-            out[words[k]] += scale
+    """Add the word counts of one box of each image, times a sign."""
+    rows, cols, words, start = images.rows, images.cols, images.words, images.start
+    for q in range(len(index)):
+        top, left, bottom, right = boxes[q, 0], boxes[q, 1], boxes[q, 2], boxes[q, 3]
+        for k in range(start[index[q]], start[index[q] + 1]):
+            if (rows[k] >= top) & (rows[k] < bottom) & (cols[k] >= left) & (cols[k] < right):
+                out[q, columns[words[k]]] += sign

@@ -9,12 +9,67 @@ import numpy as np
 from numba import njit
 
 from lupi.model_parts import model_part
-from lupi.solution import SLICE
-from lupi.structured.checks import check_positive_int, check_rows
+from lupi.structured.task import Examples, Task, check_equal, check_inputs, check_integer
+
+
+class ChainExamples(Examples):
+    """Compiled searches over concatenated sequences.
+
+    Several spaces are one chain: their inputs side by side, and the sum of their transition weights.
+    """
+
+    compiled = True
+
+    def __init__(
+        self, tasks: list[Any], inputs: list[Any], available: list[np.ndarray], Y: Any, scales: list[float]
+    ) -> None:
+        super().__init__(tasks, inputs, available, Y, scales)
+        self.n_states = tasks[0].n_states
+        lengths = np.array([len(y) for y in Y])
+        self.start = np.concatenate([[0], np.cumsum(lengths)])
+        self.labels = np.concatenate([np.asarray(y, dtype=np.int64) for y in Y])
+        self.spaces = [np.zeros((self.start[-1], task.n_inputs)) for task in tasks]
+        for X, space, has in zip(self.spaces, inputs, available):
+            for i in np.flatnonzero(has):
+                X[self.start[i] : self.start[i + 1]] = space[i]
+        self.X = self.spaces[0] if len(tasks) == 1 else np.hstack(self.spaces)
+        self.unit = 1.0 / lengths if tasks[0].normalize else np.ones(len(lengths))
+
+    def search(
+        self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Best sequence of each row for each loss weight, by Viterbi."""
+        s, c = self.n_states, np.asarray(loss_weights, dtype=float)
+        weights = self.split(w)
+        unary = np.hstack([part[: -s * s].reshape(s, -1) for part in weights])
+        has = np.array([space[rows] for space in self.available], dtype=float)
+        moves = np.tensordot(has, [part[-s * s :].reshape(s, s) for part in weights], axes=(0, 0))
+        lengths = self.start[rows + 1] - self.start[rows]
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        found = np.empty((len(c), ends[-1]), dtype=np.int64)
+        loss, score = np.empty((2, len(rows), len(c)))
+        _search(self.X, self.labels, self.start, self.unit, unary, moves, rows, c, found, loss, score)
+        outputs = np.empty(loss.shape, dtype=object)
+        for q in range(len(rows)):
+            for j in range(len(c)):
+                outputs[q, j] = found[j, ends[q] : ends[q + 1]]
+        return outputs, loss, score
+
+    def differences(self, rows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Joint features of the true sequences minus those of others."""
+        out, labels = np.zeros((len(rows), self.n_features)), np.concatenate(outputs)
+        for m, X in enumerate(self.spaces):
+            factors = self.scales[m] * self.available[m][rows]
+            _differences(X, self.labels, self.start, self.n_states, rows, labels, factors, self.ends[m], out)
+        return out
+
+    def passes(self, cap: float) -> Any:
+        """Frank-Wolfe passes."""
+        return ChainPasses(self, cap)
 
 
 @model_part
-class Chain:
+class Chain(Task):
     r"""A label in 0 .. ``n_states - 1`` for every position of a sequence, with the Hamming loss.
 
     An input is an array of shape (length, n_features), an output an integer array of that length. With unary weights U
@@ -40,15 +95,15 @@ class Chain:
     array([1, 1, 1])
     """
 
-    same_in_sums = ("n_states", "normalize")
+    examples = ChainExamples
 
     def __init__(self, n_states: int, n_features: int, *, normalize: bool = True) -> None:
-        self.n_states = check_positive_int(n_states, "n_states", minimum=2)
-        self.n_inputs = check_positive_int(n_features, "n_features")
+        self.n_states = check_integer(n_states, "n_states", minimum=2)
+        self.n_inputs = check_integer(n_features, "n_features")
         self.normalize = bool(normalize)
 
     @property
-    def n_features(self) -> int:
+    def n_features(self) -> int:  # type: ignore[override]
         """Length of the joint feature."""
         return self.n_states * (self.n_inputs + self.n_states)
 
@@ -65,35 +120,25 @@ class Chain:
 
     def argmax(self, w: np.ndarray, x: Any, y_true: Any = None, loss_weight: float = 0.0) -> np.ndarray:
         """Viterbi, with the loss of each position added to its unary scores."""
-        x = np.ascontiguousarray(x, dtype=float)
-        w = np.ascontiguousarray(w, dtype=float)
+        x, w, s = np.ascontiguousarray(x, dtype=float), np.ascontiguousarray(w, dtype=float), self.n_states
         true = np.zeros(len(x), dtype=np.int64) if y_true is None else np.asarray(y_true, dtype=np.int64)
         weight = 0.0 if y_true is None else float(loss_weight)
-        return np.asarray(_viterbi(w, x, true, weight / len(x) if self.normalize else weight, self.n_states))
+        y = np.empty(len(x), dtype=np.int64)
+        unary, moves = w[: -s * s].reshape(s, -1), w[-s * s :].reshape(s, s)
+        _viterbi(unary, moves, x, true, weight / len(x) if self.normalize else weight, y)
+        return y
 
-    @staticmethod
-    def argmax_sum(
-        parts: Sequence[Any], y_true: Any, loss_weights: Sequence[float]
-    ) -> list[tuple[np.ndarray, float, float]]:
-        """One (sequence, loss, score) for each loss weight; scores of all (task, w, x) added up.
+    def check_several(self, tasks: list[Any], inputs: list[Any], names: list[Any]) -> None:
+        """Raise unless all tasks have the same labels and the same loss."""
+        check_equal(tasks, names, ("n_states", "normalize"))
 
-        The sum is one chain: inputs side by side, and the sum of the transition weights.
-        """
-        first, s = parts[0][0], parts[0][0].n_states
-        ends = [s * task.n_inputs for task, _, _ in parts]
-        unary = np.hstack([np.asarray(w)[:end].reshape(s, -1) for (_, w, _), end in zip(parts, ends)])
-        moves = np.sum([np.asarray(w)[end:] for (_, w, _), end in zip(parts, ends)], axis=0)
-        joined, x = Chain(s, unary.shape[1], normalize=first.normalize), np.hstack([x for _, _, x in parts])
-        weights = np.concatenate([unary.ravel(), moves])
-        found = [joined.argmax(weights, x, y_true, weight) for weight in loss_weights]
-        losses = [0.0 if y_true is None else joined.loss(y_true, y) for y in found]
-        return [(y, loss, float(joined.joint_feature(x, y) @ weights)) for y, loss in zip(found, losses)]
-
-    def check(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
+    def check(self, X: Sequence[Any], Y: Sequence[Any] | None = None) -> None:
         """Raise for wrong shapes or labels, naming the sequence."""
-        for i, (x, y) in enumerate(zip(X, Y)):
-            check_rows(x, self.n_inputs, f"X[{i}]")
-            y = np.asarray(y)
+        for i, x in enumerate(X):
+            check_inputs(x, self.n_inputs, f"X[{i}]")
+            if Y is None:
+                continue
+            y = np.asarray(Y[i])
             if y.shape != (len(x),) or len(x) == 0:
                 raise ValueError(
                     f"Y[{i}] must hold one label for each of the {len(x)} rows of X[{i}], got shape {y.shape}."
@@ -101,64 +146,32 @@ class Chain:
             if not np.issubdtype(y.dtype, np.integer) or y.min() < 0 or y.max() >= self.n_states:
                 raise ValueError(f"Y[{i}] must hold integers from 0 to {self.n_states - 1}.")
 
-    def compile(self, X: Sequence[Any], Y: Sequence[Any]) -> Any:
-        """The oracle whose passes are compiled."""
-        return ChainOracle(self, X, Y)
 
+class ChainPasses:
+    """Frank-Wolfe steps with one dense vector of the dual for each sequence."""
 
-class ChainOracle:
-    """Frank-Wolfe passes over concatenated sequences, one dense vector of the dual for each sequence."""
+    def __init__(self, examples: ChainExamples, cap: float) -> None:
+        self.examples, self.cap = examples, cap
+        self.blocks = np.zeros((len(examples.Y), examples.n_features))
+        self.linear = np.zeros(len(examples.Y))
+        self.w = np.zeros(examples.n_features)
 
-    def __init__(self, task: Chain, X: Sequence[Any], Y: Sequence[Any]) -> None:
-        self.task = task
-        self.n_samples, self.n_features = len(X), task.n_features
-        lengths = np.array([len(x) for x in X])
-        self.start_of = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        self.X = np.ascontiguousarray(np.concatenate([np.asarray(x, dtype=float) for x in X]))
-        self.Y = np.concatenate([np.asarray(y) for y in Y]).astype(np.int64)
-        self.unit = 1.0 / lengths if task.normalize else np.ones(len(lengths))
-
-    def start(self) -> tuple[np.ndarray, np.ndarray]:
-        """Block vectors and their linear parts."""
-        return np.zeros((self.n_samples, self.n_features)), np.zeros(self.n_samples)
-
-    def blocks(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Block vectors and their linear parts, for a solver that takes over."""
-        vectors, linear = state
-        return vectors, linear
-
-    def linear_part(self, state: Any) -> float:
-        """Sum of dual weight times loss."""
-        return float(state[1].sum())
-
-    def sweep(self, state: Any, w: np.ndarray, order: np.ndarray, cap: float, gaps: np.ndarray) -> None:
-        """One Frank-Wolfe step with exact line search for each sequence of `order`."""
-        _sweep(self.X, self.Y, self.start_of, self.unit, self.task.n_states, state[0], state[1], w, order, cap, gaps)
-
-    def plane(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
-        """Most violated plane of one sequence."""
-        rows = slice(self.start_of[i], self.start_of[i + 1])
-        y = _viterbi(w, self.X[rows], self.Y[rows], self.unit[i], self.task.n_states)
-        psi = self.task.joint_feature(self.X[rows], self.Y[rows]) - self.task.joint_feature(self.X[rows], y)
-        return psi, self.task.loss(self.Y[rows], y)
-
-    def planes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Most violated planes of all sequences."""
-        psi = np.zeros((self.n_samples, self.n_features))
-        loss = np.zeros(self.n_samples)
-        # In parts, because a compiled loop cannot be interrupted.
-        together = max(1, SLICE // max(1, len(self.X) // self.n_samples * (self.task.n_states**2 + self.n_features)))
-        for first in range(0, self.n_samples, together):
-            part = slice(first, first + together)
-            starts = self.start_of[first : first + together + 1]
-            _planes(self.X, self.Y, starts, self.unit[part], self.task.n_states, w, psi[part], loss[part])
-        return psi, loss
+    def run(self, order: np.ndarray, gaps: np.ndarray) -> None:
+        """One step with exact line search for each sequence of `order`."""
+        e, s = self.examples, self.examples.n_states
+        unary, moves = self.w[: -s * s].reshape(s, -1), self.w[-s * s :].reshape(s, s)
+        _chain_steps(
+            e.X, e.labels, e.start, e.unit, unary, moves, self.blocks, self.linear, self.w, order, self.cap, gaps
+        )
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _viterbi(w: np.ndarray, x: np.ndarray, y_true: np.ndarray, loss_weight: float, s: int) -> np.ndarray:
+def _viterbi(
+    unary: np.ndarray, moves: np.ndarray, x: np.ndarray, y_true: np.ndarray, loss_weight: float, y: np.ndarray
+) -> float:
+    """Fill y with the best sequence and return its value."""
     n, f = x.shape
-    move = w[s * f :].reshape(s, s)
+    s = len(moves)
     score = np.empty(s)
     last = np.empty(s)
     back = np.empty((n, s), dtype=np.int64)
@@ -166,26 +179,26 @@ def _viterbi(w: np.ndarray, x: np.ndarray, y_true: np.ndarray, loss_weight: floa
         for b in range(s):
             u = 0.0
             for j in range(f):
-                u += w[b * f + j] * x[t, j]
+                u += unary[b, j] * x[t, j]
             if b != y_true[t]:
                 u += loss_weight
             if t > 0:
                 arg = 0
-                best = last[0] + move[0, b]
+                best = last[0] + moves[0, b]
                 for a in range(1, s):
-                    v = last[a] + move[a, b]
+                    v = last[a] + moves[a, b]
                     if v > best:
                         best = v
                         arg = a
                 back[t, b] = arg
                 u += best
             score[b] = u
-        last[:] = score
-    y = np.empty(n, dtype=np.int64)
+        for b in range(s):
+            last[b] = score[b]
     y[n - 1] = np.argmax(last)
     for t in range(n - 1, 0, -1):
         y[t - 1] = back[t, y[t]]
-    return y
+    return last[y[n - 1]]
 
 
 @njit(cache=True, nogil=True)
@@ -200,34 +213,71 @@ def _add_feature(x: np.ndarray, y: np.ndarray, scale: float, s: int, out: np.nda
 
 
 @njit(cache=True, nogil=True)
-def _planes(
+def _differences(
     X: np.ndarray,
     Y: np.ndarray,
-    start_of: np.ndarray,
-    unit: np.ndarray,
+    start: np.ndarray,
     s: int,
-    w: np.ndarray,
-    psi: np.ndarray,
-    loss: np.ndarray,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    factors: np.ndarray,
+    first: int,
+    out: np.ndarray,
 ) -> None:
-    for i in range(start_of.shape[0] - 1):
-        x = X[start_of[i] : start_of[i + 1]]
-        true = Y[start_of[i] : start_of[i + 1]]
-        y = _viterbi(w, x, true, unit[i], s)
-        _add_feature(x, true, 1.0, s, psi[i])
-        _add_feature(x, y, -1.0, s, psi[i])
-        for t in range(y.shape[0]):
-            if y[t] != true[t]:
-                loss[i] += unit[i]
+    """Features of the true sequences minus those of `labels`, times factors, in the columns of `out` from `first` on."""
+    end = 0
+    for q in range(len(rows)):
+        a, b = start[rows[q]], start[rows[q] + 1]
+        x, block = X[a:b], out[q, first:]
+        _add_feature(x, Y[a:b], factors[q], s, block)
+        _add_feature(x, labels[end : end + b - a], -factors[q], s, block)
+        end += b - a
+
+
+@njit(cache=True, nogil=True)
+def _search(
+    X: np.ndarray,
+    Y: np.ndarray,
+    start: np.ndarray,
+    unit: np.ndarray,
+    unary: np.ndarray,
+    moves: np.ndarray,
+    rows: np.ndarray,
+    loss_weights: np.ndarray,
+    found: np.ndarray,
+    loss: np.ndarray,
+    score: np.ndarray,
+) -> None:
+    end = 0
+    for q in range(len(rows)):
+        i = rows[q]
+        x, y_true = X[start[i] : start[i + 1]], Y[start[i] : start[i + 1]]
+        n, f = x.shape
+        true = 0.0
+        for t in range(n):
+            for j in range(f):
+                true += unary[y_true[t], j] * x[t, j]
+            if t > 0:
+                true += moves[q, y_true[t - 1], y_true[t]]
+        for k in range(len(loss_weights)):
+            y = found[k, end : end + n]
+            value = _viterbi(unary, moves[q], x, y_true, loss_weights[k] * unit[i], y)
+            wrong = 0
+            for t in range(n):
+                wrong += y[t] != y_true[t]
+            loss[q, k] = wrong * unit[i]
+            score[q, k] = value - loss_weights[k] * loss[q, k] - true
+        end += n
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _sweep(
+def _chain_steps(
     X: np.ndarray,
     Y: np.ndarray,
-    start_of: np.ndarray,
+    start: np.ndarray,
     unit: np.ndarray,
-    s: int,
+    unary: np.ndarray,
+    moves: np.ndarray,
     blocks: np.ndarray,
     linear: np.ndarray,
     w: np.ndarray,
@@ -235,21 +285,22 @@ def _sweep(
     cap: float,
     gaps: np.ndarray,
 ) -> None:
+    """Frank-Wolfe steps; `unary` and `moves` are views of w."""
     d = w.shape[0]
     toward = np.empty(d)
     for i in order:
-        x = X[start_of[i] : start_of[i + 1]]
-        true = Y[start_of[i] : start_of[i + 1]]
-        y = _viterbi(w, x, true, unit[i], s)
+        x, true = X[start[i] : start[i + 1]], Y[start[i] : start[i + 1]]
+        y = np.empty(len(x), dtype=np.int64)
+        _viterbi(unary, moves, x, true, unit[i], y)
         loss = 0.0
-        for t in range(y.shape[0]):
+        for t in range(len(y)):
             if y[t] != true[t]:
                 loss += unit[i]
         block = blocks[i]
         for j in range(d):
             toward[j] = -block[j]
-        _add_feature(x, true, cap, s, toward)
-        _add_feature(x, y, -cap, s, toward)
+        _add_feature(x, true, cap, len(moves), toward)
+        _add_feature(x, y, -cap, len(moves), toward)
         slope = cap * loss - linear[i]
         length = 0.0
         for j in range(d):

@@ -4,43 +4,92 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.inputs import check_privileged, is_per_space, names_of_spaces
+from lupi.inputs import check_privileged_rows, check_rows, check_training_set, per_space, values_per_space
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike
-from lupi.kernels import SumKernel
-from lupi.kernels.several_spaces import (
-    PER_SPACE,
-    POSITIVE,
-    rows_of_spaces,
-    shares_of_spaces,
-    values_per_space,
-)
+from lupi.kernels import Kernel, resolve_gamma
 from lupi.model_parts import model_part
 from lupi.privacy import WithoutPrivilegedRows
 from lupi.solution import MAX_TIME, deadline, unfinished
-from lupi.structured.joint_features import JOINT_KERNELS, geometry_of, joint_features, joint_kernel, normalized
-from lupi.structured.structural_svm import TASK_METHODS, check_examples, check_privileged_inputs
+from lupi.structured.structural_svm import POSITIVE, TASK_METHODS, as_predictions, mean_score
+from lupi.structured.task import (
+    as_task,
+    check_privileged,
+    joint_features,
+    normalized,
+    privileged_tasks,
+)
 from lupi.svm import check_nu, one_class_dual, one_class_plus_dual
 from lupi.svm.one_class_svm_plus import ONE_CLASS_SOLVERS
 from lupi.svm.solve import solve
 
 if TYPE_CHECKING:
-    from lupi.inputs.checks import PrivilegedInput
-    from lupi.kernels import Kernel
-    from lupi.solution import Solution
-    from lupi.structured.protocol import Task
-    from lupi.svm.kernel_qp import KernelQP
+    from lupi.inputs import PrivilegedBlock, TrainingSet
 
-GAMMA = [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")]
+JOINT_KERNELS = {"chi2", "intersection", "rbf", "linear"}
+GAMMA = [StrOptions({"scale"}), *POSITIVE]
+
+
+@model_part
+@dataclass(frozen=True)
+class PlacedKernel(Kernel):
+    r"""A kernel of word histograms times a Gaussian of the placement of the boxes.
+
+    .. math::
+
+        K((x, y), (x', y')) = k(h, h') \, \exp(-\|g - g'\|^2)
+
+    where :math:`g` are the last ``n_geometry`` features, the placement times its scale, and :math:`h` are the others.
+    """
+
+    n_geometry: int = 0
+
+    def __call__(self, A: Any, B: Any = None) -> np.ndarray:
+        """Kernel matrix between the rows of A and of B (of A itself by default)."""
+        words, places = _split(A, self.n_geometry)
+        other_words, other_places = (None, None) if B is None else _split(B, self.n_geometry)
+        return np.asarray(super().__call__(words, other_words) * Kernel("rbf")(places, other_places))
+
+
+class Space(NamedTuple):
+    """A privileged space: its kernel, the features of the examples that have it, and its weight in the sum of all kernels."""
+
+    kernel: Kernel
+    rows: np.ndarray
+    available: np.ndarray
+    weight: float
+
+
+def joint_kernel(name: str, gamma: float | str, features: np.ndarray, argument: str, n_geometry: int = 0) -> Kernel:
+    """Kernel on joint features. gamma="scale" makes the mean chi2 distance 1, and is scikit-learn's for rbf."""
+    words, _ = _split(features, n_geometry)
+    value = 1.0
+    if name == "chi2" and gamma == "scale":
+        if words.min() >= 0:
+            distance = -additive_chi2_kernel(words)
+            mean = distance.sum() / max(len(distance) * (len(distance) - 1), 1)
+            value = 1.0 / mean if mean >= np.finfo(float).tiny else 1.0
+    elif name in ("chi2", "rbf"):
+        value = resolve_gamma(gamma, words)
+    if n_geometry:
+        return PlacedKernel(name, gamma=value, argument=argument, n_geometry=n_geometry)
+    return Kernel(name, gamma=value, argument=argument)
+
+
+def _split(features: np.ndarray, n_geometry: int) -> tuple[np.ndarray, np.ndarray]:
+    cut = features.shape[1] - n_geometry
+    return features[:, :cut], features[:, cut:]
 
 
 @model_part
@@ -103,9 +152,6 @@ class JKSE(BaseEstimator):
     (True, 2)
     """
 
-    # Models of files that were written before the parameter was there.
-    max_time: float | None = None
-
     _parameter_constraints: dict[str, Any] = {
         "task": [TASK_METHODS],
         "nu": [Real],
@@ -155,33 +201,32 @@ class JKSE(BaseEstimator):
         self
         """
         with deadline(self.max_time):
-            features = self._check(X, Y)
-            problem = one_class_dual(self._kernel(features), self.nu)
-            solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
-            if not solution.converged:
-                warnings.warn(unfinished(self, solution), stacklevel=3)
-            return self._store(features, problem, solution)
+            self._estimate(check_training_set(self, X, Y, target="outputs", task=as_task(self.task)))
+            return self
 
-    def _check(self, X: MatrixLike, Y: Sequence[Any]) -> np.ndarray:
-        """Joint features of the pairs, and their kernel."""
+    def _estimate(self, data: TrainingSet, spaces: Sequence[Space] = (), lam: float = 1.0) -> Any:
+        """Solve the one-class problem and store the expansion; returns coefficients and intercept of the correcting function."""
         check_nu(self.nu)
-        X, Y = check_examples(X, Y, self.task)
-        if not (hasattr(self.task, "argmax_kernel") or hasattr(self.task, "outputs")):
-            raise ValueError(
-                f"task must be able to search with a kernel: {type(self.task).__name__} has neither outputs(x), a list of all "
-                "outputs, nor argmax_kernel."
-            )
-        features = joint_features(self.task, X, Y, self.normalize)
-        self._kernel = joint_kernel(self.kernel, self.gamma, features, "X", geometry_of(self.task))
-        return features
-
-    def _store(self, features: np.ndarray, problem: KernelQP, solution: Solution) -> Self:
+        task = as_task(self.task)
+        task.check(data.X.values, data.target)
+        task.check_kernel(self.kernel)
+        features = joint_features(task, data.X.values, data.target, self.normalize)
+        self._kernel = joint_kernel(self.kernel, self.gamma, features, "X", task.n_geometry)
+        problem: Any = one_class_dual(self._kernel(features), self.nu)
+        if spaces:
+            K = np.zeros((len(data), len(data)))
+            for space in spaces:
+                K[np.ix_(space.available, space.available)] += space.weight * space.kernel(space.rows)
+            problem = one_class_plus_dual(problem.spaces[0].matrix, K, self.nu, lam, data.available)
+        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
+        if not solution.converged:
+            warnings.warn(unfinished(self, solution), stacklevel=4)
         alpha = problem.decision(solution).coefficients
         self.support_ = np.flatnonzero(alpha > 0)
         self.support_features_, self.dual_coef_ = features[self.support_], alpha[self.support_]
         self.gamma_ = self._kernel.gamma
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, int(solution.n_iter)
-        return self
+        return problem.privileged(solution) if spaces else None
 
     def predict(self, X: MatrixLike) -> np.ndarray | list[Any]:
         """The output of each input that lies deepest in the support.
@@ -195,17 +240,10 @@ class JKSE(BaseEstimator):
         list or ndarray
             One output for each input; an array when the outputs are numbers.
         """
-        check_is_fitted(self, "dual_coef_")
-        found = [self._predict_one(x) for x in X]
-        return np.asarray(found) if found and isinstance(found[0], (Integral, Real)) else found
-
-    def _predict_one(self, x: Any) -> Any:
-        if hasattr(self.task, "argmax_kernel"):
-            return self.task.argmax_kernel(
-                x, self.support_features_, self.dual_coef_, self.kernel, self.gamma_, self.normalize
-            )
-        outputs = list(self.task.outputs(x))
-        return outputs[int(np.argmax(self.score_pairs([x] * len(outputs), outputs)))]
+        X = check_rows(self, X, task=self.task)
+        self.task.check(X)
+        model = self._kernel, self.support_features_, self.dual_coef_, self.normalize
+        return as_predictions([self.task.argmax_kernel(x, *model) for x in X])
 
     def score_pairs(self, X: Sequence[Any], Y: Sequence[Any]) -> np.ndarray:
         """The kernel expansion of pairs: how deep in the support they lie.
@@ -219,10 +257,10 @@ class JKSE(BaseEstimator):
         -------
         ndarray
         """
-        check_is_fitted(self, "dual_coef_")
-        return np.asarray(
-            self._kernel(joint_features(self.task, X, Y, self.normalize), self.support_features_) @ self.dual_coef_
-        )
+        X, Y = check_rows(self, X, task=self.task), list(Y)
+        self.task.check(X, Y)
+        features = joint_features(self.task, X, Y, self.normalize)
+        return np.asarray(self._kernel(features, self.support_features_) @ self.dual_coef_)
 
     def score(self, X: MatrixLike, Y: Any) -> float:
         """1 - mean loss of the predictions.
@@ -236,7 +274,7 @@ class JKSE(BaseEstimator):
         -------
         float
         """
-        return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, self.predict(X))]))
+        return mean_score(self, X, Y)
 
 
 @model_part
@@ -291,15 +329,15 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
     """
 
     __metadata_request__fit = {"privileged": True}
-    _privileged_rows_in = ("_privileged_data",)
+    _privileged_rows_in = ("_privileged_spaces",)
 
     _parameter_constraints: dict[str, Any] = {
         **JKSE._parameter_constraints,
-        "lam": PER_SPACE["lam"],
-        "privileged_task": [TASK_METHODS, None, list, tuple, dict],
-        "privileged_kernel": [StrOptions(JOINT_KERNELS), list, tuple, dict],
-        "privileged_gamma": [*GAMMA, list, tuple, dict],
-        "privileged_normalize": ["boolean", list, tuple, dict],
+        "lam": per_space(POSITIVE),
+        "privileged_task": per_space([TASK_METHODS, None]),
+        "privileged_kernel": per_space([StrOptions(JOINT_KERNELS)]),
+        "privileged_gamma": per_space(GAMMA),
+        "privileged_normalize": per_space(["boolean"]),
     }
 
     def __init__(
@@ -355,87 +393,51 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         self
         """
         with deadline(self.max_time):
-            features = self._check(X, Y)
-            names = self._names_of_spaces(privileged)
-            blocks = self._privileged_features(privileged, names, Y, X)
-            rows, available = blocks[0] if len(blocks) == 1 else rows_of_spaces(blocks)
-            if available.any():
-                self._privileged_names = names
-                self._privileged_kernel = self._kernel_of_spaces(blocks, names)
-                K_star = np.zeros((len(X), len(X)))
-                K_star[np.ix_(available, available)] = self._privileged_kernel(rows)
-                lam = shares_of_spaces(self, names)[1]
-                problem: Any = one_class_plus_dual(self._kernel(features), K_star, self.nu, lam, available)
-            else:
-                problem = one_class_dual(self._kernel(features), self.nu)
-            solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
-            if not solution.converged:
-                warnings.warn(unfinished(self, solution), stacklevel=3)
-            self.privileged_dual_coef_ = self.privileged_intercept_ = self._privileged_data = None
-            if available.any():
-                correction = problem.privileged(solution)
-                self.privileged_dual_coef_, self.privileged_intercept_ = correction.coefficients, correction.intercept
-                self._privileged_data, self._available = rows, available
-            return self._store(features, problem, solution)
+            task, tasks = as_task(self.task), self.privileged_task
+            data = check_training_set(self, X, Y, privileged, target="outputs", task=task, privileged_task=tasks)
+            self._privileged_columns = data.privileged_columns
+            self.privileged_dual_coef_ = self.privileged_intercept_ = self._privileged_spaces = None
+            if not data.available.any():
+                self._estimate(data)
+                return self
+            names = [block.name for block in data.privileged]
+            shares = 1.0 / np.array(values_per_space(self, "lam", names), dtype=float)
+            spaces = self._spaces(data, shares / shares.sum())
+            correction = self._estimate(data, list(spaces.values()), float(1.0 / shares.sum()))
+            self.privileged_dual_coef_, self.privileged_intercept_ = correction.coefficients, correction.intercept
+            self._privileged_spaces = spaces
+            return self
 
-    def _names_of_spaces(self, privileged: PrivilegedLike) -> list[Any]:
-        """Names of the privileged spaces: of tables, or, where tasks read them, of the tasks."""
-        tasks = self.privileged_task
-        if not is_per_space(tasks):
-            return names_of_spaces(privileged) or [None] if tasks is None else [None]
-        names = list(tasks) if isinstance(tasks, dict) else list(range(len(tasks)))
-        given = list(privileged) if isinstance(privileged, dict) else list(range(len(privileged or [])))
-        if privileged is not None and set(given) != set(names):
-            raise ValueError(
-                f"JKSEPlus: `privileged_task` has the spaces {names}, but `privileged` has {given}; give the inputs of every "
-                "task, or privileged=None."
+    def _spaces(self, data: TrainingSet, weights: np.ndarray) -> dict[Any, Space]:
+        """Kernel and features of every privileged space that an example has."""
+        names, tasks = [block.name for block in data.privileged], privileged_tasks(self, data.privileged)
+        check_privileged(self, tasks, data.privileged, data.target)
+        features = self._features(data.privileged, data.target)
+        values = [values_per_space(self, f"privileged_{key}", names) for key in ("kernel", "gamma")]
+        return {
+            block.name: Space(
+                joint_kernel(kernel, gamma, rows, "privileged", 0 if task is None else task.n_geometry),
+                rows,
+                block.available,
+                float(weight),
             )
-        return names
+            for block, rows, weight, kernel, gamma, task in zip(data.privileged, features, weights, *values, tasks)
+            if block.available.any()
+        }
 
-    def _privileged_features(
-        self, privileged: PrivilegedLike, names: list[Any], Y: Sequence[Any], X: MatrixLike
-    ) -> list[tuple[Any, np.ndarray]]:
-        """Of every privileged space: features of the examples that have it (None where none has), and which these are."""
-        tasks = values_per_space(self, "privileged_task", names)
-        normalize = values_per_space(self, "privileged_normalize", names)
-        blocks: list[tuple[Any, np.ndarray]] = []
-        for name, task, share in zip(names, tasks, normalize):
-            several = name is not None and privileged is not None
-            given = self._checked(privileged[name] if several else privileged, name, task, Y, X)
-            if given is None or not given.available.any():
-                blocks.append((None, np.zeros(len(X), dtype=bool)))
-                continue
-            index = np.flatnonzero(given.available)
+    def _features(self, blocks: Sequence[PrivilegedBlock], Y: Any) -> list[np.ndarray]:
+        """Features of the available examples of every privileged space."""
+        shares = values_per_space(self, "privileged_normalize", [block.name for block in blocks])
+        out = []
+        for block, task, share in zip(blocks, privileged_tasks(self, blocks), shares):
+            index, values = np.flatnonzero(block.available), block.rows.values
             if task is None:
-                features = given.data[index]
+                rows = values[index].toarray() if sparse.issparse(values) else values[index]
+                out.append(normalized(rows) if share else rows)
             else:
-                features = joint_features(task, [given.data[i] for i in index], [Y[int(i)] for i in index], False)
-            blocks.append((normalized(features, geometry_of(task)) if share else features, given.available))
-        return blocks
-
-    def _checked(
-        self, privileged: PrivilegedLike, name: Any, task: Task | None, Y: Sequence[Any], X: MatrixLike
-    ) -> PrivilegedInput | None:
-        who = type(self).__name__
-        if task is not None:
-            return check_privileged_inputs(privileged, X, Y, task, estimator_name=who)
-        argument = "privileged" if name is None else f"privileged[{name!r}]"
-        return check_privileged(
-            privileged, len(X), estimator_name=who, accept_sparse=False, index_of=X, argument=argument
-        )
-
-    def _kernel_of_spaces(self, blocks: list[tuple[Any, np.ndarray]], names: list[Any]) -> Kernel:
-        """Kernel of the privileged space, or the weighted sum of those of several."""
-        values = [values_per_space(self, f"privileged_{key}", names) for key in ("kernel", "gamma", "task")]
-        parts = [
-            joint_kernel(kernel, gamma, np.zeros((1, 1)) if rows is None else rows, "privileged", geometry_of(task))
-            for (rows, _), kernel, gamma, task in zip(blocks, *values)
-        ]
-        if len(parts) == 1:
-            return parts[0]
-        widths = tuple(0 if rows is None else rows.shape[1] for rows, _ in blocks)
-        weights = shares_of_spaces(self, names)[0]
-        return SumKernel("sum", argument="privileged", parts=tuple(parts), widths=widths, weights=weights)
+                pairs = [values[i] for i in index], [Y[i] for i in index]
+                out.append(joint_features(task, *pairs, share))
+        return out
 
     def correcting_function(self, privileged: PrivilegedLike, Y: Any = None) -> np.ndarray:
         """Values of the correcting function: the slack that privileged features predict, i.e. how hard a pair is.
@@ -445,7 +447,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         privileged : sequence of privileged inputs, or array-like of shape (n_samples, n_privileged)
             As in ``fit``.
         Y : sequence of outputs, optional
-            Those of the privileged inputs; needed with a ``privileged_task``.
+            Those of the privileged inputs; required with a ``privileged_task``.
 
         Returns
         -------
@@ -453,19 +455,22 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             NaN where a row is entirely NaN.
         """
         check_is_fitted(self, "dual_coef_")
-        if getattr(self, "_privileged_data", None) is None:
+        if getattr(self, "_privileged_spaces", None) is None:
             raise ValueError(
                 "this JKSEPlus has no correcting function: it was fitted without privileged features, or was loaded, and "
                 "files and pickles hold no privileged rows."
             )
-        privileged = privileged.toarray() if sparse.issparse(privileged) else privileged
-        names = getattr(self, "_privileged_names", [None])
-        given = privileged if names == [None] else privileged[names[0]]
-        blocks = self._privileged_features(privileged, names, Y, given)
-        features, available = blocks[0] if len(blocks) == 1 else rows_of_spaces(blocks)
-        values = np.full(len(available), np.nan)
-        if available.any():
-            coefficients = np.asarray(self.privileged_dual_coef_)[self._available]
-            expansion = self._privileged_kernel.expand(features, self._privileged_data, coefficients)
-            values[available] = expansion + self.privileged_intercept_
+        if self.privileged_task is not None and Y is None:
+            raise ValueError("JKSEPlus: correcting_function requires the outputs Y of the inputs of `privileged_task`.")
+        blocks = check_privileged_rows(self, privileged, self._privileged_columns, task=self.privileged_task)
+        if Y is not None:
+            Y = list(Y)
+            check_privileged(self, privileged_tasks(self, blocks), blocks, Y)
+        available = np.any([block.available for block in blocks], axis=0)
+        values = np.where(available, self.privileged_intercept_, np.nan)
+        for block, rows in zip(blocks, self._features(blocks, Y)):
+            space = self._privileged_spaces.get(block.name)
+            if space is not None and block.available.any():
+                coefficients = space.weight * np.asarray(self.privileged_dual_coef_)[space.available]
+                values[block.available] += space.kernel.expand(rows, space.rows, coefficients)
         return values

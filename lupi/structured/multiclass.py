@@ -9,11 +9,58 @@ import numpy as np
 from numba import njit
 
 from lupi.model_parts import model_part
-from lupi.structured.checks import check_positive_int, check_rows
+from lupi.structured.task import Examples, Task, check_equal, check_inputs, check_integer
+
+
+class ClassExamples(Examples):
+    """Searches by one product of all inputs with the weights of all classes."""
+
+    def __init__(
+        self, tasks: list[Any], inputs: list[Any], available: list[np.ndarray], Y: Any, scales: list[float]
+    ) -> None:
+        self.tasks, self.scales = tasks, scales
+        self.ends = np.cumsum([0, *(task.n_features for task in tasks)])
+        self.n_features = int(self.ends[-1])
+        self.Y = np.asarray(Y, dtype=np.int64)
+        self.X = [
+            np.ascontiguousarray(np.where(has[:, None], scale * np.asarray(x, dtype=float), 0.0))
+            for x, has, scale in zip(inputs, available, scales)
+        ]
+
+    def search(
+        self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Best class of each row for each loss weight."""
+        k, y, q = self.tasks[0].n_classes, self.Y[rows], np.arange(len(rows))
+        parts = zip(self.X, self.ends, self.ends[1:])
+        score = np.sum([X[rows] @ w[a:b].reshape(k, -1).T for X, a, b in parts], axis=0)
+        loss = np.ones(score.shape)
+        loss[q, y] = 0.0
+        best = np.column_stack([np.argmax(score + c * loss, axis=1) for c in loss_weights])
+        return best, loss[q[:, None], best], score[q[:, None], best] - score[q, y][:, None]
+
+    def differences(self, rows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Inputs in the rows of the true class, and minus them in those of another class."""
+        q, out = np.arange(len(rows)), np.zeros((len(rows), self.n_features))
+        for X, a, b in zip(self.X, self.ends, self.ends[1:]):
+            block = out[:, a:b].reshape(len(rows), -1, X.shape[1])
+            block[q, self.Y[rows]] += X[rows]
+            block[q, outputs.astype(int)] -= X[rows]
+            out[:, a:b] = block.reshape(len(rows), -1)
+        return out
+
+    @staticmethod
+    def predict(task: Any, w: np.ndarray, X: Any, n_jobs: int | None = None) -> np.ndarray:
+        """Best class of every row."""
+        return np.argmax(np.asarray(X, dtype=float) @ w.reshape(task.n_classes, -1).T, axis=1)
+
+    def passes(self, cap: float) -> Any:
+        """Passes with exact block steps."""
+        return ClassPasses(self, cap)
 
 
 @model_part
-class Multiclass:
+class Multiclass(Task):
     r"""One of ``n_classes`` labels, 0 to ``n_classes - 1``, with the zero-one loss.
 
     The joint feature stacks the rows of a weight matrix, :math:`\Psi(x, y) = e_y \otimes x`.
@@ -35,14 +82,14 @@ class Multiclass:
     """
 
     tabular = True
-    same_in_sums = ("n_classes",)
+    examples = ClassExamples
 
     def __init__(self, n_classes: int, n_features: int) -> None:
-        self.n_classes = check_positive_int(n_classes, "n_classes", minimum=2)
-        self.n_inputs = check_positive_int(n_features, "n_features")
+        self.n_classes = check_integer(n_classes, "n_classes", minimum=2)
+        self.n_inputs = check_integer(n_features, "n_features")
 
     @property
-    def n_features(self) -> int:
+    def n_features(self) -> int:  # type: ignore[override]
         """Length of the joint feature."""
         return self.n_classes * self.n_inputs
 
@@ -59,36 +106,23 @@ class Multiclass:
     def argmax(self, w: np.ndarray, x: Any, y_true: Any = None, loss_weight: float = 0.0) -> int:
         """Best class, with the loss added when `y_true` is given."""
         score = np.asarray(w).reshape(self.n_classes, self.n_inputs) @ np.asarray(x, dtype=float)
-        if y_true is not None and loss_weight != 0.0:
-            score = score + loss_weight
-            score[int(y_true)] -= loss_weight
+        if y_true is not None:
+            score = score + loss_weight * (np.arange(self.n_classes) != int(y_true))
         return int(np.argmax(score))
-
-    def argmax_batch(self, w: np.ndarray, X: Any, Y_true: Any = None, loss_weight: float = 0.0) -> np.ndarray:
-        """Best class of every row."""
-        score = np.asarray(X, dtype=float) @ np.asarray(w).reshape(self.n_classes, self.n_inputs).T
-        if Y_true is not None and loss_weight != 0.0:
-            score += loss_weight
-            score[np.arange(len(score)), np.asarray(Y_true, dtype=int)] -= loss_weight
-        return np.asarray(np.argmax(score, axis=1))
-
-    @staticmethod
-    def argmax_sum(parts: Sequence[Any], y_true: Any, loss_weights: Sequence[float]) -> list[tuple[int, float, float]]:
-        """One (class, loss, score) for each loss weight; scores of all (task, w, x) added up."""
-        score = np.sum(
-            [np.asarray(w).reshape(task.n_classes, -1) @ np.asarray(x, dtype=float) for task, w, x in parts], axis=0
-        )
-        loss = np.zeros(len(score)) if y_true is None else (np.arange(len(score)) != int(y_true)).astype(float)
-        best = [int(np.argmax(score + weight * loss)) for weight in loss_weights]
-        return [(k, float(loss[k]), float(score[k])) for k in best]
 
     def outputs(self, x: Any) -> range:
         """All classes."""
         return range(self.n_classes)
 
-    def check(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
+    def check_several(self, tasks: list[Any], inputs: list[Any], names: list[Any]) -> None:
+        """Raise unless all tasks have as many classes."""
+        check_equal(tasks, names, ("n_classes",))
+
+    def check(self, X: Sequence[Any], Y: Sequence[Any] | None = None) -> None:
         """Raise for a wrong shape of X or for labels outside 0 .. n_classes - 1."""
-        check_rows(X, self.n_inputs, "X")
+        check_inputs(X, self.n_inputs, "X")
+        if Y is None:
+            return
         labels = np.asarray(Y)
         if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
             raise ValueError(
@@ -100,113 +134,75 @@ class Multiclass:
                 f"{self.n_classes - 1}."
             )
 
-    def compile(self, X: Sequence[Any], Y: Sequence[Any]) -> Any:
-        """The oracle whose passes are compiled."""
-        return MulticlassOracle(self, np.ascontiguousarray(X, dtype=float), np.asarray(Y, dtype=np.int64))
 
+class ClassPasses:
+    """Exact block steps: the planes of a block share one input, so its optimum takes only a sort."""
 
-class MulticlassOracle:
-    """Passes with the exact solution of each block: its planes share one input, so the block needs only a sort."""
+    def __init__(self, examples: ClassExamples, cap: float) -> None:
+        self.X, self.Y, self.cap = examples.X[0], examples.Y, cap
+        self.norms = np.einsum("ij,ij->i", self.X, self.X)
+        self.alpha = np.zeros((len(self.Y), examples.tasks[0].n_classes))
+        self.W = np.zeros((self.alpha.shape[1], self.X.shape[1]))
+        self.w = self.W.ravel()
 
-    def __init__(self, task: Multiclass, X: np.ndarray, Y: np.ndarray) -> None:
-        self.task, self.X, self.Y = task, X, Y
-        self.norms = np.einsum("ij,ij->i", X, X)
-        self.n_samples, self.n_features = len(X), task.n_features
+    @property
+    def linear(self) -> np.ndarray:
+        """Sum of dual weight times loss of every example."""
+        return self.alpha[np.arange(len(self.Y)), self.Y]
 
-    def start(self) -> np.ndarray:
-        """Dual weights: row i holds the coefficient of x_i in each class's weight vector."""
-        return np.zeros((self.n_samples, self.task.n_classes))
+    @property
+    def blocks(self) -> None:
+        """No stored planes take over: exact block steps do not slow down."""
 
-    def linear_part(self, state: np.ndarray) -> float:
-        """Sum of dual weight times loss."""
-        return float(state[np.arange(self.n_samples), self.Y].sum())
-
-    def sweep(self, state: np.ndarray, w: np.ndarray, order: np.ndarray, cap: float, gaps: np.ndarray) -> None:
-        """One exact block step for each example of `order`."""
-        _sweep(self.X, self.Y, self.norms, state, w.reshape(self.task.n_classes, -1), order, cap, gaps)
-
-    def plane(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
-        """Most violated plane of one example."""
-        y = self.task.argmax(w, self.X[i], self.Y[i], 1.0)
-        psi = self.task.joint_feature(self.X[i], self.Y[i]) - self.task.joint_feature(self.X[i], y)
-        return psi, self.task.loss(self.Y[i], y)
-
-    def planes(self, w: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Most violated planes of all examples, as a matrix that is never formed."""
-        found = self.task.argmax_batch(w, self.X, self.Y, 1.0)
-        return ClassPlanes(self, found), (found != self.Y).astype(float)
-
-
-class ClassPlanes:
-    r"""The planes :math:`(e_{y_i} - e_{y}) \otimes x_i`, stored by their labels."""
-
-    def __init__(self, oracle: MulticlassOracle, found: np.ndarray) -> None:
-        self.oracle, self.found = oracle, found
-
-    def __len__(self) -> int:
-        return len(self.found)
-
-    def __matmul__(self, w: np.ndarray) -> np.ndarray:
-        o = self.oracle
-        score = o.X @ w.reshape(o.task.n_classes, -1).T
-        rows = np.arange(len(score))
-        return np.asarray(score[rows, o.Y] - score[rows, self.found])
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        o = self.oracle
-        out = np.zeros((len(self.found), o.task.n_classes, o.task.n_inputs), dtype=dtype or float)
-        rows = np.arange(len(out))
-        out[rows, o.Y] += o.X
-        out[rows, self.found] -= o.X
-        return out.reshape(len(out), -1)
+    def run(self, order: np.ndarray, gaps: np.ndarray) -> None:
+        """One step for each example of `order`."""
+        _class_steps(self.X, self.Y, self.norms, self.alpha, self.W, order, self.cap, gaps)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _sweep(
+def _class_steps(
     X: np.ndarray,
     Y: np.ndarray,
     norms: np.ndarray,
-    state: np.ndarray,
+    alpha: np.ndarray,
     W: np.ndarray,
     order: np.ndarray,
     cap: float,
     gaps: np.ndarray,
 ) -> None:
-    """Exact block steps: minimize 1/2 A |b|^2 + B'b, sum b = 0, b_m <= cap [m = y] (Keerthi et al. 2008)."""
-    k = W.shape[0]
-    f = W.shape[1]
+    """Minimize 1/2 A |b|^2 + B'b, sum b = 0, b_m <= cap [m = y] for one example after the other (Keerthi et al. 2008)."""
+    k, f = W.shape
     grad = np.empty(k)
-    sorted_d = np.empty(k)
+    levels = np.empty(k)
     for i in order:
-        y = Y[i]
-        a = norms[i]
-        x = X[i]
-        b = state[i]
-        top = 0.0
+        y, a, x, b = Y[i], norms[i], X[i], alpha[i]
         for m in range(k):
             s = 0.0
             for j in range(f):
                 s += W[m, j] * x[j]
             grad[m] = s
-        base = grad[y]
-        current = 0.0
+        top = current = 0.0
         for m in range(k):
             if m != y:
-                value = grad[m] + 1.0 - base
+                value = grad[m] + 1.0 - grad[y]
                 top = max(top, value)
                 current -= b[m] * value
         gaps[i] = cap * top - current
         if gaps[i] <= 1e-14 * cap or a <= 0.0:
             continue
-        # Water filling: b_m = min(cap [m = y], (level - B_m) / A) with the level found on the sorted D_m.
+        # Water filling: b_m = min(cap [m = y], (level - B_m) / A), with the level found on the sorted bounds.
         for m in range(k):
             grad[m] += (0.0 if m == y else 1.0) - a * b[m]
-            sorted_d[m] = -(grad[m] + (a * cap if m == y else 0.0))
-        sorted_d.sort()
-        total = -sorted_d[0] - a * cap
+            level = -(grad[m] + (a * cap if m == y else 0.0))
+            p = m
+            while p > 0 and levels[p - 1] > level:
+                levels[p] = levels[p - 1]
+                p -= 1
+            levels[p] = level
+        total = -levels[0] - a * cap
         r = 1
-        while r < k and total < -r * sorted_d[r]:
-            total -= sorted_d[r]
+        while r < k and total < -r * levels[r]:
+            total -= levels[r]
             r += 1
         level = total / r
         for m in range(k):

@@ -1,119 +1,172 @@
-"""From a task and a training set to the oracle of a structural SVM."""
+r"""Loss-augmented inference over a training set, in the decision space and in the privileged spaces.
+
+The surrogate loss of SSVM+ (Feyereisl et al. 2014, eq. 7) couples an output y with an output y* of the privileged spaces:
+:math:`\bar\Delta(y, y^*) = \Delta^*(y^*)/\rho + [\Delta(y) - \Delta^*(y^*)]_+`. Since :math:`[t]_+ = \max(t, 0)`, its
+maximum together with two scores is the larger of two sums of independent searches:
+
+1. :math:`\max_y \{\Delta(y) + s(y)\} + \max_{y^*} \{(1/\rho - 1) \Delta^*(y^*) + s^*(y^*)\}`,
+2. :math:`\max_y s(y) + \max_{y^*} \{\Delta^*(y^*)/\rho + s^*(y^*)\}`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
-from lupi.structured import box_planes
-from lupi.structured.protocol import Task
+from lupi.structured.task import Examples
 
-# True joint features are kept when they fit into this many doubles; otherwise they are recomputed.
-_KEEP = 20_000_000
-
-
-class TrueFeatures:
-    """Joint features of the true outputs, kept if they are small; `rows` are the examples that have an input."""
-
-    def __init__(self, task: Task, X: Any, Y: Any, rows: np.ndarray | None = None) -> None:
-        self.task, self.X, self.Y = task, X, Y
-        self.kept = None
-        if len(X) * task.n_features <= _KEEP:
-            self.kept = np.zeros((len(X), task.n_features))
-            for i in range(len(X)) if rows is None else rows:
-                self.kept[i] = task.joint_feature(X[i], Y[i])
-
-    def packed(self) -> Any:
-        """Inputs, outputs and features as compiled oracles read them; None if the task has no such form."""
-        return self.task.packed(self.X, self.Y, self.kept) if hasattr(self.task, "packed") else None
-
-    def __getitem__(self, i: int) -> np.ndarray:
-        return self.task.joint_feature(self.X[i], self.Y[i]) if self.kept is None else self.kept[i]
+INFERENCE = ("exact", "alternating")
+# Seconds of a compiled call below which the next one may have twice as many examples.
+_SHORT = 0.05
 
 
-def planes_by_plane(oracle: Any, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Planes of all examples by the oracle's ``plane``, in joblib threads: compiled inference releases the GIL."""
-    psi = np.empty((oracle.n_samples, oracle.n_features))
-    loss = np.empty(oracle.n_samples)
+class Found(NamedTuple):
+    """Most violated outputs of some examples, with the hinge and the surrogate loss at them (0 where nothing is violated)."""
 
-    def fill(chunk: np.ndarray) -> None:
-        for i in chunk:
-            psi[i], loss[i] = oracle.plane(i, w)
-
-    jobs = min(effective_n_jobs(oracle.n_jobs), oracle.n_samples)
-    if jobs <= 1:
-        fill(np.arange(oracle.n_samples))
-    else:
-        chunks = np.array_split(np.arange(oracle.n_samples), 4 * jobs)
-        Parallel(n_jobs=jobs, backend="threading")(delayed(fill)(chunk) for chunk in chunks)
-    return psi, loss
+    rows: np.ndarray
+    outputs: np.ndarray
+    privileged_outputs: np.ndarray | None
+    loss: np.ndarray
+    hinge: np.ndarray
+    decision_larger: np.ndarray
 
 
-class TaskOracle:
-    """Loss-augmented inference of a task.
+class Oracle:
+    r"""The hinges :math:`H_i(v) = \max_{y, y^*} [\bar\Delta - \langle v, \psi_i(y, y^*) \rangle]` of a structural SVM.
+
+    SSVM+ is a structural SVM on the joint vector :math:`v = [w, v^*]`, v* being the scaled weights of the privileged spaces
+    (:class:`Examples`). An example without privileged input keeps the hinge of the plain machine; in a plain structural SVM
+    no example has one.
 
     Parameters
     ----------
-    task : Task
-        Output space, loss and inference.
-    X, Y : sequences of the same length
-        Training set.
+    decision, privileged : Examples
+        Privileged examples are None for a plain structural SVM.
+    available : bool ndarray or None
+        Which examples have a privileged input.
+    rho : float
+        Penalization of the privileged loss, as its inverse.
+    inference : {"exact", "alternating"}
+        Global joint search, or the paper's alternation.
     n_jobs : int or None
-        Threads for batches of inferences.
+        Threads for searches.
     """
 
-    def __init__(self, task: Task, X: Any, Y: Any, n_jobs: int | None = None) -> None:
-        self.task, self.X, self.Y, self.n_jobs = task, X, Y, n_jobs
-        self.n_samples, self.n_features = len(X), int(task.n_features)
-        self.true = TrueFeatures(task, X, Y)
-        self.cheap_batch = hasattr(task, "argmax_batch")
-        packed = self.true.packed()
-        self.boxes = None
-        if packed is not None:
-            loops = (box_planes.fill_planes, box_planes.plane_steps)
-            self.boxes = box_planes.CompiledPlanes(*loops, (packed,), self.n_samples, self.n_features)
+    def __init__(
+        self,
+        decision: Examples,
+        privileged: Examples | None = None,
+        available: np.ndarray | None = None,
+        *,
+        rho: float = 2.0,
+        inference: str = "exact",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.decision, self.privileged, self.rho, self.inference = decision, privileged, float(rho), inference
+        self.n_samples, self.n_decision = len(decision.Y), decision.n_features
+        self.n_features = self.n_decision + (0 if privileged is None else privileged.n_features)
+        self.available = np.zeros(self.n_samples, dtype=bool) if available is None else available
+        self.compiled = decision.compiled and (privileged is None or privileged.compiled)
+        self.n_jobs, self.slices = n_jobs, Slices()
 
-    @property
-    def compiled(self) -> bool:
-        """Whether the planes come from compiled searches."""
-        return self.boxes is not None
-
-    def planes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Most violated planes of all examples, by the task's own batch inference if it has one."""
-        if self.boxes is not None and effective_n_jobs(self.n_jobs) == 1:
-            return self.boxes.planes(w)
-        if not self.cheap_batch:
-            return planes_by_plane(self, w)
-        psi, loss = np.empty((self.n_samples, self.n_features)), np.empty(self.n_samples)
-        for i, y in enumerate(self.task.argmax_batch(w, self.X, self.Y, 1.0)):
-            psi[i] = self.true[i] - self.task.joint_feature(self.X[i], y)
-            loss[i] = self.task.loss(self.Y[i], y)
-        return psi, loss
-
-    def plane_steps(self, store: Any, rows: np.ndarray, gaps: np.ndarray) -> None:
-        """Find, store and use the planes of some examples, one after the other; where ``compiled``."""
-        self.boxes.take_into(store, rows, gaps)
-
-    def plane(self, i: int, w: np.ndarray) -> tuple[np.ndarray, float]:
-        """Most violated plane of example i, or the zero plane if nothing violates."""
-        if self.boxes is not None:
-            psi = np.empty(self.n_features)
-            return psi, box_planes.plane(self.boxes.spaces[0], i, w, psi)
-        x, y = self.X[i], self.Y[i]
-        if hasattr(self.task, "argmax_scored"):
-            found, loss, _ = self.task.argmax_scored(w, x, y, (1.0,))[0]
+    def search(self, v: np.ndarray, rows: np.ndarray | None = None) -> Found:
+        """Most violated outputs of the examples `rows` (all by default)."""
+        rows = np.arange(self.n_samples) if rows is None else rows
+        jobs = min(effective_n_jobs(self.n_jobs), len(rows))
+        if jobs > 1:
+            chunks = np.array_split(rows, min(4 * jobs, len(rows)))
+            parts = Parallel(n_jobs=jobs, backend="threading")(delayed(self._search)(v, chunk) for chunk in chunks)
+        elif self.compiled and len(rows) > 1:
+            parts = [self._search(v, part) for part in self.slices.cut(rows)]
         else:
-            found = self.task.argmax(w, x, y, 1.0)
-            loss = float(self.task.loss(y, found))
-        psi = self.true[i] - self.task.joint_feature(x, found)
-        if loss - psi @ w <= 0.0:
-            return np.zeros(self.n_features), 0.0
-        return psi, loss
+            return self._search(v, rows)
+        return Found(*(None if column[0] is None else np.concatenate(column) for column in zip(*parts)))
+
+    def _search(self, v: np.ndarray, rows: np.ndarray) -> Found:
+        w = v[: self.n_decision]
+        if self.privileged is None:
+            outputs, loss, score = (part[:, 0] for part in self.decision.search(rows, w, (1.0,)))
+            return Found(rows, outputs, None, *_hinge(loss, score), loss > 0.0)
+        outputs, loss, score = self.decision.search(rows, w, (1.0, 0.0))
+        has, first = self.available[rows], np.zeros(len(rows), dtype=int)
+        star_loss, star_score = np.zeros((2, len(rows)))
+        weights = (1.0 / self.rho - 1.0, 1.0 / self.rho)
+        found = self.privileged.search(rows[has], v[self.n_decision :], weights)
+        first[has], second = self._pair((loss[has], score[has]), found[1:])
+        # Outputs of examples without a privileged input are placeholders, which `planes` leaves out.
+        stars = np.zeros((len(rows), *found[0].shape[2:]), dtype=found[0].dtype)
+        for column, part in zip((stars, star_loss, star_score), found):
+            column[has] = part[np.arange(len(second)), second]
+        q = np.arange(len(rows))
+        outputs, loss, score = outputs[q, first], loss[q, first], score[q, first]
+        surrogate = star_loss / self.rho + np.maximum(loss - star_loss, 0.0)
+        return Found(rows, outputs, stars, *_hinge(surrogate, score + star_score), loss > star_loss)
+
+    def _pair(self, decision: Any, privileged: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the two candidates of each space form the joint maximum, or where the alternation ends."""
+        value = self.joint_value(*(part[:, :, None] for part in decision), *(part[:, None, :] for part in privileged))
+        q = np.arange(len(value))
+        if self.inference == "exact":
+            best = (value[:, 1, 1] > value[:, 0, 0]).astype(int)
+            return best, best
+        # Eq. 13 and 14 from the true output, whose loss and relative score are 0; four rounds reach the best of four pairs.
+        b = np.argmax(self.joint_value(0.0, 0.0, *privileged), axis=1)
+        a = np.argmax(value[q, :, b], axis=1)
+        for _ in range(3):
+            b = np.argmax(value[q, a], axis=1)
+            a = np.argmax(value[q, :, b], axis=1)
+        return a, b
+
+    def joint_value(self, loss: Any, score: Any, star_loss: Any, star_score: Any) -> Any:
+        """The objective of joint inference: eq. 7 plus the two scores."""
+        return star_loss / self.rho + np.maximum(loss - star_loss, 0.0) + score + star_score
+
+    def planes(self, found: Found) -> np.ndarray:
+        """The vectors psi of some outputs, one row each; zero where the hinge is zero."""
+        psi = np.zeros((len(found.rows), self.n_features))
+        violated = np.flatnonzero(found.hinge > 0.0)
+        if len(violated):
+            psi[violated, : self.n_decision] = self.decision.differences(found.rows[violated], found.outputs[violated])
+        joint = violated[self.available[found.rows[violated]]]
+        if self.privileged is not None and found.privileged_outputs is not None and len(joint):
+            stars = found.privileged_outputs[joint]
+            psi[joint, self.n_decision :] = self.privileged.differences(found.rows[joint], stars)
+        return psi
 
 
-def task_oracle(task: Task, X: Any, Y: Any, n_jobs: int | None = None) -> Any:
-    """The task's compiled oracle when it offers one, the generic oracle otherwise."""
-    compiled = task.compile(X, Y) if hasattr(task, "compile") else None
-    return TaskOracle(task, X, Y, n_jobs) if compiled is None else compiled
+def _hinge(loss: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Loss and hinge, both 0 where the true output is the best."""
+    hinge = np.maximum(loss + score, 0.0)
+    return np.where(hinge > 0.0, loss, 0.0), hinge
+
+
+class Slices:
+    """Cuts rows into parts whose compiled calls take about a tenth of a second, so that Ctrl-C is seen between them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [part.tolist() for part in Slices(2).cut(np.arange(5))]
+    [[0, 1], [2, 3, 4]]
+    """
+
+    def __init__(self, size: int = 1):
+        self.size = size
+
+    def cut(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+        """Part by part; the time that the caller takes for a part determines the size of the next."""
+        done = 0
+        while done < len(rows):
+            part = rows[done : done + self.size]
+            began = time.monotonic()
+            yield part
+            seconds = time.monotonic() - began
+            done += len(part)
+            if seconds > 2.0 * _SHORT:
+                self.size = max(1, self.size // 2)
+            elif len(part) == self.size and seconds < _SHORT:
+                self.size *= 2

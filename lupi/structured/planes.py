@@ -1,39 +1,83 @@
-"""A store of cutting planes, a few for each example, with exact ascent on one example's dual block at a time.
+"""Cutting planes of a structural SVM, a few for each example, with exact ascent on one example's dual block at a time.
 
 Slot 0 of every block is the zero plane of the true output: with it the block's constraint is an equality. Planes of large feature
 spaces are mostly zeros (two outputs differ in few features): those with fewer than half of their entries are kept as
-index and value, which saves reading memory, the time of the sweeps.
+index and value, which halves the memory traffic of the sweeps or better.
+
+Block ascent finds the active planes quickly but then slows down, since all blocks share one w. On the face of active planes the
+dual is an unconstrained quadratic apart from the blocks' sums. A few conjugate-gradient steps there, projected back onto the
+simplices, replace hundreds of sweeps (the idea of Moré and Toraldo's GPCG).
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from lupi.solution import SLICE, out_of_time
-from lupi.structured.face_step import face_step
-from lupi.structured.sparse_planes import PlaneArrays, add_times, compress, plane_dot
 
-# The arrays of a store: planes, losses, Gram blocks, weights, idle rounds, counts, their sum w; and the mass of a block.
-StoreArrays: TypeAlias = tuple[
-    PlaneArrays, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, float
-]
-
-# Memory that the stored planes may take, in doubles (400 MB).
+# Memory of the stored planes, in doubles (400 MB).
 _BUDGET = 50_000_000
-# Rounds without weight after which a plane is forgotten.
+# Rounds without weight after which a plane is dropped.
 _PATIENCE = 4
-# Pair steps on a block in a sweep: the next sweep comes soon, and an exact optimum of one block is lost when the others move.
+# Pair steps on a block in a sweep: an exact optimum of one block is lost when the others move.
 _STEPS = 3
 # Sweeps over the planes with weight between two over all planes, and conjugate-gradient steps after them.
 _SWEEPS = 3
 _CG = 8
 # Gap, per unit of its mass, to which a block is solved when it got a plane.
 EXACT = 1e-10
-# Entries that a slot holds at first.
+# Entries per slot at first.
 _FIRST_WIDTH = 64
+_FAST = {"reassoc", "contract", "nsz"}
+
+
+class Planes(NamedTuple):
+    """Arrays of a store, block by block and slot by slot.
+
+    A plane is its first ``sizes`` values: all entries, or those at the positions ``index``. ``alpha`` are the dual weights,
+    ``idle`` the rounds without weight, ``count`` the used slots; ``w`` is the sum of all planes times their weights, and ``cap``
+    the mass of a block.
+    """
+
+    values: np.ndarray
+    index: np.ndarray
+    sizes: np.ndarray
+    losses: np.ndarray
+    gram: np.ndarray
+    alpha: np.ndarray
+    idle: np.ndarray
+    count: np.ndarray
+    w: np.ndarray
+    cap: float
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _dot(p: Planes, i: int, k: int, v: np.ndarray) -> float:
+    """Scalar product of plane k of block i with a vector."""
+    values, index, size = p.values[i, k], p.index[i, k], p.sizes[i, k]
+    s = 0.0
+    if size == v.shape[0]:
+        for j in range(size):
+            s += values[j] * v[j]
+    else:
+        for j in range(size):
+            s += values[j] * v[index[j]]
+    return s
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _add(p: Planes, i: int, k: int, factor: float, v: np.ndarray) -> None:
+    """Add a multiple of plane k of block i to a vector."""
+    values, index, size = p.values[i, k], p.index[i, k], p.sizes[i, k]
+    if size == v.shape[0]:
+        for j in range(size):
+            v[j] += factor * values[j]
+    else:
+        for j in range(size):
+            v[index[j]] += factor * values[j]
 
 
 @njit(cache=True, nogil=True)
@@ -48,12 +92,10 @@ def simplex_ascent(gram: np.ndarray, grad: np.ndarray, alpha: np.ndarray, m: int
             if alpha[k] > 0.0 and (low < 0 or grad[k] < grad[low]):
                 low = k
         high = -1
-        gain = 0.0
-        widest = 0.0
+        gain = widest = 0.0
         for k in range(m):
             rise = grad[k] - grad[low]
-            if rise > widest:
-                widest = rise
+            widest = max(widest, rise)
             if rise > 0.0:
                 curvature = max(gram[k, k] + gram[low, low] - 2.0 * gram[k, low], 1e-300)
                 move = min(rise / curvature, alpha[low])
@@ -77,352 +119,355 @@ def simplex_ascent(gram: np.ndarray, grad: np.ndarray, alpha: np.ndarray, m: int
 
 
 @njit(cache=True, nogil=True)
-def ascend_block(
-    planes: PlaneArrays,
-    losses: np.ndarray,
-    gram: np.ndarray,
-    alpha: np.ndarray,
-    m: int,
-    w: np.ndarray,
-    cap: float,
-    tol: float,
-    max_steps: int,
-    active_only: bool,
-) -> float:
-    """Solve one block exactly with the others fixed; updates alpha and w. Returns the block's gap before the step.
+def _ascend_block(p: Planes, i: int, tol: float, max_steps: int, active_only: bool) -> float:
+    """Ascend on one block with the others fixed; updates alpha and w. Returns the block's gap before the step.
 
-    `active_only` leaves planes without weight alone, which saves reading them.
+    `active_only` skips planes without weight, which saves reading them.
     """
-    values, index, sizes = planes
-    if active_only and np.count_nonzero(alpha[:m]) == 1:
-        return 0.0
-    grad = np.empty(m)
-    before = alpha[:m].copy()
+    m, alpha = p.count[i], p.alpha[i]
+    grad, before = np.empty(m), np.empty(m)
     top = -np.inf
     mean = 0.0
     active = 0
     for k in range(m):
-        if alpha[k] == 0.0 and active_only:
-            grad[k] = -np.inf
-            continue
-        active += 1
-        s = losses[k] - plane_dot(values[k], index[k], sizes[k], w)
-        grad[k] = s
-        top = max(top, s)
-        mean += alpha[k] * s
-    gap = cap * top - mean
-    if gap <= tol * cap or active == 1:
-        return gap
-    simplex_ascent(gram, grad, alpha, m, 0.1 * tol, max_steps)
+        before[k] = alpha[k]
+        active += alpha[k] > 0.0
+    if active_only and active == 1:
+        return 0.0
     for k in range(m):
-        move = alpha[k] - before[k]
-        if move != 0.0:
-            add_times(values[k], index[k], sizes[k], move, w)
+        grad[k] = -np.inf
+        if alpha[k] > 0.0 or not active_only:
+            grad[k] = p.losses[i, k] - _dot(p, i, k, p.w)
+            top = max(top, grad[k])
+            mean += alpha[k] * grad[k]
+    gap = p.cap * top - mean
+    if gap <= tol * p.cap:
+        return gap
+    simplex_ascent(p.gram[i], grad, alpha, m, 0.1 * tol, max_steps)
+    for k in range(m):
+        if alpha[k] != before[k]:
+            _add(p, i, k, alpha[k] - before[k], p.w)
     return gap
 
 
 @njit(cache=True, nogil=True)
-def ascend_all(
-    planes: PlaneArrays,
-    losses: np.ndarray,
-    gram: np.ndarray,
-    alpha: np.ndarray,
-    count: np.ndarray,
-    w: np.ndarray,
-    cap: float,
-    max_sweeps: int,
-    target: float,
-) -> tuple[float, int]:
+def _ascend_all(p: Planes, max_sweeps: int, target: float) -> tuple[float, int]:
     """Sweeps and face steps over the stored planes until their total gap is below `target`. Returns gap and sweeps."""
-    values, index, sizes = planes
-    n = values.shape[0]
+    n = len(p.count)
     gap = np.inf
-    tol = 0.1 * target / (cap * n)
+    tol = 0.1 * target / (p.cap * n)
     for sweep in range(max_sweeps):
-        gap = 0.0
-        for i in range(n):
-            own = (values[i], index[i], sizes[i])
-            gap += ascend_block(own, losses[i], gram[i], alpha[i], count[i], w, cap, tol, _STEPS, False)
-        if gap <= target:
-            return gap, sweep + 1
-        for _ in range(_SWEEPS):
+        for turn in range(1 + _SWEEPS):
+            total = 0.0
             for i in range(n):
-                own = (values[i], index[i], sizes[i])
-                ascend_block(own, losses[i], gram[i], alpha[i], count[i], w, cap, tol, _STEPS, True)
-        face_step(planes, losses, alpha, count, w, cap, _CG)
+                total += _ascend_block(p, i, tol, _STEPS, turn > 0)
+            if turn == 0:
+                gap = total
+                if gap <= target:
+                    return gap, sweep + 1
+        _face_step(p, _CG)
     return gap, max_sweeps
 
 
 @njit(cache=True, nogil=True)
-def drop_idle(
-    planes: PlaneArrays,
-    losses: np.ndarray,
-    gram: np.ndarray,
-    alpha: np.ndarray,
-    idle: np.ndarray,
-    count: np.ndarray,
-    patience: int,
-) -> None:
-    """Forget planes that had no weight for `patience` rounds: sweeps read less memory."""
-    values, index, sizes = planes
-    for i in range(values.shape[0]):
+def _center(v: np.ndarray, start: np.ndarray) -> None:
+    """Subtract each block's mean: projection onto directions that keep the blocks' sums."""
+    for i in range(start.shape[0] - 1):
+        mean = 0.0
+        for k in range(start[i], start[i + 1]):
+            mean += v[k] / (start[i + 1] - start[i])
+        for k in range(start[i], start[i + 1]):
+            v[k] -= mean
+
+
+@njit(cache=True, nogil=True)
+def _project(v: np.ndarray, start: np.ndarray, cap: float) -> None:
+    """Euclidean projection of each block onto its simplex of mass `cap`."""
+    for i in range(start.shape[0] - 1):
+        a, b = start[i], start[i + 1]
+        if a == b:
+            continue
+        largest = v[a]
+        for k in range(a + 1, b):
+            largest = max(largest, v[k])
+        # Shifted values: with the largest at 0, nothing is lost to rounding however large the values were.
+        for k in range(a, b):
+            v[k] -= largest
+        # Newton's method on the decreasing, convex function sum max(v - level, 0) - cap.
+        low = -cap
+        while True:
+            total, n = -cap, 0
+            for k in range(a, b):
+                if v[k] > low:
+                    total += v[k] - low
+                    n += 1
+            level = low + total / n
+            if level <= low:
+                break
+            low = level
+        total = 0.0
+        for k in range(a, b):
+            v[k] = max(v[k] - low, 0.0)
+            total += v[k]
+        for k in range(a, b):
+            v[k] *= cap / total
+
+
+@njit(cache=True, nogil=True)
+def _combine(p: Planes, block: np.ndarray, slot: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Sum of the face's planes, plane k times v[k]."""
+    out = np.zeros(len(p.w))
+    for k in range(v.shape[0]):
+        if v[k] != 0.0:
+            _add(p, block[k], slot[k], v[k], out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _product(a: np.ndarray, b: np.ndarray) -> float:
+    s = 0.0
+    for k in range(len(a)):
+        s += a[k] * b[k]
+    return s
+
+
+@njit(cache=True, nogil=True)
+def _face_step(p: Planes, max_cg: int) -> None:
+    """Conjugate gradients on the planes with weight, then a projected step if it increases the dual."""
+    n = len(p.count)
+    start = np.zeros(n + 1, dtype=np.int64)
+    for i in range(n):
+        active = 0
+        for k in range(p.count[i]):
+            active += p.alpha[i, k] > 0.0
+        start[i + 1] = start[i] + (active if active > 1 else 0)
+    m = start[n]
+    if m == 0:
+        return
+    block, slot = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
+    r, move, trial = np.empty(m), np.zeros(m), np.empty(m)
+    steepest = 0.0
+    for i in range(n):
+        q = start[i]
+        for k in range(p.count[i]):
+            if p.alpha[i, k] > 0.0 and q < start[i + 1]:
+                block[q], slot[q] = i, k
+                r[q] = p.losses[i, k] - _dot(p, i, k, p.w)
+                steepest = max(steepest, p.gram[i, k, k])
+                q += 1
+    _center(r, start)
+    direction = r.copy()
+    rr = _product(r, r)
+    target = 1e-4 * rr
+    hp = np.empty(m)
+    for _ in range(max_cg):
+        u = _combine(p, block, slot, direction)
+        curvature = _product(u, u)
+        # A direction of no curvature, up to rounding: the quadratic is unbounded there.
+        if curvature <= 1e-12 * steepest * _product(direction, direction) or rr <= target:
+            break
+        a = rr / curvature
+        for k in range(m):
+            move[k] += a * direction[k]
+            hp[k] = _dot(p, block[k], slot[k], u)
+        _center(hp, start)
+        for k in range(m):
+            r[k] -= a * hp[k]
+        new = _product(r, r)
+        for k in range(m):
+            direction[k] = r[k] + (new / rr) * direction[k]
+        rr = new
+    scale = 1.0
+    for _ in range(5):
+        for k in range(m):
+            trial[k] = p.alpha[block[k], slot[k]] + scale * move[k]
+        _project(trial, start, p.cap)
+        gain = 0.0
+        for k in range(m):
+            hp[k] = trial[k] - p.alpha[block[k], slot[k]]
+            gain += p.losses[block[k], slot[k]] * hp[k]
+        shift = _combine(p, block, slot, hp)
+        gain -= _product(shift, p.w) + 0.5 * _product(shift, shift)
+        if gain > 0.0:
+            for k in range(m):
+                p.alpha[block[k], slot[k]] = trial[k]
+            for j in range(len(shift)):
+                p.w[j] += shift[j]
+            return
+        scale *= 0.4
+
+
+@njit(cache=True, nogil=True)
+def _put(p: Planes, i: int, k: int, psi: np.ndarray, loss: float) -> None:
+    """Store a plane in slot k of block i, without weight."""
+    d, size = len(psi), 0
+    for j in range(d):
+        size += psi[j] != 0.0
+    whole = 2 * size >= d
+    q = 0
+    for j in range(d):
+        if whole or psi[j] != 0.0:
+            p.values[i, k, q] = psi[j]
+            p.index[i, k, q] = j
+            q += 1
+    p.sizes[i, k], p.losses[i, k], p.alpha[i, k], p.idle[i, k] = q, loss, 0.0, 0
+    p.count[i] = max(p.count[i], k + 1)
+    for other in range(p.count[i]):
+        p.gram[i, k, other] = p.gram[i, other, k] = _dot(p, i, other, psi)
+
+
+@njit(cache=True, nogil=True)
+def _take(p: Planes, order: np.ndarray, psi: np.ndarray, loss: np.ndarray, gaps: np.ndarray, ascend: bool) -> int:
+    """Store one plane per example of `order`, a row of psi, if it is violated; writes the blocks' gaps.
+
+    `ascend` solves each block. Returns the number of planes before one that found no free slot or none of its width.
+    """
+    for row in range(len(order)):
+        i, new, size = order[row], loss[row], 0
+        top, mean = -np.inf, 0.0
+        for k in range(p.count[i]):
+            s = p.losses[i, k] - _dot(p, i, k, p.w)
+            top = max(top, s)
+            mean += p.alpha[i, k] * s
+        for j in range(psi.shape[1]):
+            new -= psi[row, j] * p.w[j]
+            size += psi[row, j] != 0.0
+        if new > top + 1e-12 * (1.0 + abs(new)):
+            width = len(p.w) if 2 * size >= len(p.w) else size
+            if width > p.values.shape[2] or p.count[i] == p.values.shape[1]:
+                return row
+            _put(p, i, p.count[i], psi[row], loss[row])
+        gaps[i] = p.cap * max(new, top) - mean
+        if ascend:
+            _ascend_block(p, i, EXACT, 1000, False)
+    return len(order)
+
+
+@njit(cache=True, nogil=True)
+def _tidy(p: Planes, patience: int) -> None:
+    """Drop planes that had no weight for `patience` rounds, and recompute w from the others."""
+    for j in range(len(p.w)):
+        p.w[j] = 0.0
+    for i in range(len(p.count)):
         q = 1
-        for k in range(1, count[i]):
-            idle[i, k] = 0 if alpha[i, k] > 0.0 else idle[i, k] + 1
-            if idle[i, k] > patience:
+        for k in range(1, p.count[i]):
+            p.idle[i, k] = 0 if p.alpha[i, k] > 0.0 else p.idle[i, k] + 1
+            if p.idle[i, k] > patience:
                 continue
             if q < k:
-                size = sizes[i, k]
-                values[i, q, :size] = values[i, k, :size]
-                index[i, q, :size] = index[i, k, :size]
-                sizes[i, q] = size
-                losses[i, q] = losses[i, k]
-                alpha[i, q] = alpha[i, k]
-                idle[i, q] = idle[i, k]
-                for j in range(count[i]):
-                    gram[i, q, j] = gram[i, k, j]
-                for j in range(count[i]):
-                    gram[i, j, q] = gram[i, j, k]
+                for j in range(p.sizes[i, k]):
+                    p.values[i, q, j], p.index[i, q, j] = p.values[i, k, j], p.index[i, k, j]
+                p.sizes[i, q], p.losses[i, q] = p.sizes[i, k], p.losses[i, k]
+                p.alpha[i, q], p.idle[i, q] = p.alpha[i, k], p.idle[i, k]
+                for j in range(p.count[i]):
+                    p.gram[i, q, j] = p.gram[i, k, j]
+                for j in range(p.count[i]):
+                    p.gram[i, j, q] = p.gram[i, j, k]
             q += 1
-        for k in range(q, count[i]):
-            alpha[i, k] = 0.0
-        count[i] = q
-
-
-@njit(cache=True, nogil=True)
-def add_plane(
-    planes: PlaneArrays,
-    losses: np.ndarray,
-    gram: np.ndarray,
-    alpha: np.ndarray,
-    idle: np.ndarray,
-    count: np.ndarray,
-    i: int,
-    psi: np.ndarray,
-    loss: float,
-    w: np.ndarray,
-    cap: float,
-) -> tuple[float, bool]:
-    """Store a plane of block i if it is violated. Returns the block's exact gap, and False if it found no free slot."""
-    values, index, sizes = planes
-    m = count[i]
-    top = -np.inf
-    mean = 0.0
-    for k in range(m):
-        s = losses[i, k] - plane_dot(values[i, k], index[i, k], sizes[i, k], w)
-        top = max(top, s)
-        mean += alpha[i, k] * s
-    new = loss - np.dot(psi, w)
-    gap = cap * max(new, top) - mean
-    if new <= top + 1e-12 * (1.0 + abs(new)):
-        return gap, True
-    if m == values.shape[1]:
-        return gap, False
-    put_plane(planes, losses, gram, alpha, idle, count, i, m, psi, loss)
-    return gap, True
-
-
-@njit(cache=True, nogil=True)
-def take_plane(
-    planes: PlaneArrays,
-    losses: np.ndarray,
-    gram: np.ndarray,
-    alpha: np.ndarray,
-    idle: np.ndarray,
-    count: np.ndarray,
-    w: np.ndarray,
-    cap: float,
-    i: int,
-    psi: np.ndarray,
-    loss: float,
-    ascend: bool,
-) -> tuple[float, bool]:
-    """Store a plane if it is violated and solve its block. Returns the block's gap before, and False if there was no room."""
-    values, index, sizes = planes
-    size = np.count_nonzero(psi)
-    if (psi.shape[0] if 2 * size >= psi.shape[0] else size) > values.shape[2]:
-        return np.inf, False
-    gap, done = add_plane(planes, losses, gram, alpha, idle, count, i, psi, loss, w, cap)
-    if done and ascend:
-        own = (values[i], index[i], sizes[i])
-        ascend_block(own, losses[i], gram[i], alpha[i], count[i], w, cap, EXACT, 1000, False)
-    return gap, done
-
-
-@njit(cache=True, nogil=True)
-def take_planes(
-    store: StoreArrays, order: np.ndarray, psi: np.ndarray, loss: np.ndarray, gaps: np.ndarray, ascend: bool
-) -> int:
-    """`take_plane` for every example of `order`, row by row of psi. Returns how many came before one that found no room."""
-    planes, losses, gram, alpha, idle, count, w, cap = store
-    for q in range(order.shape[0]):
-        i = order[q]
-        gap, done = take_plane(planes, losses, gram, alpha, idle, count, w, cap, i, psi[q], loss[q], ascend)
-        if not done:
-            return q
-        gaps[i] = gap
-    return order.shape[0]
-
-
-@njit(cache=True, nogil=True)
-def put_plane(
-    planes: PlaneArrays,
-    losses: np.ndarray,
-    gram: np.ndarray,
-    alpha: np.ndarray,
-    idle: np.ndarray,
-    count: np.ndarray,
-    i: int,
-    k: int,
-    psi: np.ndarray,
-    loss: float,
-) -> None:
-    """Store a plane in slot k of block i, without weight."""
-    values, index, sizes = planes
-    sizes[i, k] = compress(psi, values[i, k], index[i, k])
-    losses[i, k], alpha[i, k], idle[i, k] = loss, 0.0, 0
-    count[i] = max(count[i], k + 1)
-    for q in range(count[i]):
-        gram[i, k, q] = gram[i, q, k] = plane_dot(values[i, q], index[i, q], sizes[i, q], psi)
-
-
-@njit(cache=True, nogil=True)
-def weighted_sum(planes: PlaneArrays, alpha: np.ndarray, count: np.ndarray, d: int) -> np.ndarray:
-    """The sum of all planes with their weights."""
-    values, index, sizes = planes
-    out = np.zeros(d)
-    for i in range(values.shape[0]):
-        for k in range(count[i]):
-            if alpha[i, k] > 0.0:
-                add_times(values[i, k], index[i, k], sizes[i, k], alpha[i, k], out)
-    return out
+        for k in range(q, p.count[i]):
+            p.alpha[i, k] = 0.0
+        p.count[i] = q
+        for k in range(q):
+            if p.alpha[i, k] > 0.0:
+                _add(p, i, k, p.alpha[i, k], p.w)
 
 
 class PlaneStore:
     """Planes, their Gram blocks and dual weights; ``w`` is always the weighted sum of all planes."""
 
-    def __init__(self, n: int, d: int, cap: float):
-        self.n, self.d, self.cap = n, d, cap
-        self.slots = int(np.clip(_BUDGET // max(n * d, 1), 3, 40))
-        width = min(d, _FIRST_WIDTH)
-        self.values = np.zeros((n, self.slots, width))
-        self.index = np.zeros((n, self.slots, width), dtype=np.int32)
-        self.sizes = np.zeros((n, self.slots), dtype=np.int64)
-        self.losses = np.zeros((n, self.slots))
-        self.gram = np.zeros((n, self.slots, self.slots))
-        self.alpha = np.zeros((n, self.slots))
-        self.alpha[:, 0] = cap
-        self.idle = np.zeros((n, self.slots), dtype=np.int64)
-        self.count = np.ones(n, dtype=np.int64)
-        self.w = np.zeros(d)
+    def __init__(self, n: int, d: int, cap: float) -> None:
+        slots, width = int(np.clip(_BUDGET // max(n * d, 1), 3, 40)), min(d, _FIRST_WIDTH)
+        self.arrays = Planes(
+            values=np.zeros((n, slots, width)),
+            index=np.zeros((n, slots, width), dtype=np.int32),
+            sizes=np.zeros((n, slots), dtype=np.int64),
+            losses=np.zeros((n, slots)),
+            gram=np.zeros((n, slots, slots)),
+            alpha=np.zeros((n, slots)),
+            idle=np.zeros((n, slots), dtype=np.int64),
+            count=np.ones(n, dtype=np.int64),
+            w=np.zeros(d),
+            cap=float(cap),
+        )
+        self.arrays.alpha[:, 0] = cap
 
     @property
-    def _planes(self) -> PlaneArrays:
-        return self.values, self.index, self.sizes
-
-    def _make_room(self, psi: np.ndarray) -> None:
-        """Widen all slots if a plane has more entries than they hold."""
-        size = int(np.count_nonzero(psi))
-        needed = self.d if 2 * size >= self.d else size
-        width = self.values.shape[2]
-        if needed > width:
-            more = ((0, 0), (0, 0), (0, min(self.d, max(needed, 2 * width)) - width))
-            self.values, self.index = np.pad(self.values, more), np.pad(self.index, more)
-
-    def _put(self, i: int, k: int, psi: np.ndarray, loss: float) -> None:
-        self._make_room(psi)
-        put_plane(
-            self._planes, self.losses, self.gram, self.alpha, self.idle, self.count, i, k, np.asarray(psi), float(loss)
-        )
-
-    def dense(self, i: int, k: int) -> np.ndarray:
-        """Plane k of block i."""
-        out = np.zeros(self.d)
-        add_times(self.values[i, k], self.index[i, k], self.sizes[i, k], 1.0, out)
-        return out
-
-    def start_from(self, blocks: np.ndarray, linear: np.ndarray) -> None:
-        """Begin with one plane for each block: the mean plane of another solver, with all of the weight."""
-        for i in range(self.n):
-            self._put(i, 1, blocks[i] / self.cap, linear[i] / self.cap)
-        self.alpha[:, 0], self.alpha[:, 1] = 0.0, self.cap
-        self.w = blocks.sum(axis=0)
+    def w(self) -> np.ndarray:
+        """Weighted sum of all planes."""
+        return self.arrays.w
 
     @property
     def dual(self) -> float:
         """Dual objective."""
-        return float((self.alpha * self.losses).sum() - 0.5 * self.w @ self.w)
+        return float((self.arrays.alpha * self.arrays.losses).sum() - 0.5 * self.w @ self.w)
 
-    def add(self, i: int, psi: np.ndarray, loss: float) -> float:
-        """Store a plane of block i and return the block's exact gap; a plane that is not violated is not stored."""
-        self._make_room(psi)
-        psi, loss = np.ascontiguousarray(psi), float(loss)
-        state = (self.losses, self.gram, self.alpha, self.idle, self.count)
-        gap, done = add_plane(self._planes, *state, i, psi, loss, self.w, self.cap)
-        if not done:
-            self._put(i, self._free(i), psi, loss)
-        return float(gap)
-
-    def _free(self, i: int) -> int:
-        idle = np.flatnonzero(self.alpha[i, 1:] == 0.0) + 1
-        if len(idle):
-            return min(idle.tolist(), key=lambda k: self.losses[i, k] - self.dense(i, k) @ self.w)
-        # All planes carry weight: the two lightest become their weighted mean, which leaves w and the dual unchanged.
-        a, b = 1 + np.argsort(self.alpha[i, 1:])[:2]
-        weight = self.alpha[i, a] + self.alpha[i, b]
-        share = self.alpha[i, a] / weight
-        plane = share * self.dense(i, a) + (1.0 - share) * self.dense(i, b)
-        self._put(i, b, plane, share * self.losses[i, a] + (1.0 - share) * self.losses[i, b])
-        self.alpha[i, a], self.alpha[i, b] = 0.0, weight
-        return int(a)
-
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        """What :func:`take_plane` takes, for compiled loops that find the planes themselves."""
-        return (self._planes, self.losses, self.gram, self.alpha, self.idle, self.count, self.w, self.cap)
+    def start_from(self, blocks: np.ndarray, linear: np.ndarray) -> None:
+        """Begin with one plane for each block: the mean plane of another solver, with all of the weight."""
+        for i, (psi, loss) in enumerate(zip(blocks / self.arrays.cap, linear / self.arrays.cap)):
+            self._put(i, 1, psi, loss)
+        self.arrays.alpha[:, :2] = 0.0, self.arrays.cap
+        self.w[:] = blocks.sum(axis=0)
 
     def take(self, order: np.ndarray, psi: np.ndarray, loss: np.ndarray, gaps: np.ndarray, *, ascend: bool) -> None:
         """Store one plane for each example of `order`, a row of psi, and write the blocks' gaps; `ascend` solves every block."""
-        psi, done = np.ascontiguousarray(psi, dtype=float), 0
+        done = _take(self.arrays, order, psi, loss, gaps, ascend)
         while done < len(order):
-            done += take_planes(self.arrays, order[done:], psi[done:], loss[done:], gaps, ascend)
-            if done < len(order):
-                self.take_with_room(order[done], psi[done], loss[done], gaps, ascend=ascend)
-                done += 1
-
-    def take_with_room(self, i: int, psi: np.ndarray, loss: float, gaps: np.ndarray, *, ascend: bool) -> None:
-        """Store a plane for which there may be no room yet."""
-        gaps[i] = self.add(i, psi, loss)
-        if ascend:
-            self.ascend(i, EXACT)
-
-    def ascend(self, i: int, tol: float) -> None:
-        """Solve block i over its stored planes."""
-        ascend_block(
-            (self.values[i], self.index[i], self.sizes[i]),
-            self.losses[i],
-            self.gram[i],
-            self.alpha[i],
-            self.count[i],
-            self.w,
-            self.cap,
-            tol,
-            1000,
-            False,
-        )
+            self._make_room(order[done], psi[done])
+            done += _take(self.arrays, order[done:], psi[done:], loss[done:], gaps, ascend)
 
     def ascend_all(self, *, max_sweeps: int, target: float) -> float:
         """Re-optimize over stored planes only; returns the remaining gap of the restricted problem."""
-        arrays = self._planes, self.losses, self.gram, self.alpha, self.count, self.w, self.cap
         # A sweep reads the planes about ten times.
-        together = max(1, SLICE // (10 * int(self.sizes.sum() + self.n)))
+        size = max(1, SLICE // (10 * int(self.arrays.sizes.sum() + len(self.arrays.count))))
         gap, done = np.inf, 0
         while gap > target and done < max_sweeps and not out_of_time():
-            gap, sweeps = ascend_all(*arrays, min(together, max_sweeps - done), target)
+            gap, sweeps = _ascend_all(self.arrays, min(size, max_sweeps - done), target)
             done += sweeps
         return gap
 
     def tidy(self) -> None:
         """Drop idle planes and recompute w from the others, which removes the rounding of thousands of updates."""
-        drop_idle(self._planes, self.losses, self.gram, self.alpha, self.idle, self.count, _PATIENCE)
-        self.w = weighted_sum(self._planes, self.alpha, self.count, self.d)
+        _tidy(self.arrays, _PATIENCE)
+
+    def plane(self, i: int, k: int) -> np.ndarray:
+        """Plane k of block i, all entries."""
+        out = np.zeros(len(self.w))
+        _add(self.arrays, i, k, 1.0, out)
+        return out
+
+    def _put(self, i: int, k: int, psi: np.ndarray, loss: float) -> None:
+        self._widen(psi)
+        _put(self.arrays, i, k, psi, float(loss))
+
+    def _widen(self, psi: np.ndarray) -> None:
+        """Widen all slots if a plane has more entries than they hold."""
+        d, size, width = len(psi), int(np.count_nonzero(psi)), self.arrays.values.shape[2]
+        needed = d if 2 * size >= d else size
+        if needed > width:
+            more = ((0, 0), (0, 0), (0, min(d, max(needed, 2 * width)) - width))
+            values, index = np.pad(self.arrays.values, more), np.pad(self.arrays.index, more)
+            self.arrays = self.arrays._replace(values=values, index=index)
+
+    def _make_room(self, i: int, psi: np.ndarray) -> None:
+        """Make room for a plane of block i: wider slots, and a free one at the end of the block."""
+        self._widen(psi)
+        alpha, losses, last = self.arrays.alpha[i], self.arrays.losses[i], self.arrays.count[i] - 1
+        if last + 1 < len(alpha):
+            return
+        idle = np.flatnonzero(alpha[1:] == 0.0) + 1
+        if len(idle):
+            free = min(idle.tolist(), key=lambda k: losses[k] - self.plane(i, k) @ self.w)
+        else:
+            # All planes carry weight: the two lightest become their weighted mean, which leaves w and the dual unchanged.
+            free, kept = (int(k) for k in 1 + np.argsort(alpha[1:])[:2])
+            weight = alpha[free] + alpha[kept]
+            share = alpha[free] / weight
+            mean = share * self.plane(i, free) + (1.0 - share) * self.plane(i, kept)
+            self._put(i, kept, mean, share * losses[free] + (1.0 - share) * losses[kept])
+            alpha[kept] = weight
+        weight = alpha[last]
+        if free != last:
+            self._put(i, free, self.plane(i, last), losses[last])
+            alpha[free] = weight
+        alpha[last] = 0.0
+        self.arrays.count[i] = last

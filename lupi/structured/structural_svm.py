@@ -1,86 +1,48 @@
-"""Structural SVM: max-margin learning of structured outputs."""
+"""Structural SVM, with and without privileged information."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from lupi.inputs import check_privileged, check_privileged_sequence
+from lupi.inputs import check_rows, check_training_set, per_space, values_per_space
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState
 from lupi.model_parts import model_part
 from lupi.solution import MAX_TIME, deadline, unfinished
-from lupi.structured.margin_rescaling import StructuralProblem
-from lupi.structured.oracle import task_oracle
-from lupi.structured.protocol import predict_batch
-from lupi.structured.solve import SOLVERS, solve
+from lupi.structured.oracle import INFERENCE, Oracle
+from lupi.structured.solvers import SOLVERS, StructuralProblem, solve
+from lupi.structured.task import Examples, Task, as_task, check_privileged, privileged_tasks, searches_of
 
 if TYPE_CHECKING:
-    from lupi.inputs.checks import PrivilegedInput
-    from lupi.solution import Solution
-    from lupi.structured.protocol import Task
+    from lupi.inputs import TrainingSet
 
 TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
+POSITIVE = [Interval(Real, 0, None, closed="neither")]
 
 
-def check_examples(X: MatrixLike, Y: Sequence[Any], task: Task) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Sequences of the same positive length that the task accepts; tables and columns become arrays."""
-    if sparse.issparse(X):
-        raise ValueError("X is a sparse matrix, and structured tasks take dense inputs; pass X.toarray().")
-    for value, name in ((X, "X"), (Y, "Y")):
-        if value is None or not hasattr(value, "__len__") or not hasattr(value, "__getitem__"):
-            raise ValueError(f"{name} must be a sequence with one entry for each example, got {type(value).__name__}.")
-    if len(X) == 0:
-        raise ValueError("X is empty; a fit needs at least one example.")
-    if len(X) != len(Y):
-        raise ValueError(f"X has {len(X)} examples and Y has {len(Y)}; they must have the same length.")
-    if hasattr(task, "check"):
-        task.check(X, Y)
-    X = np.asarray(X, dtype=float) if getattr(task, "tabular", False) else X
-    return X, Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+def as_predictions(outputs: Any) -> np.ndarray | list[Any]:
+    """Predictions as an array if they are numbers, otherwise as a list."""
+    return np.asarray(outputs) if len(outputs) and isinstance(outputs[0], (Integral, Real)) else list(outputs)
 
 
-def check_privileged_inputs(
-    privileged: PrivilegedLike,
-    X: MatrixLike,
-    Y: Sequence[Any],
-    task: Task,
-    *,
-    estimator_name: str,
-    argument: str = "privileged",
-) -> PrivilegedInput | None:
-    """Inputs that a privileged task accepts, read by the rules of all estimators; X is what the user gave as X."""
-    names: dict[str, Any] = {"estimator_name": estimator_name, "argument": argument}
-    if getattr(task, "tabular", False):
-        given = check_privileged(privileged, len(X), accept_sparse=False, index_of=X, **names)
-    else:
-        given = check_privileged_sequence(privileged, len(X), **names)
-    if given is not None and given.available.any() and hasattr(task, "check"):
-        rows = np.flatnonzero(given.available)
-        try:
-            task.check([given.data[i] for i in rows], [Y[int(i)] for i in rows])
-        except ValueError as error:
-            raise ValueError(
-                f"{estimator_name}: `{argument}` does not fit the privileged task, which says of the inputs that are "
-                f"available: {error}"
-            ) from None
-    return given
+def mean_score(estimator: Any, X: MatrixLike, Y: Any) -> float:
+    """1 - mean loss of the predictions."""
+    predicted = estimator.predict(X)
+    if len(Y) != len(predicted):
+        raise ValueError(f"X has {len(predicted)} examples and Y has {len(Y)}; they must have the same length.")
+    return 1.0 - float(np.mean([estimator.task.loss(y, p) for y, p in zip(Y, predicted)]))
 
 
-class StructuralPredictor(BaseEstimator):
-    """Prediction and scoring with ``task`` and ``coef_``; the part that all linear structural estimators share."""
-
-    # Models of files that were written before the parameter was there.
-    max_time: float | None = None
+class LinearStructuralEstimator(BaseEstimator):
+    """Prediction and scoring with ``task`` and ``coef_``."""
 
     def predict(self, X: MatrixLike) -> np.ndarray | list[Any]:
         """The best output of each input.
@@ -94,9 +56,10 @@ class StructuralPredictor(BaseEstimator):
         list or ndarray
             One output for each input; an array when the outputs are numbers.
         """
-        check_is_fitted(self, "coef_")
-        found = predict_batch(self.task, self.coef_, X, self.n_jobs)
-        return np.asarray(found) if len(found) and isinstance(found[0], (Integral, Real)) else found
+        task = as_task(self.task)
+        X = check_rows(self, X, task=task)
+        task.check(X)
+        return as_predictions(searches_of([task]).predict(task, self.coef_, X, self.n_jobs))
 
     def score(self, X: MatrixLike, Y: Any) -> float:
         """1 - mean loss of the predictions.
@@ -110,25 +73,24 @@ class StructuralPredictor(BaseEstimator):
         -------
         float
         """
-        predicted = self.predict(X)
-        return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, predicted)]))
+        return mean_score(self, X, Y)
 
-    def _solve(self, problem: StructuralProblem) -> Solution:
+    def _solve(self, oracle: Oracle) -> np.ndarray:
+        """Minimize, store the certificate and return the weights."""
         options = {"callback": self.callback}
         if self.solver == "bcfw":
             options |= {"average": self.average, "random_state": check_random_state(self.random_state)}
-        return solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, **options)
-
-    def _store(self, solution: Solution) -> Self:
+        problem = StructuralProblem(oracle, float(self.C))
+        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, **options)
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         self.n_oracle_calls_ = solution.certificate.n_oracle_calls
         if not solution.converged:
             warnings.warn(unfinished(self, solution), stacklevel=4)
-        return self
+        return solution.point
 
 
 @model_part
-class StructuralSVM(StructuralPredictor):
+class StructuralSVM(LinearStructuralEstimator):
     r"""Structural SVM with margin rescaling.
 
     .. math::
@@ -190,9 +152,9 @@ class StructuralSVM(StructuralPredictor):
 
     _parameter_constraints = {
         "task": [TASK_METHODS],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": POSITIVE,
         "solver": [StrOptions(set(SOLVERS))],
-        "tol": [Interval(Real, 0, None, closed="neither")],
+        "tol": POSITIVE,
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_time": MAX_TIME,
         "average": ["boolean"],
@@ -240,8 +202,177 @@ class StructuralSVM(StructuralPredictor):
         self
         """
         with deadline(self.max_time):
-            X, Y = check_examples(X, Y, self.task)
-            problem = StructuralProblem(task_oracle(self.task, X, Y, self.n_jobs), float(self.C))
-            solution = self._solve(problem)
-            self.coef_ = solution.point
-            return self._store(solution)
+            task = as_task(self.task)
+            data = check_training_set(self, X, Y, target="outputs", task=task)
+            task.check(data.X.values, data.target)
+            everyone = np.ones(len(data), dtype=bool)
+            decision = searches_of([task])([task], [data.X.values], [everyone], data.target, [1.0])
+            self.coef_ = self._solve(Oracle(decision, n_jobs=self.n_jobs))
+            return self
+
+
+@model_part
+class StructuralSVMPlus(LinearStructuralEstimator):
+    r"""SSVM+: a structural SVM whose training examples have a second, privileged input.
+
+    .. math::
+
+        \min_{w, w^*} \tfrac12 \|w\|^2 + \tfrac{\lambda}{2} \|w^*\|^2 + \tfrac{C}{n} \sum_i \max_{y, y^*} \big[
+            \bar\Delta_i(y, y^*) - \langle w, \delta\Psi_i(y) \rangle - \langle w^*, \delta\Psi^*_i(y^*) \rangle \big],
+        \qquad \bar\Delta = \tfrac1\rho \Delta^* + [\Delta - \Delta^*]_+
+
+    The inner maximum is global: four independent searches, two in each space. Prediction uses w alone.
+
+    Parameters
+    ----------
+    task : Task
+        Joint feature, loss and inference of the decision space.
+    privileged_task : Task, list or dict of these, or None, default=None
+        The same for the privileged inputs; its outputs are of the same kind. None means ``task``. One for each of several
+        privileged spaces; see the notes.
+    C : float, default=1.0
+        Weight of the loss.
+    lam : float, or list or dict of these, default=1.0
+        Weight of the privileged norm (gamma in the paper); of several spaces one for all, or one each.
+    rho : float, default=2.0
+        How strongly the privileged loss is penalized, as its inverse.
+    inference : {"exact", "alternating"}, default="exact"
+        Global joint search, or the paper's alternation, which stops at local maxima. ``objective_`` and ``dual_gap_`` always
+        come from the exact search, so an alternating fit usually warns that it has not converged.
+    solver, tol, max_iter, max_time, average, n_jobs, callback, random_state
+        As in :class:`StructuralSVM`.
+
+    Attributes
+    ----------
+    coef_ : ndarray
+        w, the only weights that prediction needs.
+    privileged_coef_ : ndarray, list or dict of these, or None
+        w*, of several spaces one each, a dict where these have names; None after a fit without privileged inputs.
+    first_branch_share_ : float or None
+        Share of training examples whose most violated pair has a decision loss above its privileged loss; the others
+        are governed by the privileged space.
+    objective_, dual_gap_, n_iter_, n_oracle_calls_
+        As in :class:`StructuralSVM`; an oracle call is one joint inference.
+
+    Notes
+    -----
+    Several privileged spaces are given as a dict of inputs by the names of the spaces, or, with a list of tasks or of values of
+    ``lam``, as a list in their order. They have one y* in common, and their scores and norms add up:
+    :math:`\langle w^*, \delta\Psi^*_i \rangle` becomes :math:`\sum_m \langle w^*_m, \delta\Psi^*_{mi} \rangle`, and
+    :math:`\lambda \|w^*\|^2` becomes :math:`\sum_m \lambda_m \|w^*_m\|^2`. An example may lack some of the spaces, which then say
+    nothing about it. The tasks of all spaces are of one class of ``lupi.structured`` (or one with ``argmax_sum``), or list their
+    ``outputs``.
+
+    References
+    ----------
+    .. [1] Feyereisl, Kwak, Son and Han, Object localization based on structural SVM using privileged information, 2014,
+       eq. 6, 7, 12-18 and Algorithm 1.
+
+    Examples
+    --------
+    >>> from lupi import StructuralSVMPlus
+    >>> from lupi.datasets.planted_boxes import make_planted_boxes
+    >>> from lupi.structured import BoxLocalization
+    >>> X, Y, Z = make_planted_boxes(20, shape=(12, 16), n_words=30, n_points=80, n_privileged_words=5, random_state=0)
+    >>> model = StructuralSVMPlus(BoxLocalization(30), BoxLocalization(35), C=10.0, tol=0.01, random_state=0)
+    >>> model = model.fit(X, Y, privileged=Z)
+    >>> model.dual_gap_ <= 0.01, len(model.predict(X[:2]))
+    (True, 2)
+    """
+
+    __metadata_request__fit = {"privileged": True}
+
+    _parameter_constraints = {
+        **StructuralSVM._parameter_constraints,
+        "privileged_task": per_space([TASK_METHODS, None]),
+        "lam": per_space(POSITIVE),
+        "rho": POSITIVE,
+        "inference": [StrOptions(set(INFERENCE))],
+    }
+
+    def __init__(
+        self,
+        task: Any,
+        privileged_task: Any = None,
+        C: float = 1.0,
+        lam: float | list[float] | dict[Any, float] = 1.0,
+        rho: float = 2.0,
+        *,
+        inference: str = "exact",
+        solver: str = "bcfw",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        average: bool = False,
+        n_jobs: int | None = None,
+        callback: Callable[..., Any] | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.task = task
+        self.privileged_task = privileged_task
+        self.C = C
+        self.lam = lam
+        self.rho = rho
+        self.inference = inference
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.average = average
+        self.n_jobs = n_jobs
+        self.callback = callback
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
+        """Learn w and w*.
+
+        Parameters
+        ----------
+        X : sequence of inputs
+        Y : sequence of true outputs
+        privileged : sequence of privileged inputs, dict or list of these, or None
+            An entry None (a row of NaN, if the task reads tables) is not available for this example, which then keeps the
+            plain hinge. Several spaces: one sequence each. None gives the plain structural SVM.
+
+        Returns
+        -------
+        self
+        """
+        with deadline(self.max_time):
+            task = as_task(self.task)
+            tasks = self.task if self.privileged_task is None else self.privileged_task
+            data = check_training_set(self, X, Y, privileged, target="outputs", task=task, privileged_task=tasks)
+            task.check(data.X.values, data.target)
+            everyone = np.ones(len(data), dtype=bool)
+            decision = searches_of([task])([task], [data.X.values], [everyone], data.target, [1.0])
+            self.privileged_coef_ = self.first_branch_share_ = None
+            if not data.available.any():
+                self.coef_ = self._solve(Oracle(decision, n_jobs=self.n_jobs))
+                return self
+            spaces = self._privileged_examples(data)
+            options = {"rho": self.rho, "n_jobs": self.n_jobs}
+            point = self._solve(Oracle(decision, spaces, data.available, inference=self.inference, **options))
+            self.coef_, names = point[: decision.n_features], [block.name for block in data.privileged]
+            weights = spaces.split(point[decision.n_features :])
+            if names == [None]:
+                self.privileged_coef_ = weights[0]
+            else:
+                self.privileged_coef_ = weights if names == list(range(len(names))) else dict(zip(names, weights))
+            pairs = Oracle(decision, spaces, data.available, **options).search(point, np.flatnonzero(data.available))
+            self.first_branch_share_ = float(np.mean(pairs.decision_larger))
+            return self
+
+    def _privileged_examples(self, data: TrainingSet) -> Examples:
+        """Searches in the privileged spaces, which have one output in common."""
+        blocks, names = data.privileged, [block.name for block in data.privileged]
+        tasks = [task or as_task(self.task) for task in privileged_tasks(self, blocks)]
+        check_privileged(self, tasks, blocks, data.target)
+        inputs, search = [block.rows.values for block in blocks], searches_of(tasks)
+        if len(tasks) > 1:
+            try:
+                (tasks[0] if search is type(tasks[0]).examples else Task()).check_several(tasks, inputs, names)
+            except ValueError as error:
+                raise ValueError(f"{type(self).__name__}: {error}") from None
+        scales = [1.0 / np.sqrt(lam) for lam in values_per_space(self, "lam", names)]
+        return search(tasks, inputs, [block.available for block in blocks], data.target, scales)

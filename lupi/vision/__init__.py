@@ -9,7 +9,7 @@ from lupi.vision.geometry import Box, WordImage
 
 # Public name -> module, imported on first use: boxes need neither numba nor scikit-learn.
 _PUBLIC = {
-    "best_box": "subwindow",
+    "best_box": "box_search",
     "BagOfVisualWords": "words",
     "FisherVectors": "fisher",
     "ImageReadError": "images",

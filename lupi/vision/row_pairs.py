@@ -1,15 +1,15 @@
 """Search by pairs of rows: two-dimensional Kadane, and its extension to the overlap loss.
 
 For fixed top and bottom the score of a box is a difference of two prefix sums. Without a loss one pass over the columns
-finds the best pair (Kadane). With a loss that pass gives an upper bound; only row pairs whose bound beats the incumbent are
-scanned column by column, in one vectorized loop for each left edge. Wins over branch and bound on coarse grids, and is the
-way out when branch and bound meets its node cap. What the sides add by themselves joins the two prefix sums.
+finds the best pair (Kadane). With a loss that pass gives an upper bound; only row pairs whose bound exceeds the incumbent are
+scanned column by column, in one vectorized loop per left edge. This scan is faster than branch and bound on coarse grids, and
+completes searches that reach the node limit. Terms of the sides are part of the two prefix sums.
 """
 
 import numpy as np
 from numba import njit
 
-from lupi.vision.loss_bounds import edges_overlap
+from lupi.vision.box_terms import overlap
 
 _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 _PAD = 8
@@ -48,47 +48,17 @@ def _kadane(total, left_side, right_side, t, b, start, stop):
 
 
 @njit(cache=True, nogil=True)
-def _narrow_columns(col_edges, g1, g3):
-    """Column ranges among which the overlap is smallest for any rows, of the ranges that meet the true columns.
-
-    The overlap is unimodal in each edge, so its minimum has both edges at an end of what is allowed: the whole width,
-    one border of the image with the first cell that meets the true box from there, or a single cell.
-    Returns their common widths and widths, and the ranges 0..left and right..w that do not meet the true columns.
-    """
-    w = col_edges.shape[0] - 1
-    left = 0
-    while left < w and col_edges[left + 1] <= g1:
-        left += 1
-    right = w
-    while right > 0 and col_edges[right - 1] >= g3:
-        right -= 1
-    common = np.empty(6)
-    width = np.empty(6)
-    starts = (0, 0, right - 1, left, right - 1, left + 1)
-    stops = (w, left + 1, w, left + 1, right, min(left + 2, w))
-    n = 0
-    for k in range(6):
-        c = min(col_edges[stops[k]], g3) - max(col_edges[starts[k]], g1)
-        if c > 0.0:
-            common[n] = c
-            width[n] = col_edges[stops[k]] - col_edges[starts[k]]
-            n += 1
-    return common[:n], width[:n], left, right
-
-
-@njit(cache=True, nogil=True)
 def best_columns(total, sides):
     """For every pair of rows the best score of a box between them, and its left and right side: the search without a loss."""
     h = total.shape[0] - 1
     w = total.shape[1] - 1
-    top, left, bottom, right = sides
     scores = np.empty((h, h + 1))
     lefts = np.empty((h, h + 1), dtype=np.int16)
     rights = np.empty((h, h + 1), dtype=np.int16)
     for t in range(h):
         for b in range(t + 1, h + 1):
-            score, lefts[t, b], rights[t, b] = _kadane(total, left, right, t, b, 0, w)
-            scores[t, b] = score + top[t] + bottom[b]
+            score, lefts[t, b], rights[t, b] = _kadane(total, sides[1], sides[3], t, b, 0, w)
+            scores[t, b] = score + sides[0, t] + sides[2, b]
     return scores, lefts, rights
 
 
@@ -96,7 +66,7 @@ def best_columns(total, sides):
 def row_pairs(total, sides, columns, row_edges, col_edges, gt, c):
     """Best box of a grid for score + sides + c * (1 - overlap): the grid box (t, l, b, r) and its value.
 
-    `columns` comes from :func:`best_columns`, which searches for several c share.
+    `columns` comes from :func:`best_columns`, shared by the searches for several c.
     """
     scores, lefts, rights = columns
     h = total.shape[0] - 1
@@ -109,63 +79,90 @@ def row_pairs(total, sides, columns, row_edges, col_edges, gt, c):
                 continue
             l, r = lefts[t, b], rights[t, b]
             if c != 0.0:
-                value += c * (
-                    1.0
-                    - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt[0], gt[1], gt[2], gt[3])
-                )
+                value += c * (1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt))
             if value > best_value:
                 best_value = value
                 best[0], best[1], best[2], best[3] = t, l, b, r
     if c != 0.0:
-        bounds, best_value = _tight_bounds(total, sides, scores, row_edges, col_edges, gt, c, best, best_value)
-        if np.max(bounds) > best_value:
+        bounds = np.empty((h, h + 1))
+        best_value, largest = _tight_bounds(total, sides, scores, row_edges, col_edges, gt, c, bounds, best, best_value)
+        if largest > best_value:
             best_value = _scan_pairs(total, sides, row_edges, col_edges, gt, c, bounds, best, best_value)
     return best, best_value
 
 
 @njit(cache=True, nogil=True)
-def _tight_bounds(total, sides, scores, row_edges, col_edges, gt, c, best, best_value):
-    """Bounds of the row pairs that may still win, and -inf for the others; updates `best`, returns the bounds and its value.
+def _narrow_columns(col_edges, gt):
+    """Column ranges among which the overlap is smallest for any rows, of the ranges that meet the true columns.
 
-    Columns beside the true ones have the full loss, so Kadane's pass over them alone settles them.
+    The overlap is unimodal in each edge, so its minimum has both edges at an end of what is allowed: the whole width,
+    one border of the image with the first cell that meets the true box from there, or a single cell.
+    Returns their common widths (0 for a range that does not count) and widths, and the ranges 0..left and right..w that do not
+    meet the true columns.
+    """
+    w = col_edges.shape[0] - 1
+    left = 0
+    while left < w and col_edges[left + 1] <= gt[1]:
+        left += 1
+    right = w
+    while right > 0 and col_edges[right - 1] >= gt[3]:
+        right -= 1
+    common = np.empty(6)
+    width = np.empty(6)
+    starts = (0, 0, right - 1, left, right - 1, left + 1)
+    stops = (w, left + 1, w, left + 1, right, min(left + 2, w))
+    for k in range(6):
+        common[k] = max(min(col_edges[stops[k]], gt[3]) - max(col_edges[starts[k]], gt[1]), 0.0)
+        width[k] = col_edges[stops[k]] - col_edges[starts[k]]
+    return common, width, left, right
+
+
+@njit(cache=True, nogil=True)
+def _tight_bounds(total, sides, scores, row_edges, col_edges, gt, c, bounds, best, best_value):
+    """Fill the bounds of the row pairs that may still win, -inf for the others; updates `best`.
+
+    Returns its value and the largest bound. Columns beside the true ones have the full loss, so Kadane's pass over them alone
+    settles them.
     """
     h = total.shape[0] - 1
     w = total.shape[1] - 1
-    g0, g1, g2, g3 = gt[0], gt[1], gt[2], gt[3]
-    true_area = (g2 - g0) * (g3 - g1)
-    narrow_common, narrow_width, left_end, right_start = _narrow_columns(col_edges, g1, g3)
-    top, left, bottom, right = sides
-    bounds = np.full((h, h + 1), -np.inf)
+    true_area = (gt[2] - gt[0]) * (gt[3] - gt[1])
+    narrow_common, narrow_width, left_end, right_start = _narrow_columns(col_edges, gt)
+    largest = -np.inf
     for t in range(h):
         for b in range(t + 1, h + 1):
+            bounds[t, b] = -np.inf
             score = scores[t, b]
-            common_height = min(row_edges[b], g2) - max(row_edges[t], g0)
+            common_height = min(row_edges[b], gt[2]) - max(row_edges[t], gt[0])
             # Rows beside the true ones: the loss is 1 for all columns, and Kadane's box was the best one.
             if score + max(c, 0.0) <= best_value or common_height <= 0.0:
                 continue
             if c < 0.0:
                 # With these rows the overlap is largest when the columns are the true ones.
-                bounds[t, b] = score + c * (1.0 - edges_overlap(row_edges[t], g1, row_edges[b], g3, g0, g1, g2, g3))
+                bounds[t, b] = score + c * (1.0 - overlap(row_edges[t], gt[1], row_edges[b], gt[3], gt))
+                largest = max(largest, bounds[t, b])
                 continue
             for side in range(2):
                 start, stop = (0, left_end) if side == 0 else (right_start, w)
                 if start < stop:
-                    value, l, r = _kadane(total, left, right, t, b, start, stop)
-                    value += top[t] + bottom[b] + c
+                    value, l, r = _kadane(total, sides[1], sides[3], t, b, start, stop)
+                    value += sides[0, t] + sides[2, b] + c
                     if value > best_value:
                         best_value = value
                         best[0], best[1], best[2], best[3] = t, l, b, r
             smallest = 1.0
-            for k in range(narrow_common.shape[0]):
-                common = common_height * narrow_common[k]
-                area = (row_edges[b] - row_edges[t]) * narrow_width[k]
-                smallest = min(smallest, common / (true_area + area - common))
+            for k in range(6):
+                if narrow_common[k] > 0.0:
+                    common = common_height * narrow_common[k]
+                    area = (row_edges[b] - row_edges[t]) * narrow_width[k]
+                    smallest = min(smallest, common / (true_area + area - common))
             bounds[t, b] = score + c * (1.0 - smallest)
-    return bounds, best_value
+            largest = max(largest, bounds[t, b])
+    return best_value, largest
 
 
 @njit(cache=True, nogil=True)
-def _edge_ranges(col_edges, g1, g3, c):
+def _edge_ranges(col_edges, gt, c):
     """For each left edge the first right edge of interest, and the column ranges where the loss may be largest.
 
     For c > 0 only ranges that meet the true columns are of interest, and the overlap is smallest at the first or the last
@@ -178,18 +175,18 @@ def _edge_ranges(col_edges, g1, g3, c):
     for l in range(w):
         r = l + 1
         if c > 0.0:
-            while r <= w and col_edges[r] <= g1:
+            while r <= w and col_edges[r] <= gt[1]:
                 r += 1
-            if col_edges[l] >= g3:
+            if col_edges[l] >= gt[3]:
                 r = w + 1
         first[l] = r
         if r <= w:
-            start = max(col_edges[l], g1)
-            stop = col_edges[r] if c > 0.0 else max(g3, col_edges[r])
-            near[0, l] = max(min(stop, g3) - start, 0.0)
+            start = max(col_edges[l], gt[1])
+            stop = col_edges[r] if c > 0.0 else max(gt[3], col_edges[r])
+            near[0, l] = max(min(stop, gt[3]) - start, 0.0)
             near[1, l] = stop - col_edges[l]
             stop = col_edges[w] if c > 0.0 else stop
-            far[0, l] = max(min(stop, g3) - start, 0.0)
+            far[0, l] = max(min(stop, gt[3]) - start, 0.0)
             far[1, l] = stop - col_edges[l]
     return first, near, far
 
@@ -207,40 +204,41 @@ def _loss_reach(near, far, c, common_height, height, true_area, out):
 
 @njit(cache=True, nogil=True)
 def _scan_pairs(total, sides, row_edges, col_edges, gt, c, bounds, best, best_value):
-    """Scan the columns of all row pairs whose bound beats the incumbent; updates `best`, returns its value.
+    """Scan the columns of all row pairs whose bound exceeds the incumbent; updates `best`, returns its value.
 
     The scan runs in single precision; every left edge that comes within its rounding of the incumbent is recomputed.
     """
     h = total.shape[0] - 1
     w = total.shape[1] - 1
-    g0, g1, g2, g3 = gt[0], gt[1], gt[2], gt[3]
     f32 = np.float32
-    true_area, weight = f32((g2 - g0) * (g3 - g1)), f32(c)
+    true_area, weight = f32((gt[2] - gt[0]) * (gt[3] - gt[1])), f32(c)
     # Padding to whole vectors: short loops would spend their time in the remainder.
-    widths = np.ones((w, w + _PAD), dtype=np.float32)
-    common = np.zeros((w, w + _PAD), dtype=np.float32)
+    widths = np.empty((w, w + _PAD), dtype=np.float32)
+    common = np.empty((w, w + _PAD), dtype=np.float32)
     for l in range(w):
-        for k in range(w - l):
-            r = l + 1 + k
+        for k in range(w + _PAD):
+            r = min(l + 1 + k, w)
             widths[l, k] = col_edges[r] - col_edges[l]
-            common[l, k] = max(min(col_edges[r], g3) - max(col_edges[l], g1), 0.0)
-    first, near, far = _edge_ranges(col_edges, g1, g3, c)
+            common[l, k] = max(min(col_edges[r], gt[3]) - max(col_edges[l], gt[1]), 0.0)
+    first, near, far = _edge_ranges(col_edges, gt, c)
     reach = np.empty(w)
     low = np.empty(w + 1)
     high = np.empty(w + 1)
-    single = np.full(w + 1 + _PAD, -np.inf, dtype=np.float32)
     later = np.empty(w + 2)
+    single = np.empty(w + 1 + _PAD, dtype=np.float32)
+    for k in range(w + 1, w + 1 + _PAD):
+        single[k] = -np.inf
     for t in range(h):
         for b in range(t + 1, h + 1):
             if bounds[t, b] <= best_value:
                 continue
-            common_height = f32(min(row_edges[b], g2) - max(row_edges[t], g0))
+            common_height = f32(min(row_edges[b], gt[2]) - max(row_edges[t], gt[0]))
             height = f32(row_edges[b] - row_edges[t])
             size = abs(c)
             for k in range(w + 1):
                 prefix = total[b, k] - total[t, k]
-                low[k] = prefix - sides[1][k]
-                high[k] = prefix + sides[3][k] + sides[0][t] + sides[2][b]
+                low[k] = prefix - sides[1, k]
+                high[k] = prefix + sides[3, k] + sides[0, t] + sides[2, b]
                 single[k] = high[k]
                 size = max(size, abs(low[k]), abs(high[k]))
             rounding = 2e-6 * size
@@ -255,15 +253,8 @@ def _scan_pairs(total, sides, row_edges, col_edges, gt, c, bounds, best, best_va
                 value = _scan(single[l + 1 : stop], weight, height, common_height, true_area, widths[l], common[l])
                 if value + c - low[l] > best_value - rounding:
                     for r in range(l + 1, w + 1):
-                        v = (
-                            high[r]
-                            - low[l]
-                            + c
-                            * (
-                                1.0
-                                - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], g0, g1, g2, g3)
-                            )
-                        )
+                        v = high[r] - low[l]
+                        v += c * (1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt))
                         if v > best_value:
                             best_value = v
                             best[0], best[1], best[2], best[3] = t, l, b, r

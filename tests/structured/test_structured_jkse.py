@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lupi import JKSE, JKSEPlus, OneClassSVMPlus
 from lupi.datasets.planted_boxes import make_planted_boxes
+from lupi.kernels import Kernel
 from lupi.structured import BoxLocalization, Chain, Multiclass
 from lupi.vision import Box
 
@@ -195,21 +196,22 @@ def test_tasks_that_list_their_outputs():
 
 def test_messages():
     X, Y, _ = box_data()
-    with pytest.raises(ValueError, match="task must be able to search with a kernel: Chain has neither outputs"):
+    with pytest.raises(ValueError, match="task must support a search with a kernel: Chain does not list its outputs"):
         JKSE(Chain(2, 3)).fit([np.ones((2, 3))], [[0, 1]])
     with pytest.raises(
         ValueError, match=r"kernel must be one of \['chi2', 'intersection'\] for a search over boxes, got 'rbf'"
     ):
-        JKSE(BoxLocalization(5), kernel="rbf").fit(X, Y).predict(X[:1])
-    with pytest.raises(ValueError, match=r"use BoxLocalization\(..., offset=False\)"):
-        JKSE(BoxLocalization(5, offset=True)).fit(X, Y).predict(X[:1])
+        JKSE(BoxLocalization(5), kernel="rbf").fit(X, Y)
+    for options in ({"offset": True}, {"allow_absent": True}):
+        with pytest.raises(ValueError, match=r"use BoxLocalization\(..., allow_absent=False, offset=False\)"):
+            JKSE(BoxLocalization(5, **options)).fit(X, Y)
     with pytest.raises(ValueError, match="has negative values"):
         JKSE(Multiclass(2, 1)).fit([[-1.0], [1.0]], [0, 1])
     with pytest.raises(ValueError, match="`privileged` has 1 inputs, but `X` has 14 examples"):
         JKSEPlus(BoxLocalization(5), privileged_task=BoxLocalization(8)).fit(X, Y, privileged=X[:1])
     with pytest.raises(ValueError, match="`privileged` has 1 rows"):
         JKSEPlus(BoxLocalization(5)).fit(X, Y, privileged=np.ones((1, 3)))
-    with pytest.warns(RuntimeWarning, match="met max_nodes=2"):
+    with pytest.warns(RuntimeWarning, match="reached max_nodes=2"):
         JKSE(BoxLocalization(5, max_nodes=2)).fit(X, Y).predict(X[:1])
     with pytest.raises(ValueError, match="needs more than 2 GB; raise grid_step"):
-        BoxLocalization(10**8).argmax_kernel(X[0], np.ones((1, 5)), np.ones(1), "chi2", 1.0, False)
+        BoxLocalization(10**8).argmax_kernel(X[0], Kernel("chi2"), np.ones((1, 5)), np.ones(1), False)

@@ -11,14 +11,14 @@ from structured_reference import all_sequences, reference_objective
 
 import lupi
 from lupi import StructuralSVM, StructuralSVMPlus
-from lupi.structured import BoxLocalization, Chain, Multiclass
-from lupi.structured.several import TaskSum
+from lupi.structured import BoxLocalization, Chain, Multiclass, Task
+from lupi.structured.task import Examples, searches_of
 from lupi.vision import Box, WordImage
 
 EXACT = {"tol": 1e-6, "max_iter": 20_000, "random_state": 0}
 
 
-class Listed:
+class Listed(Task):
     """A task of a user: three outputs that any of which is searched by listing them."""
 
     n_features = 4
@@ -225,20 +225,27 @@ def test_the_search_of_a_sum_against_all_outputs(kind):
     rng = np.random.default_rng(5)
     for seed in range(6):
         tasks, _, Y, first, second, outputs = problem(kind, seed)
-        both = TaskSum(tasks[1:], [0.5, 2.0], "ab")
+        inputs = [[first[0], None, first[2]], [second[0], second[1], None]]
+        available = [np.array([x is not None for x in space]) for space in inputs]
+        given = [
+            [np.zeros(task.n_inputs) if x is None else x for x in space] if task.tabular else space
+            for task, space in zip(tasks[1:], inputs)
+        ]
+        both = searches_of(tasks[1:])(list(tasks[1:]), given, available, Y[:3], [0.5, 2.0])
+        assert (type(both) is Examples) == (kind == "listed")
         w = rng.normal(size=both.n_features)
-        rows = [(first[0], second[0]), (None, second[1]), (first[2], None)]
-        for x, y_true in zip(rows, Y):
-            scores = np.array([both.joint_feature(x, y) @ w for y in outputs])
+        parts = [scale * part for scale, part in zip((0.5, 2.0), np.split(w, [tasks[1].n_features]))]
+        weights = (1.0, 0.0, 0.5, -0.5)
+        found, loss, score = both.search(np.arange(3), w, weights)
+        for i, y_true in enumerate(Y[:3]):
+            spaces = [(t, part, x[i]) for t, part, x in zip(tasks[1:], parts, inputs) if x[i] is not None]
+            totals = [sum(t.joint_feature(x, y) @ part for t, part, x in spaces) for y in (*outputs, y_true)]
+            scores = np.array(totals[:-1]) - totals[-1]
             losses = np.array([tasks[1].loss(y_true, y) for y in outputs])
-            weights = (1.0, 0.0, 0.5, -0.5)
-            for c, (y, loss, score) in zip(weights, both.argmax_scored(w, x, y_true, weights)):
-                assert score + c * loss == pytest.approx((scores + c * losses).max(), abs=1e-9)
-                assert score == pytest.approx(both.joint_feature(x, y) @ w, abs=1e-9)
-                assert loss == pytest.approx(tasks[1].loss(y_true, y))
-            if kind != "absent":  # there, no true output means "no object"
-                free = both.argmax(w, x)
-                assert both.joint_feature(x, free) @ w == pytest.approx(scores.max(), abs=1e-9)
+            for k, c in enumerate(weights):
+                assert score[i, k] + c * loss[i, k] == pytest.approx((scores + c * losses).max(), abs=1e-9)
+                psi = both.differences(np.array([i]), found[i : i + 1, k])[0]
+                assert -psi @ w == pytest.approx(score[i, k], abs=1e-9)
 
 
 def test_the_paper_s_alternation_is_judged_by_the_exact_search():
@@ -261,25 +268,6 @@ def test_a_list_of_tables_is_several_spaces_and_models_keep_their_names(tmp_path
     assert list(loaded.privileged_coef_) == ["a", "b"]
     both = StructuralSVMPlus(tasks[0], C=2.0, random_state=0).fit(X, Y, privileged=[np.array(first), np.array(first)])
     assert len(both.privileged_coef_) == 2
-
-
-class Own(Multiclass):
-    """What it searches is not what its parent's sum searches."""
-
-    def joint_feature(self, x, y):
-        return 2.0 * super().joint_feature(x, y)
-
-
-class Unlisted(Listed):
-    outputs = property()
-
-
-def test_a_class_with_other_features_is_not_searched_as_its_parent():
-    assert not TaskSum([Own(3, 2)] * 2, [1.0, 1.0], "ab").searched
-    assert TaskSum([type("Named", (Multiclass,), {})(3, 2)] * 2, [1.0, 1.0], "ab").searched
-    both = TaskSum([Own(3, 2), Multiclass(3, 2)], [1.0, 1.0], "ab")
-    x = np.array([1.0, 0.0]), np.array([0.0, 1.0])
-    assert both.argmax(np.array([0, 0, 1, 0, 0, 0, 0, 1.5, 0, 0, 0, 0]), x) == 1
 
 
 def test_messages():
@@ -309,10 +297,15 @@ def test_messages():
         X=[np.ones((2, 1))] * 2,
         Y=[np.array([0, 1])] * 2,
     )
-    with pytest.raises(ValueError, match=r"the tasks \(BoxLocalization, Multiclass\) do not offer together"):
-        TaskSum([BoxLocalization(2), Multiclass(2, 2)], [1.0, 1.0], "ab")
-    with pytest.raises(ValueError, match=r"the tasks \(Unlisted\) do not offer together"):
-        TaskSum([Unlisted(), Unlisted()], [1.0, 1.0], "ab")
+
+    class Unlisted(Listed):
+        def outputs(self, x):
+            return None
+
+    inputs = [[np.ones(2)] * 12, [np.ones(2)] * 12]
+    options = {"task": Listed(), "X": inputs[0], "Y": [(0, 1)] * 12, "privileged": inputs}
+    assert "which the tasks (Unlisted) do not have" in message([Unlisted(), Unlisted()], **options)
+    assert "which the tasks (Listed, Unlisted) do not have" in message([Listed(), Unlisted()], **options)
     small, large = (WordImage([0], [0], [0], shape) for shape in ((2, 3), (4, 6)))
     assert "privileged['b'][0] has the shape (4, 6) and privileged['a'][0] the shape (2, 3)" in message(
         privileged={"a": [small], "b": [large]}, task=BoxLocalization(2), X=[small], Y=[Box(0, 0, 1, 1)]

@@ -1,6 +1,7 @@
 """Structural SVM: solvers against each other and against independent references."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -8,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from structured_reference import all_sequences, reference_objective
 
-from lupi import StructuralSVM
+from lupi import JKSE, JKSEPlus, StructuralSVM, StructuralSVMPlus
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.structured import BoxLocalization, Chain, Multiclass
 
@@ -158,9 +159,9 @@ def test_seed_decides_and_clone_works():
 @pytest.mark.parametrize(
     ("X", "Y", "message"),
     [
-        ([], [], "X is empty"),
-        (np.ones((3, 2)), [0, 1], "X has 3 examples and Y has 2"),
-        (np.ones((3, 2)), None, "Y must be a sequence with one entry for each example, got NoneType"),
+        ([], [], "`X` is empty"),
+        (np.ones((3, 2)), [0, 1], "`X` has 3 examples and `Y` has 2"),
+        (np.ones((3, 2)), None, "`Y` must be a sequence with one entry for each example; got None"),
         (np.ones((3, 2)), [0, 1, 7], "labels from 0 to 7"),
     ],
 )
@@ -177,9 +178,62 @@ def test_parameter_constraints(params):
 
 def test_chains_switch_to_stored_planes(chain_problem, monkeypatch):
     X, Y, task, reference = chain_problem
-    monkeypatch.setattr("lupi.structured.frank_wolfe._SWITCH", 4)
+    monkeypatch.setattr("lupi.structured.solvers._SWITCH", 4)
     stored = StructuralSVM(task, C=20.0, tol=1e-4, random_state=0).fit(X, Y)
-    monkeypatch.setattr("lupi.structured.frank_wolfe._SWITCH", 10**9)
+    monkeypatch.setattr("lupi.structured.solvers._SWITCH", 10**9)
     plain = StructuralSVM(task, C=20.0, tol=1e-4, max_iter=20_000, random_state=0).fit(X, Y)
     assert stored.objective_ == pytest.approx(reference[20.0], rel=1.5e-4)
     assert stored.n_iter_ < plain.n_iter_
+
+
+def table_problem():
+    """Rows of a frame whose index is not 0, 1, ..."""
+    rng = np.random.default_rng(5)
+    y = rng.integers(0, 3, 40)
+    X = np.abs(np.eye(3)[y] + 0.4 * rng.normal(size=(40, 3)))
+    Z = np.abs(np.eye(3)[y] + 0.2 * rng.normal(size=(40, 3)))
+    return X, y, Z, rng.permutation(40)
+
+
+@pytest.mark.parametrize("make", [StructuralSVMPlus, JKSEPlus])
+def test_pandas_objects_are_read_by_position(make):
+    X, y, Z, index = table_problem()
+    frame, labels, privileged = pd.DataFrame(X, index), pd.Series(y, index), pd.DataFrame(Z, index)
+    options = {"random_state": 0} if make is StructuralSVMPlus else {}
+    model = make(Multiclass(3, 3), privileged_task=Multiclass(3, 3), **options)
+    expected = clone(model).fit(X, y, privileged=Z)
+    found = model.fit(frame, labels, privileged=privileged)
+    assert found.objective_ == expected.objective_
+    np.testing.assert_array_equal(found.predict(frame), expected.predict(X))
+    assert found.score(frame, labels) == expected.score(X, y)
+
+
+@pytest.mark.parametrize("make", [StructuralSVM, StructuralSVMPlus, JKSE, JKSEPlus])
+def test_predict_checks_its_input(make):
+    X, y, _, _ = table_problem()
+    model = make(Multiclass(3, 3)).fit(X, y)
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="`X` contains NaN or infinity"):
+        model.predict(X)
+    with pytest.raises(ValueError, match=r"X must have shape \(n, 3\), got \(40, 2\)"):
+        model.predict(np.ones((40, 2)))
+    chains, labels = chain_data()
+    with pytest.raises(ValueError, match=r"X\[1\] contains NaN or infinity"):
+        StructuralSVM(Chain(2, 2)).fit(chains, labels).predict([chains[0], np.full((4, 2), np.nan)])
+
+
+def test_bounds_are_never_above_the_optimum():
+    """Small problems with a privileged space: unbounded faces once made the dual value a number of 1e17."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n, d, s = rng.integers(4, 20), rng.integers(1, 6), rng.integers(1, 6)
+        X, Z, y = rng.normal(size=(n, d)), rng.normal(size=(n, s)), rng.integers(0, 3, n)
+        scale = 10.0 ** rng.uniform(-1, 2)
+        fits = [
+            StructuralSVMPlus(
+                Multiclass(3, d), Multiclass(3, s), scale, tol=1e-4, solver=solver, max_iter=20_000, random_state=0
+            ).fit(X, y, privileged=Z)
+            for solver in ("bcfw", "cutting_plane")
+        ]
+        assert all(model.dual_gap_ <= 1e-4 for model in fits)
+        assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=1.1e-4)

@@ -8,9 +8,8 @@ from structured_reference import all_sequences
 
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.structured import BoxLocalization, Chain, Multiclass, Task
-from lupi.structured.joint import JointOracle
-from lupi.structured.oracle import TaskOracle
-from lupi.structured.planes import EXACT, PlaneStore
+from lupi.structured.oracle import Oracle
+from lupi.structured.task import Examples, as_task, searches_of
 from lupi.vision import Box
 
 LOSS_WEIGHTS = [0.0, 1.0, 0.5, -0.5, -2.0]
@@ -18,6 +17,11 @@ LOSS_WEIGHTS = [0.0, 1.0, 0.5, -0.5, -2.0]
 
 def value(task, w, x, y, y_true, c):
     return float(task.joint_feature(x, y) @ w) + (c * task.loss(y_true, y) if c else 0.0)
+
+
+def examples(task, X, Y, kind=None):
+    """Searches over a training set, by default those of the task."""
+    return (kind or searches_of([task]))([task], [X], [np.ones(len(X), dtype=bool)], Y, [1.0])
 
 
 @pytest.mark.parametrize("c", LOSS_WEIGHTS)
@@ -40,7 +44,7 @@ def test_multiclass_equals_brute_force(c):
     w = rng.normal(size=12)
     expected = [max(range(4), key=lambda k: value(task, w, x, k, y, c)) for x, y in zip(X, Y)]
     assert [task.argmax(w, x, y, c) for x, y in zip(X, Y)] == expected
-    assert task.argmax_batch(w, X, Y, c).tolist() == expected
+    assert examples(task, X, Y).search(np.arange(20), w, (c,))[0][:, 0].tolist() == expected
 
 
 @pytest.mark.parametrize("geometry", [False, True])
@@ -60,10 +64,11 @@ def test_boxes_equal_brute_force(c, absent, geometry):
     for x, y in zip(X, Y):
         w = rng.normal(size=task.n_features)
         best = max(value(task, w, x, o, y, c) for o in outputs)
-        found, loss, score = task.argmax_scored(w, x, y, (c,))[0]
+        found = task.argmax(w, x, y, c)
         assert found in outputs
         assert value(task, w, x, found, y, c) == pytest.approx(best, abs=1e-10)
-        assert score + c * loss == pytest.approx(best, abs=1e-10)
+        _, loss, score = (part[0, 0] for part in examples(task, [x], [y]).search(np.array([0]), w, (c,)))
+        assert score + c * loss == pytest.approx(best - task.joint_feature(x, y) @ w, abs=1e-10)
         assert task.loss(y, found) == pytest.approx(loss)
 
 
@@ -76,56 +81,79 @@ def test_geometry_of_scale_zero_changes_no_search():
     w = np.random.default_rng(0).normal(size=silent.n_features)
     for x, y in zip(X, Y):
         np.testing.assert_array_equal(silent.joint_feature(x, y), [*plain.joint_feature(x, y), *[0.0] * 9])
-        assert silent.argmax_scored(w, x, y, (0.0, 1.0)) == plain.argmax_scored(w[:6], x, y, (0.0, 1.0))
+        for c in (0.0, 1.0):
+            assert silent.argmax(w, x, y, c) == plain.argmax(w[:6], x, y, c)
     assert any(loud.argmax(w, x) != plain.argmax(w[:6], x) for x in X)
     with pytest.raises(ValueError, match=r"geometry_scale must be a finite number of at least 0, got -1"):
         BoxLocalization(6, geometry=True, geometry_scale=-1.0)
 
 
-@pytest.mark.parametrize("geometry", [False, True])
-def test_compiled_planes_are_those_of_the_tasks_own_search(geometry):
-    """Of both oracles, image by image and all at once; images differ in size."""
-    X, Y, Z = make_planted_boxes(6, shape=(9, 11), n_words=6, n_points=30, n_privileged_words=3, random_state=0)
-    other = make_planted_boxes(4, shape=(14, 8), n_words=6, n_points=20, n_privileged_words=3, random_state=1)
-    X, Y, Z = ([*a, *b] for a, b in zip((X, Y, Z), other))
-    options = {"grid_step": 2, "scale": 0.5, "geometry": geometry, "geometry_scale": 3.0}
-    task, star = BoxLocalization(6, **options), BoxLocalization(9, **options)
-    everyone = np.ones(10, dtype=bool)
-    pairs = [
-        [TaskOracle(task, X, Y) for _ in range(2)],
-        [JointOracle(task, star, X, Z, everyone, Y, lam=0.3, rho=1.7) for _ in range(2)],
-    ]
-    pairs.append([oracle.searched_by("alternating") for oracle in pairs[1]])
+def box_spaces(absent, geometry):
+    """Boxes in images of two sizes, with privileged images; some are missing."""
+    data = {"n_words": 6, "n_privileged_words": 3, "absent": 0.3 if absent else 0.0}
+    first = make_planted_boxes(6, shape=(9, 11), n_points=30, **data, random_state=0)
+    second = make_planted_boxes(4, shape=(14, 8), n_points=20, **data, random_state=1)
+    X, Y, Z = ([*a, *b] for a, b in zip(first, second))
+    options = {"grid_step": 2, "scale": 0.5, "geometry": geometry, "geometry_scale": 3.0, "allow_absent": absent}
+    return [(BoxLocalization(6, **options), X), (BoxLocalization(9, **options), Z)], Y
+
+
+def chain_spaces():
+    """Sequences of two lengths, with a second input."""
+    rng = np.random.default_rng(3)
+    Y = [rng.integers(0, 3, 3 + i % 2) for i in range(10)]
+    X, Z = ([rng.normal(size=(len(y), d)) for y in Y] for d in (2, 3))
+    return [(Chain(3, 2), X), (Chain(3, 3), Z)], Y
+
+
+def class_spaces():
+    """Rows of two tables."""
+    rng = np.random.default_rng(4)
+    return [(Multiclass(3, d), rng.normal(size=(10, d))) for d in (2, 4)], rng.integers(0, 3, 10)
+
+
+@pytest.mark.parametrize("inference", ["exact", "alternating"])
+@pytest.mark.parametrize(
+    "spaces",
+    [lambda: box_spaces(False, False), lambda: box_spaces(True, True), chain_spaces, class_spaces],
+    ids=["boxes", "placed boxes or none", "chains", "classes"],
+)
+def test_searches_over_many_examples_are_those_of_argmax(spaces, inference):
+    """The hinges and planes of both oracles, example by example and all at once; every third privileged input is missing."""
+    ((task, X), (star, Z)), Y = spaces()
+    available = np.arange(10) % 3 != 1
+    pairs = []
+    for kinds in ((searches_of([task]), searches_of([star])), (Examples, Examples)):
+        decision = examples(task, X, Y, kinds[0])
+        privileged = kinds[1]([star], [Z], [available], Y, [0.7])
+        pairs.append([Oracle(decision), Oracle(decision, privileged, available, rho=1.7, inference=inference)])
     rng = np.random.default_rng(0)
-    for fast, slow in pairs:
-        slow.boxes = None
-        assert fast.compiled
-        assert not slow.compiled
+    for fast, slow in zip(*pairs):
         for size in (0.02, 0.3, 1.0):
             w = size * rng.normal(size=fast.n_features)
-            psi, loss = fast.planes(w)
-            np.testing.assert_allclose(psi, slow.planes(w)[0], atol=1e-12)
-            np.testing.assert_allclose(loss, slow.planes(w)[1], atol=1e-12)
-            if isinstance(fast, JointOracle):
-                assert fast.first_branch_share(w) == slow.first_branch_share(w)
+            found, expected = fast.search(w), slow.search(w)
+            np.testing.assert_allclose(found.hinge, expected.hinge, atol=1e-12)
+            np.testing.assert_allclose(found.loss, expected.loss, atol=1e-12)
+            np.testing.assert_array_equal(found.decision_larger, expected.decision_larger)
+            psi = fast.planes(found)
+            np.testing.assert_allclose(psi, slow.planes(expected), atol=1e-12)
+            np.testing.assert_allclose(np.maximum(found.loss - psi @ w, 0.0), found.hinge, atol=1e-12)
             for i in range(10):
-                one = fast.plane(i, w)
-                np.testing.assert_array_equal(one[0], psi[i])
-                assert one[1] == loss[i]
-        # Steps from image to image, each at the weights that the one before left; later ones need wider slots.
-        stores = [PlaneStore(10, fast.n_features, 5.0) for _ in range(2)]
-        for _ in range(6):
-            gaps, order = np.full((2, 10), np.inf), rng.permutation(10)
-            fast.plane_steps(stores[0], order, gaps[0])
-            for i in order:
-                gaps[1, i] = stores[1].add(i, *slow.plane(i, stores[1].w))
-                stores[1].ascend(i, EXACT)
-            np.testing.assert_allclose(*gaps, atol=1e-9)
-            np.testing.assert_allclose(stores[0].w, stores[1].w, atol=1e-9)
-    # What needs the task itself is not packed: absence, a capped search, a subclass.
-    for plain in (BoxLocalization(6, allow_absent=True), BoxLocalization(6, method="branch_and_bound")):
-        assert TaskOracle(plain, X, Y).boxes is None
-    assert TaskOracle(type("Mine", (BoxLocalization,), {})(6), X, Y).boxes is None
+                one = fast.search(w, np.array([i]))
+                assert one.hinge[0] == pytest.approx(found.hinge[i], abs=1e-14)
+
+
+def test_a_class_that_redefines_its_features_is_searched_by_argmax():
+    class Doubled(Multiclass):
+        def joint_feature(self, x, y):
+            return 2.0 * super().joint_feature(x, y)
+
+        def argmax(self, w, x, y_true=None, loss_weight=0.0):
+            return super().argmax(2.0 * w, x, y_true, loss_weight)
+
+    assert searches_of([Doubled(3, 2)]) is Examples
+    assert searches_of([type("Named", (Multiclass,), {})(3, 2)]) is Multiclass.examples
+    assert searches_of([Multiclass(3, 2), Chain(3, 2)]) is Examples
 
 
 def test_box_loss_is_equation_10():
@@ -136,15 +164,30 @@ def test_box_loss_is_equation_10():
     assert task.loss(Box(0, 0, 2, 2), Box(0, 0, 2, 2)) == 0.0
 
 
-def test_builtin_tasks_follow_the_protocol():
-    for task in (Multiclass(2, 3), Chain(2, 3), BoxLocalization(4)):
-        assert isinstance(task, Task)
+def test_any_object_with_three_methods_is_a_task():
+    class Own:
+        n_features = 1
+
+        def joint_feature(self, x, y):
+            return np.array([x * y])
+
+        def loss(self, y_true, y):
+            return float(y_true != y)
+
+        def argmax(self, w, x, y_true=None, loss_weight=0.0):
+            return 1
+
+    task = as_task(Own())
+    assert isinstance(task, Task)
+    assert task.outputs(0.0) is None
+    assert task.joint_feature(2.0, 3) == 6.0
+    assert as_task(task) is task
 
 
 def test_capped_branch_and_bound_warns():
     X, Y, _ = make_planted_boxes(1, shape=(40, 50), n_words=20, n_points=300, random_state=0)
     task = BoxLocalization(20, method="branch_and_bound", max_nodes=3)
-    with pytest.warns(RuntimeWarning, match="met max_nodes=3"):
+    with pytest.warns(RuntimeWarning, match="reached max_nodes=3"):
         task.argmax(np.random.default_rng(0).normal(size=20), X[0], Y[0], 1.0)
 
 
@@ -177,7 +220,7 @@ def test_box_messages():
     with pytest.raises(ValueError, match=r"X\[0\] uses word . *; n_words=2 allows 0 to 1"):
         BoxLocalization(2).check(X, Y)
     with pytest.raises(
-        ValueError, match=r"Y\[1\] is None .no object., which needs BoxLocalization\(..., allow_absent=True\)"
+        ValueError, match=r"Y\[1\] is None .no object., which requires BoxLocalization\(..., allow_absent=True\)"
     ):
         BoxLocalization(5).check(X, [Y[0], None])
     with pytest.raises(ValueError, match=r"Y\[0\] = .* reaches outside its image of shape \(6, 7\)"):

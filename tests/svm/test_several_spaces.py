@@ -230,9 +230,7 @@ def test_joint_features_of_several_tasks():
     one = JKSEPlus(Multiclass(2, 3), lam=1.0, **options).fit(X, y, privileged=side)
     assert several.objective_ == pytest.approx(one.objective_, rel=1e-6)
     assert_allclose(several.correcting_function({"a": first, "b": second}, y), one.correcting_function(side), atol=1e-5)
-    with pytest.raises(
-        ValueError, match=r"`privileged_task` has the spaces \['a', 'b'\], but `privileged` has \['a'\]"
-    ):
+    with pytest.raises(ValueError, match=r"has one value per space, .*, but the spaces of `privileged` are \['a'\]"):
         several.fit(X, y, privileged={"a": first})
 
 

@@ -8,9 +8,17 @@ from structured_reference import brute_force_box, random_grid_case
 
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.vision import Box, WordImage, best_box
-from lupi.vision.branch_and_bound import branch_and_bound, integrals
-from lupi.vision.loss_bounds import edges_overlap, largest_overlap, smallest_overlap
-from lupi.vision.placement import N_PLACEMENT, add_area, placement, placement_range, side_terms
+from lupi.vision.box_search import branch_and_bound, integrals
+from lupi.vision.box_terms import (
+    N_PLACEMENT,
+    add_area,
+    largest_overlap,
+    overlap,
+    placement,
+    placement_range,
+    side_terms,
+    smallest_overlap,
+)
 from lupi.vision.row_pairs import best_columns, row_pairs
 
 
@@ -34,9 +42,7 @@ def test_search_equals_brute_force(method):
         (t, l, b, r), value = searched(method, grid, np.zeros(N_PLACEMENT), row_edges, col_edges, gt, c)
         assert t < b
         assert l < r
-        own = grid[t:b, l:r].sum() + c * (
-            1 - edges_overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt[0], gt[1], gt[2], gt[3])
-        )
+        own = grid[t:b, l:r].sum() + c * (1 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt))
         best = brute_force_box(grid, row_edges, col_edges, gt, c)
         assert value == pytest.approx(best, abs=1e-9)
         assert own == pytest.approx(best, abs=1e-9)
@@ -104,17 +110,7 @@ def test_overlap_ranges_are_attained():
         ]
         if not ious:
             continue
-        args = (
-            float(t0),
-            float(t1),
-            float(l0),
-            float(l1),
-            float(b0),
-            float(b1),
-            float(r0),
-            float(r1),
-            *gt.astype(float),
-        )
+        args = (*map(float, (t0, t1, l0, l1, b0, b1, r0, r1)), gt.astype(float))
         low, high = smallest_overlap(*args), largest_overlap(*args)
         assert low <= min(ious) + 1e-12
         assert high >= max(ious) - 1e-12
@@ -172,7 +168,7 @@ def test_messages():
     image = WordImage([0, 1], [0, 1], [0, 3], shape=(4, 4))
     with pytest.raises(ValueError, match="the image uses word 3, so at least 4 are needed"):
         best_box(image, [1.0, 2.0])
-    with pytest.raises(ValueError, match="true_box is needed when loss_weight is not 0"):
+    with pytest.raises(ValueError, match="true_box is required when loss_weight is not 0"):
         best_box(image, np.ones(4), loss_weight=1.0)
     with pytest.raises(ValueError, match="top < bottom and left < right"):
         best_box(image, np.ones(4), loss_weight=1.0, true_box=(3, 0, 3, 2))
