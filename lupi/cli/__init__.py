@@ -1,15 +1,17 @@
-"""The `lupi` command: one file a command.
+"""The `lupi` command: one file per command.
 
-Only typer is imported here: numpy, scikit-learn and numba load inside the commands that need them, so that
-`lupi --help` answers at once.
+numpy, scikit-learn and numba load inside the commands, so that `lupi --help` is fast.
 """
+
+from typing import Annotated
 
 import typer
 
+from lupi import __version__
 from lupi.cli.compare import compare
 from lupi.cli.fit import fit, predict
 from lupi.cli.localize import app as localize
-from lupi.cli.shared import Commands, main_options
+from lupi.cli.shared import Commands
 
 app = typer.Typer(
     name="lupi",
@@ -19,7 +21,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.callback()(main_options)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"lupi {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options before the name of a command."""
+
+
 for command in (compare, fit, predict):
     app.command()(command)
 app.add_typer(localize)

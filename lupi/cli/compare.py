@@ -1,4 +1,4 @@
-"""`lupi compare`: parse, validate, run, export."""
+"""`lupi compare`."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,8 +16,10 @@ from lupi.cli.shared import (
     KernelOption,
     MaxTime,
     MetricOption,
+    Privileged,
     Scheduler,
     Seed,
+    Target,
     UsageError,
     given,
     names,
@@ -30,33 +32,28 @@ LABELED_MEN = 1000
 def compare(
     context: typer.Context,
     table: Annotated[
-        Path | None, typer.Argument(metavar="TABLE", help=f"{TABLE_KINDS}; bundled wages of young men if none.")
+        Path | None, typer.Argument(metavar="TABLE", help=f"{TABLE_KINDS} (default: bundled wages of young men).")
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabeled row.")
-    ] = None,
-    privileged: Annotated[
-        str | None,
-        typer.Option(metavar="COL,COL", help="Columns that will not exist at prediction time; wildcards allowed."),
-    ] = None,
+    target: Annotated[str | None, Target] = None,
+    privileged: Annotated[str | None, Privileged] = None,
     drop: Drop = None,
     groups: Annotated[
-        str | None, typer.Option(metavar="COL", help="Rows of one value stay together, e.g. a patient.")
+        str | None, typer.Option(metavar="COL", help="Rows with the same value stay together, e.g. a patient.")
     ] = None,
     methods: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help=f"Of {METHOD_NAMES}, {REFERENCE_NAMES}, or package.module:Class; the first four and two references if not "
-            "given.",
+            help=f"Methods to compare: {METHOD_NAMES}, {REFERENCE_NAMES}, or package.module:Class (default: the first four "
+            "and two references).",
         ),
     ] = None,
     baselines: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help=f"Plain methods: of {PLAIN_NAMES}, or package.module:Class; the first four if not given. none: the plain "
-            "counterparts alone.",
+            help=f"Baselines: {PLAIN_NAMES}, or package.module:Class (default: the first four). none: only the methods' "
+            "counterparts.",
         ),
     ] = None,
     metric: MetricOption = None,
@@ -64,7 +61,7 @@ def compare(
     train_size: Annotated[
         str | None, typer.Option(metavar="N[,N]", help="Labeled training rows; several give a learning curve.")
     ] = None,
-    permutations: Annotated[int, typer.Option(min=0, help="Of the exact test; 0: none.")] = 99,
+    permutations: Annotated[int, typer.Option(min=0, help="Permutations of the exact test; 0: no test.")] = 99,
     kernel: KernelOption = None,
     jobs: Jobs = -1,
     out: Annotated[
@@ -76,15 +73,17 @@ def compare(
 ) -> None:
     """Do these training-only columns help? Compare methods with and without them.
 
-    Each method that uses the privileged columns is also run with them shuffled, and without them, and has to beat plain
-    methods such as logistic regression and forests. A run that was interrupted goes on where it stopped when the same
-    command is given again.
+    Each method that uses the privileged columns also runs with shuffled columns and without them, and must beat baselines
+    such as logistic regression and forests. To resume an interrupted run, run the same command again.
     """
     paged = find_spec("jinja2") is not None
     if not paged:
         note('jinja2 is not installed, so there will be no report.html: pip install "lupi[report]".')
     frame, columns, sizes = _data(table, target, privileged, drop, groups, _numbers(train_size))
+    from rich.console import Console
+
     from lupi.comparison.comparison import compare as run
+    from lupi.comparison.render.terminal import TerminalTable
     from lupi.run import cluster, progress
 
     (out / "units").mkdir(parents=True, exist_ok=True)
@@ -107,41 +106,42 @@ def compare(
             source="bundled wages of young men" if table is None else table.name,
             command=given(context),
         )
-    _show(result)
+    for text in result.summary["notes"]:
+        note(text)
+    Console().print(TerminalTable(result.summary, verdict=True))
     _export(result, out, paged)
 
 
 def _data(table, target, privileged, drop, groups, sizes):
-    """The table and the arguments of `compare` that name its columns."""
+    """The table, the arguments of `compare` that name its columns, and the training sizes."""
     if table is None:
         options = {"--target": target, "--privileged": privileged, "--drop": drop, "--groups": groups}
         named = [option for option, value in options.items() if value is not None]
         if named:
-            raise UsageError(f"{' and '.join(named)}: columns of which TABLE? Without one bundled data are compared.")
+            raise UsageError(
+                f"{' and '.join(named)}: columns of which TABLE? Without TABLE, bundled data are compared."
+            )
         return *_bundled(), sizes or [100]
     if target is None or privileged is None:
-        raise UsageError(
-            "with a TABLE, say which column to predict (--target) and which are privileged (--privileged)."
-        )
+        raise UsageError("TABLE requires the column to predict (--target) and the privileged columns (--privileged).")
     from lupi.tabular.read import read_table
 
     return read_table(table), {"target": target, "privileged": privileged, "drop": drop or "", "groups": groups}, sizes
 
 
 def _bundled():
-    """The young men's wages, with a label for a third of them: 100 to train on, and 900 to test."""
+    """Wages of young men, a third of them labeled: 100 to train on, and 900 to test."""
     import numpy as np
 
     from lupi.datasets import load_young_men
 
     men = load_young_men(fill_gaps=False, as_frame=True)
     note(
-        f"no TABLE: the bundled wages of {len(men.target)} young men. Is the wage above the median? From what was known when "
-        "they were 14; privileged: schooling, tests and experience of later years. Two thirds get no label here."
+        f"no TABLE: comparing the bundled wages of {len(men.target)} young men. Is the wage above the median? Features: what "
+        "was known at age 14; privileged: schooling, tests and experience of later years. Two thirds of the rows are unlabeled."
     )
     wage = men.target.map({0: "below", 1: "above"})
-    unlabeled = np.random.default_rng(0).permutation(len(wage))[LABELED_MEN:]
-    wage.iloc[unlabeled] = None
+    wage.iloc[np.random.default_rng(0).permutation(len(wage))[LABELED_MEN:]] = None
     frame = men.data.join(men.privileged).assign(wage=wage)
     return frame, {"target": "wage", "privileged": list(men.privileged.columns)}
 
@@ -151,46 +151,23 @@ def _numbers(sizes):
     try:
         return sizes and [float(n) if "." in n else int(n) for n in sizes.split(",")]
     except ValueError:
-        raise UsageError(
-            f"--train-size is {sizes!r}, but must be numbers such as 50,100 or shares such as 0.5."
-        ) from None
-
-
-def _show(result):
-    from rich.console import Console
-
-    from lupi.comparison.render.terminal import TerminalTable
-
-    for text in result.summary["notes"]:
-        note(text)
-    Console().print(TerminalTable(result.summary, verdict=True))
+        raise UsageError(f"--train-size must be numbers such as 50,100 or shares such as 0.5, got {sizes!r}.") from None
 
 
 def _export(result, out, paged):
-    """Results and model first: a page that fails must not cost them."""
+    """Write results and model first: they must survive a page that fails."""
+    from lupi.persistence import save
+
     result.to_json(out / "results.json")
     typer.echo(f"\nresults {out / 'results.json'}")
-    if _saved(result, out / "model.lupi"):
+    data, model = result.summary["data"], result.fit_model()
+    privileged = data["privileged_names"] or []
+    model.info_ = {"method": result.summary["verdict"]["method"], "target": data["target"], "privileged": privileged}
+    try:
+        save(model, out / "model.lupi")
         typer.echo(f"model   {out / 'model.lupi'}")
+    except TypeError as error:  # a user's estimator that cannot be saved
+        note(f"there is no model.lupi: {error}")
     if paged:
         result.to_html(out / "report.html")
         typer.echo(f"report  {out / 'report.html'}")
-
-
-def _saved(result, path):
-    """Whether the model could be written; a user's own estimator may be none for a file."""
-    from lupi.persistence import save
-
-    data, verdict = result.summary["data"], result.summary["verdict"]
-    model = result.fit_model()
-    model.info_ = {
-        "method": verdict["method"],
-        "target": data["target"],
-        "privileged": data["privileged_names"] or [],
-    }
-    try:
-        save(model, path)
-    except TypeError as problem:
-        note(f"there is no {path.name}: {problem}")
-        return False
-    return True

@@ -13,9 +13,11 @@ from lupi.cli.shared import (
     Drop,
     KernelOption,
     MetricOption,
+    Privileged,
     Scheduler,
     Seed,
     Table,
+    Target,
     note,
 )
 
@@ -28,10 +30,8 @@ def fit(
             help=f"{TABLE_KINDS}. Several Parquet files, or a folder of them, are read in chunks: {CHUNKED_NAMES}.",
         ),
     ],
-    target: Annotated[str, typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabeled row.")],
-    privileged: Annotated[
-        str, typer.Option(metavar="COL,COL", help="Columns that will not exist at prediction time; wildcards allowed.")
-    ],
+    target: Annotated[str, Target],
+    privileged: Annotated[str, Privileged],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="File of the model.")],
     method: Annotated[
         str | None,

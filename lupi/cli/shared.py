@@ -1,4 +1,4 @@
-"""What the commands share: options, and one voice for all that goes wrong."""
+"""Shared by all commands: options, the running command as text, and errors as one line."""
 
 import os
 import shlex
@@ -13,29 +13,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lupi import __version__
-
-# Written out: the registry of the methods would load numba. A test compares the two.
+# Written out, because importing the registry of methods is slow. A test compares them with it.
 PLAIN_NAMES = "linear, forest, boosting, svm, surrogate-plain, ridge-plain, boosted-plain, l2svm, ranksvm"
 METHOD_NAMES = (
     "surrogate, surrogate-ridge, surrogate-boosted, svm2+, distillation, transfer, ranktransfer, svm+, svr+, svm2k"
 )
 REFERENCE_NAMES = "reference, joint, rankreference"
 CHUNKED_NAMES = "svm2+, svm+, ranktransfer, l2svm, svm, ranksvm"
-TABLE_KINDS = "CSV, TSV, Parquet, Feather, Excel or JSON lines"
-
-Table = Annotated[Path, typer.Argument(metavar="TABLE", help=f"{TABLE_KINDS}.")]
-Drop = Annotated[str | None, typer.Option(metavar="COL,COL", help="Columns to ignore, such as identifiers.")]
 METRIC_NAMES = "ap, accuracy, auc, balanced_accuracy, r2"
 KERNEL_NAMES = "rbf, linear"
-
-
-class UsageError(ValueError):
-    """Words of the command line that do not go together."""
+TABLE_KINDS = "CSV, TSV, Parquet, Feather, Excel or JSON lines"
+RESUME = "finished results are kept; run the same command again to resume."
 
 
 def one_of(names):
-    """A check of an option: its value is one of the names in a text such as "a, b"."""
+    """Callback of an option whose value must be one of the names in a text such as "a, b"."""
 
     def check(value: str | None) -> str | None:
         if value is not None and value not in names.split(", "):
@@ -45,80 +37,78 @@ def one_of(names):
     return check
 
 
+Table = Annotated[Path, typer.Argument(metavar="TABLE", help=f"{TABLE_KINDS}.")]
+Target = typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabeled row.")
+Privileged = typer.Option(metavar="COL,COL", help="Columns that will not exist at prediction time; wildcards allowed.")
+Drop = Annotated[str | None, typer.Option(metavar="COL,COL", help="Columns to ignore, such as identifiers.")]
 MetricOption = Annotated[
     str | None,
     typer.Option(
-        help=f"One of {METRIC_NAMES}; auc, or accuracy for more than two classes, if not given.",
-        callback=one_of(METRIC_NAMES),
+        help=f"One of {METRIC_NAMES} (default: auc; accuracy for more than two classes).", callback=one_of(METRIC_NAMES)
     ),
 ]
 KernelOption = Annotated[
     str | None,
     typer.Option(
-        help="rbf or linear, for all kernel methods; both are tried if not given.", callback=one_of(KERNEL_NAMES)
+        help="rbf or linear, for all kernel methods (default: both are tried).", callback=one_of(KERNEL_NAMES)
     ),
 ]
 Scheduler = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.5:8786."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Everything random follows from it.")]
+Seed = Annotated[int, typer.Option(min=0, help="Determines everything random.")]
 MaxTime = Annotated[
     float | None,
     typer.Option(
-        metavar="SECONDS", min=1e-9, help="Begin nothing new after so long; the same command goes on from there."
+        metavar="SECONDS",
+        min=1e-9,
+        help="Stop starting new fits after this many seconds. Run the same command again to resume.",
     ),
 ]
-Jobs = Annotated[int, typer.Option(help="Processes; -1: one for each core.")]
+Jobs = Annotated[int, typer.Option(help="Processes; -1: one per core.")]
+
+
+class UsageError(ValueError):
+    """Options that do not go together."""
 
 
 class Commands(TyperGroup):
-    """All commands. What goes wrong in any of them is one line that begins with "lupi:", never a traceback.
+    """All commands. Every error is one line that begins with "lupi:", never a traceback.
 
-    Exit codes: 2 for words that are no command or option, 130 for Ctrl-C, 1 for all else.
+    Exit codes: 2 for wrong commands and options, 130 for Ctrl-C, 143 for SIGTERM, 1 otherwise.
     """
 
-    def invoke(self, context):
-        """Run a command; Ctrl-C ends it in words."""
+    def invoke(self, context: Any) -> Any:
+        """Run a command; typer would end it silently on Ctrl-C."""
         try:
             return super().invoke(context)
-        except (KeyboardInterrupt, SystemError) as problem:
-            if isinstance(problem, SystemError):
-                from lupi.solution import stop_behind  # who raises this has loaded it
-
-                stop = stop_behind(problem)
-                if stop is None:
-                    raise
-                if isinstance(stop, SystemExit):
-                    raise stop from None
-            _say("\nlupi: stopped; what was finished is kept, the same command goes on from there.")
-            raise typer.Exit(130) from None
+        except KeyboardInterrupt:
+            raise typer.Abort() from None
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        """Parse the words of the command line, run the command, end the process."""
+        """Parse the arguments, run the command, end the process."""
         if not standalone_mode:
             return super().main(*args, **{**extra, "standalone_mode": False})
         try:
-            with _ends_in_words():
+            with _sigterm_as_exception():
                 code = super().main(*args, **{**extra, "standalone_mode": False})
-        except typer.Abort:
-            code = 1
-        except Exception as problem:
+        except Exception as error:
             if "LUPI_TRACEBACK" in os.environ:
                 raise
-            text, code = _in_words(problem)
+            text, code = _describe(error)
             if text:
                 _say(f"lupi: {text}")
         sys.exit(code or 0)
 
 
 @contextmanager
-def _ends_in_words():
-    """SIGTERM ends the command as Ctrl-C does: files half written go away, workers end, and the last line says why."""
+def _sigterm_as_exception():
+    """End the command on SIGTERM as on Ctrl-C: partial files are removed and workers end."""
 
     def stop(number, frame):
-        signal.signal(number, signal.SIG_DFL)  # who is told twice ends at once
-        _say("lupi: terminated; what was finished is kept, the same command goes on from there.")
+        signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
+        _say(f"lupi: terminated; {RESUME}")
         raise SystemExit(128 + number)
 
     ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -131,23 +121,32 @@ def _ends_in_words():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _in_words(problem):
-    """An error as one line, and the exit code; no words where typer has printed its help already."""
-    if hasattr(problem, "format_message"):  # of the parser, whose classes differ between versions of typer
-        text = " ".join(problem.format_message().split())
-        if not text or type(problem).__name__ == "NoArgsIsHelpError":
-            return "", problem.exit_code
-        context = getattr(problem, "ctx", None)
+def _describe(error):
+    """An error as one line, and the exit code; no text where typer has printed its help already."""
+    if isinstance(error, SystemError):  # compiled code wraps the exception of a signal
+        from lupi.solution import stop_behind
+
+        stop = stop_behind(error)
+        if isinstance(stop, SystemExit):
+            return "", stop.code
+        error = error if stop is None else typer.Abort()
+    if isinstance(error, typer.Abort):  # Ctrl-C
+        return f"stopped; {RESUME}", 130
+    if hasattr(error, "format_message"):  # of the parser, whose classes differ between versions of typer
+        text = " ".join(error.format_message().split())
+        if not text or type(error).__name__ == "NoArgsIsHelpError":
+            return "", error.exit_code
+        context = getattr(error, "ctx", None)
         more = f" See `{context.command_path} --help`." if context else ""
-        return f"{text[0].lower()}{text[1:].rstrip('.')}.{more}", problem.exit_code
-    if isinstance(problem, MemoryError):
-        return "there is not enough memory; what was finished is kept. Fewer --jobs need less.", 1
-    if isinstance(problem, ValueError | TypeError | OSError | ImportError):
-        return str(problem), 2 if isinstance(problem, UsageError) else 1
-    place = traceback.extract_tb(problem.__traceback__)[-1]
+        return f"{text[0].lower()}{text[1:].rstrip('.')}.{more}", error.exit_code
+    if isinstance(error, MemoryError):
+        return f"not enough memory; {RESUME} Fewer --jobs need less.", 1
+    if isinstance(error, ValueError | TypeError | OSError | ImportError):
+        return str(error), 2 if isinstance(error, UsageError) else 1
+    place = traceback.extract_tb(error.__traceback__)[-1]
     return (
-        f"a fault of lupi, not yours: {type(problem).__name__}: {problem} ({Path(place.filename).name}, line {place.lineno}). "
-        "With LUPI_TRACEBACK=1 the command shows all of it, for a report."
+        f"internal error: {type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno}). Please report "
+        "it with the traceback that LUPI_TRACEBACK=1 shows."
     ), 1
 
 
@@ -155,48 +154,22 @@ def _say(text):
     typer.secho(text, fg="red", err=True)
 
 
-def print_version(wanted: bool) -> None:
-    """What `lupi --version` does."""
-    if wanted:
-        typer.echo(f"lupi {__version__}")
-        raise typer.Exit()
-
-
-def main_options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Options before the name of a command."""
-
-
 def note(text):
-    """A line on the error stream; names in it may hold any characters."""
+    """Print a line on the error stream."""
     typer.secho("note: ", fg="yellow", nl=False, err=True)
     typer.echo(text, err=True)
 
 
 def given(context):
-    """The running command as one would type it again."""
-    words = [context.info_name]
+    """The running command as text, with the arguments that the user gave."""
+    words = ["lupi", context.info_name]
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name)
         if source is not None and source.name == "COMMANDLINE":
             if parameter.param_type_name == "option":
                 words.append(parameter.opts[0])
             words.append(str(context.params[parameter.name]))
-    return command_line(words)
-
-
-def command_line(arguments):
-    """The command as one would type it.
-
-    Examples
-    --------
-    >>> command_line(["compare", "my table.csv"])
-    "lupi compare 'my table.csv'"
-    """
-    return shlex.join(["lupi", *arguments])
+    return shlex.join(words)
 
 
 def names(text):

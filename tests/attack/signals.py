@@ -1,6 +1,6 @@
 """Targets: commands that are ended at any moment, or lose a worker; nobody is left, nothing finished is lost, the cause is told.
 
-`lupi compare`, `lupi localize fit` and `python -m experiments` run with two workers, `lupi compare` also on a Dask cluster, whose
+`lupi compare` and `lupi localize fit` run with two workers, `lupi compare` also on a Dask cluster, whose
 scheduler and worker may be killed, and `lupi fit` writes over another model. Then the same command is given again: it goes on,
 and its results are those of a run that nobody disturbed. A case starts Python two to six times, so it takes 5 to 20 CPU seconds.
 The counts tell who was ended how, and whether all were gone within 5 seconds, or later, as happens on a busy machine only.
@@ -102,21 +102,6 @@ class Cluster(Compare):
 
     def victim(self, who, family):
         return self.machines[who == FAR_WORKER].pid
-
-
-class Reproduce(Prepared):
-    def prepare(self):
-        pass
-
-    def words(self):
-        return "reproduce", "surrogate-digits", "--splits", 2, "--tasks", 1, "--jobs", 2, "--out", self.out
-
-    def stored(self):
-        return stored_units(self.out / "surrogate-digits")
-
-    def results(self):
-        folder = self.out / "surrogate-digits"
-        return without_times(json.loads((folder / "result.json").read_text())), (folder / "scores.json").read_text()
 
 
 class Localize(Prepared):
@@ -258,7 +243,7 @@ def check_cause(who, units, code, prepared):
         assert not list(prepared.out.glob(".*")), "a part of a file is left"
 
 
-COMMANDS = {"compare": Compare, "localize": Localize, "fit": Fit, "reproduce": Reproduce}
+COMMANDS = {"compare": Compare, "localize": Localize, "fit": Fit}
 if find_spec("distributed"):
     COMMANDS["cluster"] = Cluster
 TARGETS = [Target(name, prepare, make, attack, (), lambda case: 10**6) for name, prepare in COMMANDS.items()]

@@ -1,5 +1,7 @@
 """No file that a command writes holds a value of a privileged column: tables are full of marks, and all files are searched."""
 
+import json
+
 import numpy as np
 import pytest
 from marks import bits_in_files, marked_numbers, marks_in_files, standardized
@@ -67,55 +69,57 @@ N_BIRDS = 8
 
 @pytest.fixture(scope="module")
 def birds(tmp_path_factory):
-    """A folder as that of CUB: attributes and rows of masks are random bits; and these."""
+    """A COCO file whose masks have rows of random bits; and these rows."""
     Image = pytest.importorskip("PIL.Image")
     pytest.importorskip("mahotas")
     from vision_data import pictures
 
     root, rng = tmp_path_factory.mktemp("birds"), np.random.default_rng(0)
-    lines = {name: [] for name in ("images", "bounding_boxes", "classes", "image_class_labels", "train_test_split")}
-    lines["classes"].append("1 gull")
-    attributes, masked, said = rng.integers(0, 2, (N_BIRDS, 312)), [], []
-    for folder in ("images", "segmentations", "attributes"):
-        (root / folder).mkdir()
+    (root / "images").mkdir()
+    content, masked = {"images": [], "annotations": [], "categories": [{"id": 1, "name": "gull"}]}, []
     for k, (image, box, mask) in enumerate(zip(*pictures(N_BIRDS)), start=1):
         Image.fromarray(image).save(root / "images" / f"{k}.png")
         for row in range(box.top + 4, box.bottom, 8):
             mask[row, box.left : box.right] = rng.random(box.right - box.left) < 0.5
             masked.append(mask[row])
-        Image.fromarray(mask * np.uint8(255)).save(root / "segmentations" / f"{k}.png")
-        lines["images"].append(f"{k} {k}.png")
-        lines["bounding_boxes"].append(f"{k} {box.left} {box.top} {box.right - box.left} {box.bottom - box.top}")
-        lines["image_class_labels"].append(f"{k} 1")
-        lines["train_test_split"].append(f"{k} 1")
-        said += [f"{k} {j} {value} 3 1.0" for j, value in enumerate(attributes[k - 1], start=1)]
-    for name, text in lines.items():
-        (root / f"{name}.txt").write_text("\n".join(text) + "\n")
-    (root / "attributes" / "image_attribute_labels.txt").write_text("\n".join(said) + "\n")
-    return root, [*attributes, *masked]
+        height, width = mask.shape
+        content["images"].append({"id": k, "file_name": f"images/{k}.png", "height": height, "width": width})
+        bits = np.concatenate([[0], mask.T.ravel().astype(int), [2]])
+        starts = np.flatnonzero(np.diff(bits))
+        counts = np.diff(np.concatenate([[0], starts])).tolist()
+        size = [box.left, box.top, box.right - box.left, box.bottom - box.top]
+        runs = {"counts": counts, "size": [height, width]}
+        content["annotations"].append({"id": k, "image_id": k, "category_id": 1, "bbox": size, "segmentation": runs})
+    (root / "birds.json").write_text(json.dumps(content))
+    return root, masked
 
 
 @pytest.mark.parametrize("method", ["ssvm+", "jkse+"])
 def test_localize(method, birds, tmp_path):
     root, bits = birds
-    # Beside the mask itself: its file's name, and the folder in which all masks are.
-    words = ("segmentations", "image_attribute_labels")
     common = ("--cache", tmp_path / "cache", "--jobs", 1)
     options = ("--words", 20, "--detector", "dense", "--grid-step", 16, "--tol", 0.1, "--method", method)
     more = ("--search", 1) if method == "ssvm+" else ()
     model = tmp_path / "m.lupi"
-    said = run("localize", "fit", root, *options, *more, "-o", model, *common)
+    said = run("localize", "fit", root / "birds.json", *options, *more, "-o", model, *common)
     assert "No privileged information" not in said
     pictures = ("-o", tmp_path / "p.json", "--overlays", tmp_path / "overlays")
     said += run("localize", "predict", model, root / "images", *pictures, *common)
     said += run("localize", "predict", model, root / "images", "-o", tmp_path / "p.csv", *common)
     said += run(
-        "localize", "evaluate", model, root, "--html", tmp_path / "e.html", "--json", tmp_path / "e.json", *common
+        "localize",
+        "evaluate",
+        model,
+        root / "birds.json",
+        "--html",
+        tmp_path / "e.html",
+        "--json",
+        tmp_path / "e.json",
+        *common,
     )
     (tmp_path / "said.txt").write_text(said)
     assert {"m.lupi", "p.json", "p.csv", "e.html", "e.json"} <= {path.name for path in tmp_path.iterdir()}
     assert bits_in_files(tmp_path, bits) == []
-    assert marks_in_files(tmp_path, words=words) == []
 
 
 def test_the_search_finds_bits_in_every_form(birds, tmp_path):
