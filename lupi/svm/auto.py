@@ -28,6 +28,8 @@ VAGUE = 1e-2
 MOST_FACTORIZED_FREELY = 1000
 # With no more than so many they take milliseconds: an exact active-set finish then costs less than further SMO steps.
 CHEAPLY_FACTORIZED = 400
+# Largest share by which the violation is lowered at once on the way to a gap.
+STEEPEST = 0.03
 # Rounding errors in a sum of kernel values, relative to its largest term.
 ROUNDING = 16 * float(np.finfo(float).eps)
 # Relative size of the proximal term that keeps singular systems solvable; repeated steps remove its effect.
@@ -54,7 +56,24 @@ def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> S
     several = np.count_nonzero(problem.coef[0]) >= 2 * problem.n_examples
     budget = smo_budget(problem.n_examples) * (SEVERAL_VARIABLES if several else 1)
     budget = budget if max_iter < 0 else min(budget, max_iter)
-    return finish(problem, _smo_within(problem, max(tol, LOOSE), budget), tol, max_iter)
+    found = finish(problem, _smo_within(problem, max(tol, LOOSE), budget), tol, max_iter)
+    return _until_gap(problem, found, tol, max_iter) if problem.to_gap else found
+
+
+def _until_gap(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> Solution:
+    """Continue until the gap is below the tolerance; it falls about as the violation does."""
+    budget = steps_left(max_iter, solution.n_iter, 2 * smo_budget(problem.n_examples))
+    while solution.gap > tol and budget > 0 and not problem.diverges(solution.point) and not out_of_time():
+        goal = solution.violation * max(STEEPEST, min(0.5, 0.5 * tol / solution.gap))
+        more = solve_smo(problem, tol=goal, max_iter=budget, start=solution.point)
+        budget -= more.n_iter
+        solution = more.better(solution)
+        if more.violation > goal:
+            break
+    if solution.gap > tol and steps_left(max_iter, solution.n_iter) != 0 and not out_of_time():
+        more = solve_interior_point(problem, tol=tol, max_iter=steps_left(max_iter, solution.n_iter))
+        solution = solution.better(more)
+    return replace(solution, converged=solution.gap <= tol and not problem.diverges(solution.point))
 
 
 def _smo_within(problem: KernelQP, tol: float, budget: int) -> Solution:

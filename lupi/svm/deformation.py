@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_factor, get_lapack_funcs, solve_triangular, svd
@@ -31,34 +32,37 @@ POWER_STEPS = 4
 
 
 def deformation_space(
-    privileged: Space, C: np.ndarray, lam: float, available: np.ndarray, *, curvature: float | None = None
+    privileged: Space,
+    C: np.ndarray,
+    lam: float,
+    available: np.ndarray,
+    *,
+    single: bool = False,
+    curvature: float | None = None,
 ) -> Space:
     """Q as a space without an intercept: by features where the privileged space has them, else as a matrix.
 
-    Parameters
-    ----------
-    privileged : Space
-    C : ndarray of shape (n,)
-    lam : float
-    available : ndarray of bool, shape (n,)
-    curvature : float, optional
-        Mean diagonal of the decision kernel. A large Q is then approximated by a low-rank matrix, if possible; solvers
-        correct their steps on it. This does not pay where many problems share Q.
+    With ``single``, a large Q is computed in single precision if its condition allows. With ``curvature``, the mean diagonal
+    of the decision kernel, it is then approximated by a low-rank matrix if possible. Solvers correct their steps on such a
+    matrix, which does not pay where many problems share a low-rank one.
     """
     if privileged.factor is not None:
         return Space(factor=deformation_features(privileged.factor, C, lam, available), bias=False)
     n = len(C)
     condition = (float(privileged.diagonal().sum()) / privileged.weight + n) * float(C.max()) / lam + 1.0
-    if curvature is not None and n >= LARGE_MATRIX and condition * np.finfo(np.float32).eps <= WORST_ERROR:
+    if not single or n < LARGE_MATRIX or condition * np.finfo(np.float32).eps > WORST_ERROR:
+        return Space(matrix=deformation_matrix(privileged.dense, C, lam, available), bias=False)
+    low_rank = None
+    if curvature is not None:
         low_rank = low_rank_deformation(privileged.rounded, C, lam, available, curvature)
-        if low_rank is not None:
-            return LowRankDeformation(
-                bias=False, inexact=True, privileged=privileged, C=C, lam=lam, available=available, low_rank=low_rank
-            )
-    return Space(matrix=deformation_matrix(privileged.dense, C, lam, available), bias=False)
+    return RefinedDeformation(
+        bias=False, inexact=True, privileged=privileged, C=C, lam=lam, available=available, low_rank=low_rank
+    )
 
 
-def deformation_matrix(K_star: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray) -> np.ndarray:
+def deformation_matrix(
+    K_star: np.ndarray, C: np.ndarray, lam: float, available: np.ndarray, dtype: Any = np.float64
+) -> np.ndarray:
     """Q as a dense matrix, by one Cholesky factorization and inversion.
 
     Examples
@@ -71,11 +75,11 @@ def deformation_matrix(K_star: np.ndarray, C: np.ndarray, lam: float, available:
     """
     rows = np.flatnonzero(available)
     everything = len(rows) == len(available)
-    require_matrix(len(available), "the matrix Q of SVM2+", copies=1 if everything else 2)
-    A: np.ndarray = np.array(K_star if everything else K_star[np.ix_(rows, rows)], order="C", dtype=np.float64)
+    require_matrix(len(available), "the matrix Q of SVM2+", copies=1 if everything and dtype == np.float64 else 2)
+    A: np.ndarray = np.array(K_star if everything else K_star[np.ix_(rows, rows)], order="C", dtype=dtype)
     A += 1.0
     inverse_C = 1.0 / C[rows]
-    A[np.diag_indices(len(A))] += lam * inverse_C
+    A[np.diag_indices(len(A))] += (lam * inverse_C).astype(dtype)
     try:
         # A is symmetric, so its C-ordered transpose is the Fortran-ordered matrix LAPACK can overwrite.
         Q = _inverse(A.T).T
@@ -84,12 +88,12 @@ def deformation_matrix(K_star: np.ndarray, C: np.ndarray, lam: float, available:
             "the kernel matrix of `privileged` is not positive semi-definite, or its values are too far apart for double "
             "precision; scale the privileged features, use a positive semi-definite kernel, or bring lam nearer to 1."
         ) from None
-    scale_and_mirror(Q, np.sqrt(lam) * inverse_C, Q)
+    scale_and_mirror(Q, (np.sqrt(lam) * inverse_C).astype(dtype), Q)
     np.negative(Q, out=Q)
-    Q[np.diag_indices(len(Q))] += inverse_C
+    Q[np.diag_indices(len(Q))] += inverse_C.astype(dtype)
     if everything:
         return Q
-    out = np.zeros((len(available), len(available)))
+    out = np.zeros((len(available), len(available)), dtype=dtype)
     out[np.ix_(rows, rows)] = Q
     return out
 
@@ -126,18 +130,18 @@ def deformation_features(features: np.ndarray, C: np.ndarray, lam: float, availa
 
 
 @dataclass(frozen=True)
-class LowRankDeformation(Space):
-    r"""Q near :math:`V V' + \mathrm{diag}(e)` in single precision, with products in double precision.
+class RefinedDeformation(Space):
+    r"""Q in single precision, or near :math:`V V' + \mathrm{diag}(e)`, with products in double precision.
 
     :math:`Q v = P v - \lambda P u` where :math:`(\tilde K + \lambda P) u = P v`: iterative refinement of conjugate
-    gradients, which the low-rank matrix makes well conditioned.
+    gradients, which the approximation of Q makes well conditioned.
     """
 
     privileged: Space = field(default_factory=Space)
     C: np.ndarray = field(default_factory=lambda: np.zeros(0))
     available: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     lam: float = 1.0
-    low_rank: tuple[np.ndarray, np.ndarray] = field(default_factory=tuple)  # type: ignore[assignment]
+    low_rank: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def n_examples(self) -> int:
@@ -146,19 +150,23 @@ class LowRankDeformation(Space):
 
     @cached_property
     def dense(self) -> np.ndarray:
-        """Q itself, formed when it is first needed."""
-        return deformation_matrix(self.privileged.dense, self.C, self.lam, self.available)
+        """Q in single precision, formed when it is first needed."""
+        return deformation_matrix(self.privileged.rounded, self.C, self.lam, self.available, np.float32)
 
     @cached_property
     def rounded(self) -> np.ndarray:
-        """The low-rank matrix written out."""
+        """The low-rank matrix written out, or Q in single precision."""
+        if self.low_rank is None:
+            return self.dense
         V, e = self.low_rank
         near: np.ndarray = V @ V.T
         near[np.diag_indices(len(near))] += e
         return near
 
     def diagonal(self) -> np.ndarray:
-        """Diagonal of the low-rank matrix."""
+        """Diagonal of the approximation."""
+        if self.low_rank is None:
+            return np.diagonal(self.dense).astype(np.float64)
         V, e = self.low_rank
         return np.asarray((np.einsum("ij,ij->i", V, V) + e).astype(np.float64))
 
@@ -181,7 +189,7 @@ class LowRankDeformation(Space):
 
     def _solve_in_single_precision(self, rhs: np.ndarray) -> np.ndarray:
         """Solve (K* + 1 + lam P) u = rhs over the available examples."""
-        metric, (V, e) = self.lam / self.C, self.low_rank
+        metric = self.lam / self.C
         goal = SINGLE * float(np.abs(rhs).max(initial=0.0))
         u, residual = np.zeros_like(rhs), rhs.copy()
         direction, before = np.zeros_like(rhs), 1.0
@@ -190,7 +198,11 @@ class LowRankDeformation(Space):
                 break
             # The inverse of the matrix is (P - Q) / lam between factors 1 / P; Q is known approximately.
             scaled = (residual * self.C).astype(np.float32)
-            near = V @ (scaled @ V) + e * scaled
+            if self.low_rank is None:
+                near = self.dense @ scaled
+            else:
+                V, e = self.low_rank
+                near = V @ (scaled @ V) + e * scaled
             step = np.where(self.available, residual - near, 0.0) * self.C / self.lam
             slope = float(residual @ step)
             direction = step + slope / before * direction

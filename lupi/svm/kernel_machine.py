@@ -127,7 +127,8 @@ class Spaces:
                 "privileged_kernel='linear', or solver='auto'."
             )
         n_weights = self.X.shape[1] + 1 + (0 if self.Z is None else self.Z.shape[1] + 1)
-        chosen = estimator.solver == "newton" or over_weights(self.X.shape[0], n_weights, smooth)
+        needed = estimator.solver == "newton" or not data.X.resident
+        chosen = needed or over_weights(self.X.shape[0], n_weights, smooth)
         chosen = linear and estimator.solver in SOLVERS["linear"] and chosen
         if not chosen and not data.X.resident:
             raise ValueError(f"{type(estimator).__name__} on {len(data)} rows in chunks needs {LINEAR_ONLY}.")

@@ -2,7 +2,7 @@ r"""The quadratic program behind every kernel machine of the library, with its o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -80,6 +80,9 @@ class KernelQP:
     p, lower, upper, ridge : ndarray of shape (n_variables,)
     total : ndarray of shape (n_spaces,)
         Right-hand sides :math:`t_m`; ignored for spaces without a bias.
+    to_gap : bool
+        Whether the tolerance of ``solver="auto"`` is the relative duality gap instead of the violation of the optimality
+        conditions: linear kernels, whose gap is far larger than the violation.
     """
 
     spaces: tuple[Space, ...]
@@ -90,6 +93,7 @@ class KernelQP:
     upper: np.ndarray
     ridge: np.ndarray
     total: np.ndarray
+    to_gap: bool = field(default=False, kw_only=True)
 
     family: ClassVar[str] = "kernel"
 
@@ -185,8 +189,8 @@ class KernelQP:
         """P - sum_m c_m f_m without biases: the negative gradient apart from the ridge."""
         fields = self.fields(x) if fields is None else fields
         out = self.p.copy()
-        for c, field in zip(self.coef, fields):
-            out -= c * field[self.example]
+        for c, values in zip(self.coef, fields):
+            out -= c * values[self.example]
         return out
 
     def infeasibility(self, x: np.ndarray) -> float:

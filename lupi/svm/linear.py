@@ -268,7 +268,7 @@ class LinearPrimal:
         if weight != 1.0:
             tables[0] /= weight
             tables[1:] *= weight
-        X, Z = take_rows(self.X, self.Z, index)
+        X, Z = take_rows(self.X, self.Z, index)  # type: ignore[no-untyped-call]
         return replace(
             self,
             X=X,

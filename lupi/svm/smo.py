@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -94,8 +95,8 @@ class SMOState:
         row, n = _occurrence(problem.example), problem.n_examples
         place, n_rows = (row, problem.example), int(row.max()) + 1
 
-        def spread(values: np.ndarray, fill: float = 0.0) -> np.ndarray:
-            out = np.full((n_rows, n), fill)
+        def spread(values: Any) -> np.ndarray:
+            out = np.zeros((n_rows, n))
             out[place] = values
             return out
 
@@ -289,7 +290,8 @@ def _layers(rows: _Rows, biased: np.ndarray, n_rows: int) -> _Layers:
     found = np.flatnonzero(np.bincount(codes[rows.present]))
     kinds = found[:, None] // 3 ** np.arange(len(biased)) % 3 - 1.0
     layer = np.full(codes.shape, -1)
-    row, kind = [], []
+    row: list[int] = []
+    kind: list[int] = []
     for r, own in enumerate(codes):
         for k, code in enumerate(found):
             if np.any(own == code):

@@ -287,7 +287,8 @@ def _partner(
     no_mask: np.ndarray, gain_lanes: np.ndarray, found: np.ndarray,
 ) -> None:  # fmt: skip
     """Find the row and the example of the slot with which slot (i, t) of kind k gains most."""
-    best, first, real = -1.0, np.int64(0), rate.dtype.type
+    # As numbers of an array, positions have one type: literals would compile the functions below again.
+    best, first, real = -1.0, layers[0, 0] * 0, rate.dtype.type
     top, own = rate[i, t], diagonal[i, t]
     for l in range(layers.shape[1]):
         if layers[1, l] != k:
@@ -442,7 +443,7 @@ def smo_loop(
         if chosen >= 0:
             l = top_layer[chosen]
             rows[0], w[0] = layers[0, l], 1.0
-            at[0] = position(rate, rows[0], mask, np.int64(0), l, lanes, top[chosen])
+            at[0] = position(rate, rows[0], mask, found[0] * 0, l, lanes, top[chosen])
             _partner(
                 K, weight, rate, c, spaces, diagonal, layers, mask, layers[1, l], rows[0], at[0], gains, no_mask,
                 gain_lanes, found,
@@ -454,7 +455,7 @@ def smo_loop(
             for k in range(n_kinds):
                 w[size] = way * circuits[circuit, k]
                 if w[size] != 0.0:
-                    side = np.int64(w[size] < 0.0)
+                    side = 0 if w[size] > 0.0 else 1
                     l = top_layer[k] if side == 0 else bottom_layer[k]
                     rows[size] = layers[0, l]
                     extreme = top[k] if side == 0 else -bottom[k]

@@ -35,8 +35,9 @@ from lupi.svm.solve import SOLVERS, solve
 if TYPE_CHECKING:
     from lupi.inputs import TrainingSet
     from lupi.svm.kernel_machine import Problems, Spaces
+    from lupi.svm.kernel_qp import KernelQP
 
-# SVM2+: least tolerance for steps on a low-rank approximation of Q, and the most problems that share it.
+# SVM2+: least tolerance for steps on an approximation of Q, and the most problems that share a low-rank one.
 COARSE = 1e-4
 FEW_PROBLEMS = 3
 # Q may take this many megabytes before it is replaced by an approximation.
@@ -163,7 +164,16 @@ class _CorrectedClassifier(KernelClassifier):
         if spaces.over_weights(self, data, smooth=self._squared and (plain or np.isfinite(self.kappa))):
             X, Z = spaces.explicit
             return linear_problems(X, Z, signs, C, lam, self.kappa, labeled, available, squared=self._squared)
-        decision = spaces.decision
+        problems = self._kernel_problems(spaces, C, lam, signs, labeled)
+        # As on weights, `tol` is the duality gap of linear functions.
+        linear = self.kernel == "linear" and all_are(self.privileged_kernel, "linear")
+        return [replace(problem, to_gap=True) for problem in problems] if linear else problems
+
+    def _kernel_problems(
+        self, spaces: Spaces, C: np.ndarray, lam: float, signs: list[np.ndarray], labeled: bool
+    ) -> list[KernelQP]:
+        """The same problems on kernel matrices."""
+        decision, available, plain = spaces.decision, spaces.available, spaces.stack is None
         if self._squared:
             deformation = None if plain else self._deformation(spaces, C, lam, len(signs))
             costs = C, lam, self.kappa, labeled, available
@@ -185,7 +195,8 @@ class _CorrectedClassifier(KernelClassifier):
         # With many classes, the corrections of steps on a low-rank Q cost more than Q itself.
         if self.tol >= COARSE and n_problems <= FEW_PROBLEMS and not spaces.decision.on_demand:
             curvature = float(spaces.decision.diagonal().mean())
-        return deformation_space(privileged, C, lam, spaces.available, curvature=curvature)
+        single = self.tol >= COARSE
+        return deformation_space(privileged, C, lam, spaces.available, single=single, curvature=curvature)
 
 
 @model_part

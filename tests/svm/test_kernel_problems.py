@@ -300,13 +300,29 @@ def test_deformation_where_lam_is_lost_beside_the_prices():
 
 
 @pytest.mark.parametrize("share", [1.0, 0.7])
+@pytest.mark.parametrize("lam", [0.5, 3.0])
+def test_a_factorization_in_single_precision_gives_products_in_double_precision(share, lam, monkeypatch):
+    monkeypatch.setattr("lupi.svm.deformation.LARGE_MATRIX", 1)
+    draw = np.random.default_rng(3)
+    features = draw.normal(size=(60, 5))
+    available, C = draw.random(60) < share, draw.uniform(0.5, 2.0, size=60)
+    K_star = Kernel("rbf", gamma=0.2)(features) * np.outer(available, available)
+    space = deformation_space(Space(matrix=K_star), C, lam, available, single=True)
+    exact = deformation_matrix(K_star, C, lam, available)
+    assert space.inexact
+    assert 0 < np.abs(space.dense - exact).max() < 1e-5
+    vector = draw.normal(size=60)
+    np.testing.assert_allclose(space.product(vector), exact @ vector, atol=1e-11)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.7])
 def test_a_low_rank_matrix_near_q_gives_products_in_double_precision(share, monkeypatch):
     monkeypatch.setattr("lupi.svm.deformation.LARGE_MATRIX", 1)
     draw = np.random.default_rng(3)
     features = draw.normal(size=(200, 3))
     available, C = draw.random(200) < share, draw.uniform(0.5, 2.0, size=200)
     K_star = Kernel("rbf", gamma=0.05)(features) * np.outer(available, available)
-    space = deformation_space(Space(matrix=K_star), C, 0.5, available, curvature=1.0)
+    space = deformation_space(Space(matrix=K_star), C, 0.5, available, single=True, curvature=1.0)
     exact = deformation_matrix(K_star, C, 0.5, available)
     assert space.low_rank[0].shape[1] <= 51
     assert 1e-5 < np.abs(space.rounded - exact).max() < 0.05
@@ -320,14 +336,17 @@ def test_a_low_rank_matrix_near_q_gives_products_in_double_precision(share, monk
 
 def test_a_kernel_of_full_rank_has_no_low_rank_matrix_near_it(monkeypatch):
     monkeypatch.setattr("lupi.svm.deformation.LARGE_MATRIX", 1)
-    space = deformation_space(Space(matrix=np.eye(40)), np.ones(40), 1.0, np.ones(40, bool), curvature=1.0)
-    assert not space.inexact
+    space = deformation_space(Space(matrix=np.eye(40)), np.ones(40), 1.0, np.ones(40, bool), single=True, curvature=1.0)
+    assert space.inexact
+    assert space.low_rank is None
 
 
 def test_single_precision_is_not_trusted_with_a_bad_condition(monkeypatch):
     monkeypatch.setattr("lupi.svm.deformation.LARGE_MATRIX", 1)
     C, every = np.full(30, 1e6), np.ones(30, bool)
-    space = deformation_space(Space(matrix=Kernel("rbf")(rng.normal(size=(30, 2)))), C, 1e-3, every, curvature=1.0)
+    space = deformation_space(
+        Space(matrix=Kernel("rbf")(rng.normal(size=(30, 2)))), C, 1e-3, every, single=True, curvature=1.0
+    )
     assert not space.inexact
 
 

@@ -321,9 +321,9 @@ def test_a_low_rank_matrix_near_q_leads_to_the_optimum(kappa, monkeypatch):
     C, every, kernel = np.ones(300), np.ones(300, bool), Kernel("rbf", gamma=0.1)
     decision, privileged = (make_space(kernel, A, 200) for A in (X, Z))
     values = []
-    for curvature in (1.0, None):
-        Q = deformation_space(privileged, C, 1.0, every, curvature=curvature)
-        assert Q.inexact == (curvature is not None)
+    for single in (True, False):
+        Q = deformation_space(privileged, C, 1.0, every, single=single, curvature=1.0)
+        assert Q.inexact == single
         problem = svm2_plus_dual(decision, Q, y, C, 1.0, kappa, False, every)
         found = solve_smo(problem, tol=1e-3) if Q.inexact else solve_auto(problem, tol=1e-8)
         assert found.converged
