@@ -21,8 +21,7 @@ from lupi.cli import app
 from lupi.comparison import compare
 from lupi.datasets import make_privileged
 from lupi.files import ArrayFolder
-from lupi.inputs.chunks import RowBlock
-from lupi.inputs.passes import over_blocks
+from lupi.inputs.dask_rows import RowBlock, over_blocks
 from lupi.run import Store, cluster, identity, measured, progress, run_units
 
 
@@ -370,7 +369,7 @@ def test_a_pass_over_blocks_ends_with_its_scheduler(scheduler):
     with cluster(address):
         assert [next(results), next(results)] == [0, 1]
         os.kill(victim.pid, signal.SIGKILL)
-        with pytest.raises(ConnectionError, match=r"cluster is lost.*nothing runs on this machine instead"):
+        with pytest.raises(ConnectionError, match=r"cluster is lost.*Training must be started again"):
             next(results)
 
 

@@ -42,8 +42,8 @@ Prediction::
     X = check_rows(self, X)                                     # values; check_rows(self, X, task=self.task) if structured
     blocks = check_privileged_rows(self, privileged, self._privileged_columns)
 
-Rows: ``times``, ``transposed_times``, ``gram``, ``take``, ``load``, ``map`` work on :class:`ArrayRows` and :class:`DaskRows`;
-``resident`` is true where ``values`` exist. :func:`chunkwise` lets a function of arrays accept both, in one pass.
+Rows: ``take``, ``load`` and ``map`` work on :class:`ArrayRows` and :class:`~lupi.inputs.dask_rows.DaskRows`; ``resident`` is true
+where ``values`` exist. :func:`chunkwise` lets a function of arrays accept both, in one pass over the chunks.
 """
 
 from lupi.inputs.checks import (
@@ -61,21 +61,28 @@ from lupi.inputs.checks import (
     warn_of_minus_one,
 )
 from lupi.inputs.old_spaces import check_privileged_sequence, check_privileged_spaces, names_of_spaces
-from lupi.inputs.rows import ArrayRows, DaskRows, ObjectRows, Rows, chunkwise, side_by_side, take_together
 from lupi.inputs.spaces import is_per_space, per_space, split_spaces, values_per_space
 from lupi.inputs.tables import column_names, is_frame
 from lupi.inputs.training_set import (
+    Affine,
+    ArrayRows,
+    ObjectRows,
     PrivilegedBlock,
+    Rows,
     TrainingSet,
     check_privileged_rows,
     check_rows,
     check_training_set,
+    chunkwise,
+    read_table,
+    side_by_side,
+    take_together,
 )
 
 __all__ = [
+    "Affine",
     "ArrayRows",
     "ClassificationInput",
-    "DaskRows",
     "ObjectRows",
     "PrivilegedBlock",
     "PrivilegedInput",
@@ -101,6 +108,7 @@ __all__ = [
     "is_per_space",
     "names_of_spaces",
     "per_space",
+    "read_table",
     "side_by_side",
     "split_spaces",
     "take_together",

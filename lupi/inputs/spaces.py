@@ -10,10 +10,13 @@ from sklearn.utils._param_validation import make_constraint
 
 from lupi.inputs.types import PrivilegedLike
 
+# Containers of several tables, or of one parameter value per table.
+SEVERAL = (list, tuple, dict)
+
 
 def is_per_space(value: Any) -> bool:
     """Whether a parameter has one value per privileged space: a list, tuple or dict."""
-    return isinstance(value, list | tuple | dict)
+    return isinstance(value, SEVERAL)
 
 
 def per_space(constraint: list[Any]) -> list[Any]:

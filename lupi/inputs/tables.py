@@ -1,8 +1,8 @@
-"""Tables in any container (lists, arrays, sparse matrices, pandas and polars frames) as float arrays or CSR matrices."""
+"""Tables in lists, sparse matrices, pandas and polars frames as float arrays or CSR matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,69 +10,22 @@ from scipy import sparse
 
 from lupi.inputs.types import Matrix, MatrixLike
 
-# Products of four values stay finite in double precision, squares of sums in single precision.
-LARGEST = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e15}
 
-
-def read_table(table: MatrixLike, prefix: str, dtypes: Sequence[Any] = (np.float64,)) -> Matrix:
-    """Values of a table as a C-ordered array or a canonical CSR matrix; missing values are NaN."""
+def container_values(table: MatrixLike, prefix: str) -> Any:
+    """Float64 values of a table in any container; missing values are NaN."""
     if sparse.issparse(table):
-        values = _sparse_values(table, prefix)
-    elif isinstance(table, np.ndarray) and table.dtype.kind in "biuf" and not np.ma.isMaskedArray(table):
-        dtype = table.dtype if table.dtype in dtypes else dtypes[0]
-        values = np.ascontiguousarray(table, dtype=dtype) if table.ndim else table
-    else:
-        values = _dense_values(table, prefix)
-    if values.ndim == 1:
-        remedy = "to_frame()" if hasattr(table, "to_frame") else "reshape(-1, 1)"
+        return _sparse_values(table, prefix)
+    if isinstance(table, Mapping):
+        raise ValueError(f"{prefix} is a dict; pass one table with a row for each example.")
+    if hasattr(table, "columns") and hasattr(table, "dtypes"):
+        return _as_float(_frame_values(table, prefix), prefix)
+    try:
+        values = np.asarray(table)
+    except ValueError as error:
         raise ValueError(
-            f"{prefix} is 1-dimensional, expected 2 dimensions: one row for each example. "
-            f"Use {remedy} if it holds one feature."
-        )
-    if values.ndim != 2:
-        raise ValueError(f"{prefix} has {values.ndim} dimensions, expected 2: a table with one row for each example.")
-    if values.shape[1] == 0:
-        raise ValueError(f"{prefix} has no columns; it must have at least one.")
-    return values
-
-
-def split_missing(values: Matrix, prefix: str) -> tuple[Matrix, np.ndarray]:
-    """Values with 0 in the rows that are entirely NaN, and a mask of the other rows."""
-    if sparse.issparse(values):
-        row_of = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
-        n_missing = np.bincount(row_of[np.isnan(values.data)], minlength=values.shape[0])
-        infinite = row_of[np.isinf(values.data)]
-    else:
-        n_missing = np.isnan(values).sum(axis=1)
-        infinite = np.flatnonzero(np.isinf(values).any(axis=1))
-    partly = np.flatnonzero((n_missing > 0) & (n_missing < values.shape[1]))
-    if len(partly):
-        raise ValueError(
-            f"{prefix} is NaN in part: row {partly[0]} has {n_missing[partly[0]]} NaN in its {values.shape[1]} columns. "
-            "Either the whole row is NaN, which means that the privileged features are not available for this example, "
-            "or no value of the row may be missing: impute the missing values."
-        )
-    if len(infinite):
-        raise ValueError(
-            f"{prefix} has an infinite value in row {infinite[0]}; all values must be finite (clip or remove it)."
-        )
-    available = n_missing == 0
-    if available.all():
-        return values, available
-    if not sparse.issparse(values):
-        return np.where(available[:, None], values, values.dtype.type(0)), available
-    data = values.copy()
-    data.data[~available[row_of]] = 0.0
-    data.eliminate_zeros()
-    return data, available
-
-
-def split_missing_kernel(values: np.ndarray, prefix: str) -> tuple[np.ndarray, np.ndarray]:
-    """The same of a square kernel matrix: rows and columns of missing examples become 0."""
-    available = ~np.isnan(values).all(axis=1)
-    data = np.where(available[:, None] & available[None, :], values, 0.0)
-    split_missing(data, prefix)
-    return (values if available.all() else data), available
+            f"{prefix} is not a table: its rows differ in length. Pass a 2-D array, one row for each example."
+        ) from error
+    return _as_float(values, prefix)
 
 
 def check_row_order(table: MatrixLike, X: MatrixLike, prefix: str) -> None:
@@ -84,21 +37,6 @@ def check_row_order(table: MatrixLike, X: MatrixLike, prefix: str) -> None:
             f"{prefix} has the rows of `X` in another order: the index labels are the same, their order is not. Rows are "
             "matched by position; pass privileged.loc[X.index], or privileged.to_numpy() if the order of the rows is right "
             "and the labels are not."
-        )
-
-
-def check_magnitude(values: Any, argument: str, *, estimator_name: str) -> None:
-    """Raise if values are too large to compute with; NaN is ignored."""
-    values = (values.data if sparse.issparse(values) else values).ravel()
-    if not values.size or values.dtype not in LARGEST:
-        return
-    largest = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
-    if largest > LARGEST[values.dtype]:
-        remedy = (
-            "targets, e.g. with TransformedTargetRegressor" if argument == "y" else "features, e.g. with StandardScaler"
-        )
-        raise ValueError(
-            f"{estimator_name}: `{argument}` has values as large as {largest:.3g}, too large to compute with; scale the {remedy}."
         )
 
 
@@ -122,29 +60,6 @@ def column_names(table: Any) -> np.ndarray | None:
 def is_frame(table: Any) -> bool:
     """Whether this is a pandas data frame."""
     return hasattr(table, "columns") and hasattr(table, "iloc")
-
-
-def refuse_masked(value: Any, prefix: str) -> None:
-    """Raise on a masked array, whose hidden values would be read as if they were valid."""
-    if np.ma.isMaskedArray(value):
-        raise ValueError(
-            f"{prefix} is a masked array; pass {prefix.split('`')[1]}.filled(np.nan), or impute the values."
-        )
-
-
-def _dense_values(table: MatrixLike, prefix: str) -> np.ndarray:
-    refuse_masked(table, prefix)
-    if isinstance(table, Mapping):
-        raise ValueError(f"{prefix} is a dict; pass one table with a row for each example.")
-    if hasattr(table, "columns") and hasattr(table, "dtypes"):
-        return _as_float(_frame_values(table, prefix), prefix)
-    try:
-        values = np.asarray(table)
-    except ValueError as error:
-        raise ValueError(
-            f"{prefix} is not a table: its rows differ in length. Pass a 2-D array, one row for each example."
-        ) from error
-    return _as_float(values, prefix)
 
 
 def _frame_values(frame: MatrixLike, prefix: str) -> np.ndarray:

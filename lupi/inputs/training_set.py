@@ -1,65 +1,206 @@
-"""The input check of every `fit` and `predict`."""
+"""The input check of every `fit` and `predict`, and rows in memory."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import wraps
+from inspect import signature
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
-from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils import _safe_indexing, check_array, get_tags
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from lupi.inputs.chunks import is_dask
-from lupi.inputs.dask_input import read_dask
-from lupi.inputs.rows import ArrayRows, DaskRows, ObjectRows
-from lupi.inputs.spaces import check_per_space, is_per_space, split_spaces, values_per_space
-from lupi.inputs.tables import (
-    check_magnitude,
-    check_row_order,
-    column_names,
-    is_frame,
-    read_table,
-    refuse_masked,
-    split_missing,
-    split_missing_kernel,
-)
-from lupi.inputs.targets import (
-    ALL_LABELED,
-    Target,
-    check_class_totals,
-    check_groups,
-    check_weight,
-    read_target,
-    weigh_classes,
-)
-from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
+from lupi.inputs.spaces import SEVERAL, check_per_space, split_spaces, values_per_space
+from lupi.inputs.tables import check_row_order, column_names, container_values
+from lupi.inputs.types import Matrix, MatrixLike, PrivilegedLike, VectorLike
 
-DOUBLE = (np.float64,)
-SINGLE = (np.float64, np.float32)
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Rows in a product of sparse data: large enough for BLAS, small enough for the cache.
+BLOCK = 1024
+DOUBLE, SINGLE = (np.float64,), (np.float64, np.float32)
+# Products of four values stay finite in double precision, squares of sums in single precision.
+LARGEST = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e15}
+# Stands for the parameter `unlabeled` of estimators that require all labels.
+ALL_LABELED = object()
+
+
+def chunkwise(join: str, *by_row: str) -> Callable[[Function], Function]:
+    """Let a function of arrays accept :class:`ArrayRows` and, chunk by chunk, Dask rows.
+
+    `join` is "sum" or "concatenate": how to combine the results of chunks, which are arrays, numbers or tuples of these. The
+    last axis of the arguments `by_row` runs over the rows; each chunk gets its part.
+
+    Examples
+    --------
+    >>> @chunkwise("sum", "weight")
+    ... def count(data, weight):
+    ...     return weight.sum()
+    >>> float(count(ArrayRows(np.zeros((2, 1))), np.ones(2)))
+    2.0
+    """
+
+    def decorate(function: Function) -> Function:
+        names = list(signature(function).parameters)
+
+        @wraps(function)
+        def run(*arguments: Any) -> Any:
+            chunked = [value for value in arguments if not getattr(value, "resident", True)]
+            if chunked:
+                return chunked[0].run(run, join, dict(zip(names, arguments)), by_row)
+            return function(*(value.values if isinstance(value, ArrayRows) else value for value in arguments))
+
+        return cast("Function", run)
+
+    return decorate
+
+
+@chunkwise("concatenate")
+def _times(data: Any, W: np.ndarray) -> np.ndarray:
+    return np.asarray(data @ W, dtype=np.float64)
+
+
+@chunkwise("sum", "V")
+def _transposed_times(data: Any, V: np.ndarray) -> np.ndarray:
+    return np.asarray((data.T @ V.T).T if sparse.issparse(data) else V @ data, dtype=np.float64)
+
+
+@chunkwise("sum", "weight")
+def _gram(data: Any, weight: np.ndarray) -> np.ndarray:
+    out = np.zeros((data.shape[1], data.shape[1]))
+    for i in range(0, data.shape[0], BLOCK):
+        rows = data[i : i + BLOCK]
+        rows = rows.toarray() if sparse.issparse(rows) else rows
+        out += (rows * weight[i : i + BLOCK, None]).T @ rows
+    return out
+
+
+class Rows:
+    """Rows of a feature table: :class:`ArrayRows` in memory, :class:`~lupi.inputs.dask_rows.DaskRows` in Dask chunks.
+
+    Both have ``take(index)``, ``load(index=None)`` (values in memory) and ``map(function, n_columns)``. Dask rows stay in their
+    chunks when they are taken, in increasing order, or mapped.
+    """
+
+    resident: bool  # whether the rows are in memory, as `values`
+    square: bool  # whether the rows are a kernel matrix
+
+    def times(self, W: np.ndarray) -> np.ndarray:
+        """X W, of a vector or a matrix."""
+        return _times(self, W)
+
+    def transposed_times(self, V: np.ndarray) -> np.ndarray:
+        """X' V, of a vector or a matrix."""
+        return _transposed_times(self, np.asarray(V).T).T
+
+    def gram(self, weight: np.ndarray) -> np.ndarray:
+        """X' diag(weight) X."""
+        return _gram(self, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayRows(Rows):
+    """Rows in memory: an array or CSR matrix; of a `square` kernel matrix `take` selects rows and columns."""
+
+    values: Any
+    square: bool = False
+    resident = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return cast("tuple[int, int]", self.values.shape)
+
+    def take(self, index: np.ndarray) -> ArrayRows:
+        """Some of the rows; no copy if these are all rows in order."""
+        if len(index) == self.shape[0] and np.array_equal(index, np.arange(len(index))):
+            return self
+        return replace(self, values=self.values[np.ix_(index, index)] if self.square else self.values[index])
+
+    def load(self, index: np.ndarray | None = None) -> Matrix:
+        """Values of some rows, or of all."""
+        return cast("Matrix", self.values if index is None else self.values[index])
+
+    def map(self, function: Callable[..., Any], n_columns: int | None = None) -> ArrayRows:
+        """Rows of function(values)."""
+        return ArrayRows(function(self.values))
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectRows:
+    """Inputs of a structured task, one object per row; None where a privileged input is not available."""
+
+    values: Sequence[Any]
+    resident = True
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Number of rows."""
+        return (len(self.values),)
+
+    def take(self, index: np.ndarray) -> ObjectRows:
+        """Some of the rows."""
+        return ObjectRows([self.values[int(i)] for i in index])
+
+
+@dataclass(frozen=True)
+class Affine:
+    """The map from rows x to x @ matrix + shift."""
+
+    matrix: np.ndarray
+    shift: np.ndarray
+
+    def __call__(self, rows: Any) -> np.ndarray:
+        """Images of the rows."""
+        return np.asarray(rows @ self.matrix + self.shift)
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """The map from tables to their columns side by side, each table times a factor."""
+
+    factors: tuple[float, ...]
+
+    def __call__(self, *tables: Any) -> Any:
+        """Columns of all tables."""
+        parts = [factor * table for factor, table in zip(self.factors, tables)]
+        return sparse.csr_matrix(sparse.hstack(parts)) if any(map(sparse.issparse, parts)) else np.hstack(parts)
+
+
+def side_by_side(tables: Sequence[Any], factors: Sequence[float]) -> Any:
+    """Rows with the columns of several tables, each table times its factor.
+
+    Examples
+    --------
+    >>> side_by_side([ArrayRows(np.ones((1, 1))), ArrayRows(np.ones((1, 2)))], [1.0, 3.0]).values
+    array([[1., 3., 3.]])
+    """
+    join = SideBySide(tuple(factors))
+    if tables[0].resident:
+        return ArrayRows(join(*(table.values for table in tables)))
+    return tables[0].combine(join, tables)
+
+
+def take_together(tables: Sequence[Any], index: np.ndarray) -> list[Any]:
+    """Some rows of at most two tables (or None), in increasing order; Dask rows are loaded if they fit into memory."""
+    parts: list[Any] = [None if table is None else table.take(index) for table in tables]
+    return parts if parts[0].resident else parts[0].load_together(parts)
 
 
 @dataclass(frozen=True)
 class PrivilegedBlock:
-    """One privileged table, or the inputs of one privileged task.
+    """One privileged table, or the inputs of one privileged task."""
 
-    Attributes
-    ----------
-    name : hashable or None
-        Key of the dict or position in the list that was passed as `privileged`; None for a single table.
-    rows : Rows
-        Float64 values, 0 in the rows that are not available. ObjectRows for a task whose inputs are not tables.
-    available : ndarray of bool
-        Which rows have privileged features.
-    feature_names : ndarray of str or None
-    """
-
-    name: Hashable | None
-    rows: Any
-    available: np.ndarray
+    name: Hashable | None  # key or position in the dict or list of tables; None for a single table
+    rows: Any  # Rows of float64, 0 where not available; ObjectRows for a task whose inputs are not tables
+    available: np.ndarray  # mask of the rows that have privileged features
     feature_names: np.ndarray | None = None
 
     def take(self, index: np.ndarray) -> PrivilegedBlock:
@@ -69,46 +210,19 @@ class PrivilegedBlock:
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Checked input of `fit`.
+    """Checked input of `fit`: rows with a positive weight that have a label or privileged features."""
 
-    Attributes
-    ----------
-    X : Rows
-        Decision features of the rows that were kept. ObjectRows for a task whose inputs are not tables.
-    target : ndarray or sequence
-        Class codes (-1 in unlabeled rows), numbers or grades (NaN in unlabeled rows), or structured outputs.
-    classes : ndarray or None
-        Sorted labels, of a classifier.
-    weight : ndarray
-        Sample weights, all positive.
-    class_weight : ndarray or None
-        Weight of each class, of a classifier with a `class_weight`.
-    groups : ndarray of int or None
-        Group or query ids as 0, 1, ...
-    kept : ndarray of int
-        Positions of the rows in what the user passed. Zero-weight rows are dropped, and so are rows that have neither
-        a label nor privileged features.
-    privileged : tuple of PrivilegedBlock
-        One per privileged table; empty without `privileged`.
-    n_rows : int
-        Number of rows that the user passed.
-    feature_names : ndarray of str or None
-        Column names of X.
-    source : object
-        X in the user's container, all rows.
-    """
-
-    X: Any
-    target: Any
-    classes: np.ndarray | None
-    weight: np.ndarray
-    class_weight: np.ndarray | None
-    groups: np.ndarray | None
-    kept: np.ndarray
-    privileged: tuple[PrivilegedBlock, ...]
-    n_rows: int
+    X: Any  # Rows of decision features; ObjectRows for a task whose inputs are not tables
+    target: Any  # class codes (-1 unlabeled), numbers or grades (NaN unlabeled), or structured outputs
+    classes: np.ndarray | None  # sorted labels of a classifier
+    weight: np.ndarray  # sample weights
+    class_weight: np.ndarray | None  # weight of each class, of a classifier with a parameter `class_weight`
+    groups: np.ndarray | None  # group or query ids as 0, 1, ...
+    kept: np.ndarray  # positions of the rows in what the user passed
+    privileged: tuple[PrivilegedBlock, ...]  # one block per table
+    n_rows: int  # number of rows that the user passed
     feature_names: np.ndarray | None = None
-    source: Any = None
+    source: Any = None  # X in the user's container, all rows
 
     def __len__(self) -> int:
         return len(self.kept)
@@ -121,12 +235,13 @@ class TrainingSet:
     @property
     def available(self) -> np.ndarray:
         """Mask of the rows that have privileged features in any block."""
-        return np.any([block.available for block in self.privileged] or [np.zeros(len(self), dtype=bool)], axis=0)
+        masks = [block.available for block in self.privileged] or [np.zeros(len(self), dtype=bool)]
+        return np.asarray(np.any(masks, axis=0))
 
     @property
     def loss_weight(self) -> np.ndarray:
         """Sample weights times class weights."""
-        return self.weight if self.class_weight is None else self.weight * self.class_weight[self.target]
+        return self.weight if self.class_weight is None else np.asarray(self.weight * self.class_weight[self.target])
 
     @property
     def labels(self) -> np.ndarray:
@@ -136,11 +251,9 @@ class TrainingSet:
     @property
     def privileged_columns(self) -> tuple[tuple[Hashable | None, int], ...]:
         """Name and number of columns of every block, for :func:`check_privileged_rows`."""
-        kernel_matrices = [getattr(block.rows, "square", False) for block in self.privileged]
-        return tuple(
-            (block.name, self.n_rows if square else block.rows.shape[-1])
-            for block, square in zip(self.privileged, kernel_matrices)
-        )
+        squares = [getattr(block.rows, "square", False) for block in self.privileged]
+        widths = [self.n_rows if square else block.rows.shape[-1] for block, square in zip(self.privileged, squares)]
+        return tuple((block.name, width) for block, width in zip(self.privileged, widths))
 
     def table(self) -> MatrixLike:
         """Decision features in the user's container, for estimators that read column names."""
@@ -148,11 +261,10 @@ class TrainingSet:
 
     def take(self, index: np.ndarray) -> TrainingSet:
         """Some of the rows; of kernel matrices the same columns."""
-        structured = isinstance(self.target, list)
         return replace(
             self,
             X=self.X.take(index),
-            target=[self.target[i] for i in index] if structured else self.target[index],
+            target=[self.target[i] for i in index] if isinstance(self.target, list) else self.target[index],
             weight=self.weight[index],
             groups=None if self.groups is None else self.groups[index],
             kept=self.kept[index],
@@ -228,42 +340,42 @@ def check_training_set(
     name = type(estimator).__name__
     kind = target or ("classes" if is_classifier(estimator) else "numbers")
     if kind == "outputs":
-        return _check_structured(estimator, X, y, privileged, task, privileged_task)
-    spaces = split_spaces(privileged, name)
-    if spaces:
-        check_per_space(estimator, list(spaces))
+        from lupi.inputs.structured_set import check_structured_set
+
+        return check_structured_set(estimator, X, y, privileged, task, privileged_task)
+    spaces = split_by_space(estimator, privileged, None)
     dtypes = SINGLE if single else DOUBLE
     chunked = None
-    if is_dask(X):
+    if hasattr(X, "__dask_graph__"):
+        from lupi.inputs.dask_rows import read_dask
+
         vectors = {"y": None if kind == "none" else y, "sample_weight": sample_weight, groups_argument: groups}
         chunked = read_dask(name, X, spaces, vectors, dtypes)
-        names = {space: column_names(table) for space, table in spaces.items()}
-        X, spaces = chunked.X, chunked.spaces
         y, sample_weight, groups = chunked.vectors.values()
-    if isinstance(X, DaskRows):
-        if in_memory:
-            raise ValueError(f"{name} on {X.shape[0]} rows in chunks needs {in_memory}.")
-        rows, feature_names = X, None if chunked is None else chunked.feature_names
+        if chunked.few:
+            X, spaces, chunked = chunked.X, chunked.spaces, None
+    if chunked is None:
+        rows: Any = _check_X(estimator, X, dtypes, min_rows, name)
+        n, feature_names = rows.values.shape[0], getattr(estimator, "feature_names_in_", None)
+        blocks = [
+            read_block(name, space, table, n, X, square=square, dense=dense_privileged, dtypes=dtypes)
+            for (space, table), square in zip(spaces.items(), _kernel_matrices(estimator, list(spaces)))
+        ]
     else:
-        rows = _check_X(estimator, X, dtypes, min_rows, name)
-        feature_names = getattr(estimator, "feature_names_in_", None)
-    n = rows.shape[0]
+        rows, feature_names, n = chunked.X, chunked.feature_names, chunked.X.shape[0]
+        blocks = [
+            PrivilegedBlock(space, chunked.spaces[space], chunked.available[space], column_names(table))
+            for space, table in spaces.items()
+        ]
+        if in_memory:
+            raise ValueError(f"{name} on {n} rows in chunks needs {in_memory}.")
     found = Target(np.zeros(n), None, np.ones(n, dtype=bool))
     if kind != "none":
-        found = read_target(y, kind, getattr(estimator, "unlabeled", ALL_LABELED), name)
-        check_consistent_length(rows, found.values)
-    weight = check_weight(sample_weight, n, name)
-    ids = check_groups(groups, n, name, groups_argument)
-    if isinstance(X, DaskRows):
-        blocks = [PrivilegedBlock(s, table, chunked.available[s], names[s]) for s, table in spaces.items()]
-    else:
-        squares = _kernel_matrices(estimator, list(spaces))
-        blocks = [
-            _read_block(name, space, table, n, X, square, dense_privileged, dtypes)
-            for (space, table), square in zip(spaces.items(), squares)
-        ]
-    check_class_totals(found, weight, name)
-    available = np.any([block.available for block in blocks], axis=0) if blocks else np.zeros(n, dtype=bool)
+        found = _read_target(y, kind, getattr(estimator, "unlabeled", ALL_LABELED), name)
+        check_consistent_length(found.values, np.empty(n))
+    weight = _check_weight(sample_weight, n, name)
+    _check_totals(found, weight, name)
+    available = np.any([block.available for block in blocks] or [np.zeros(n, dtype=bool)], axis=0)
     useless = ~found.labeled & ~available
     if useless.any() and blocks:
         warnings.warn(
@@ -273,50 +385,36 @@ def check_training_set(
         )
     class_weight = None
     if found.classes is not None and hasattr(estimator, "class_weight"):
-        rows_used = found.labeled & (weight > 0)
-        class_weight = weigh_classes(estimator.class_weight, found.classes, found.values[rows_used], weight[rows_used])
+        class_weight = _weigh_classes(estimator.class_weight, found, weight)
     everything = TrainingSet(
         X=rows,
         target=found.values,
         classes=found.classes,
         weight=weight,
         class_weight=class_weight,
-        groups=ids,
+        groups=_check_groups(groups, n, name, groups_argument),
         kept=np.arange(n),
         privileged=tuple(blocks),
         n_rows=n,
         feature_names=feature_names,
         source=X,
     )
-    everything.set_columns(estimator)
+    if chunked is not None:
+        everything.set_columns(estimator)
     kept = np.flatnonzero((weight > 0) & ~useless)
     return everything if len(kept) == n else everything.take(kept)
 
 
 def check_rows(estimator: Any, X: MatrixLike, *, task: Any = None) -> Any:
-    """Check the input of `predict` against that of `fit`.
-
-    Parameters
-    ----------
-    estimator : estimator
-        NotFittedError is raised if it is not fitted.
-    X : array-like, sparse matrix or frame; of a structured task any sequence of inputs
-    task : Task, optional
-        Of a structured estimator.
-
-    Returns
-    -------
-    ndarray, CSR matrix or sequence of inputs
-    """
+    """Check the input of `predict` against that of `fit`; returns an array, a CSR matrix, or the inputs of a structured task."""
     check_is_fitted(estimator)
     prefix = f"{type(estimator).__name__}: `X`"
     refuse_masked(X, prefix)
     if task is not None:
-        return _read_inputs(X, prefix, task).values
-    finite = "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
-    return validate_data(
-        estimator, X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=finite, reset=False
-    )
+        from lupi.inputs.structured_set import read_inputs
+
+        return read_inputs(X, prefix, task).values
+    return _validate(estimator, X, DOUBLE, reset=False)
 
 
 def check_privileged_rows(
@@ -326,55 +424,63 @@ def check_privileged_rows(
     *,
     task: Any = None,
 ) -> tuple[PrivilegedBlock, ...]:
-    """Check new privileged features, e.g. of `correcting_function`, against those of `fit`.
+    """Check new privileged features, e.g. of `correcting_function`, against ``TrainingSet.privileged_columns`` of `fit`.
 
-    Parameters
-    ----------
-    estimator : estimator
-    privileged : table, or list or dict of tables
-        Of a precomputed kernel its values with the training rows.
-    columns : sequence of (name, n_columns)
-        ``TrainingSet.privileged_columns`` of `fit`.
-    task : Task, list or dict of Task, or None
-        The estimator's ``privileged_task``.
-
-    Returns
-    -------
-    tuple of PrivilegedBlock
-        In the order of `columns`.
+    Of a precomputed kernel, `privileged` holds its values with the training rows. `task` is the estimator's
+    ``privileged_task``.
     """
     name, fitted = type(estimator).__name__, dict(columns)
-    several = None if task is None else None not in fitted
-    spaces = split_spaces(privileged, name, several=several)
+    spaces = split_spaces(privileged, name, several=None if task is None else None not in fitted)
     if set(spaces) != set(fitted):
         raise ValueError(f"{name}: the spaces of `privileged` were {list(fitted)} in fit, and are {list(spaces)} here.")
-    first = next(iter(spaces.values()))
+    spaces = {space: spaces[space] for space in fitted}
+    first = spaces[next(iter(fitted))]
     n = first.shape[0] if hasattr(first, "shape") else len(first)
-    tasks = dict(zip(fitted, _tasks(estimator, task, list(fitted))))
-    blocks = []
-    for space, n_columns in fitted.items():
-        if tasks[space] is not None:
-            blocks.append(_read_task_block(name, space, spaces[space], n, None, tasks[space]))
-            continue
-        block = _read_block(name, space, spaces[space], n, None, False, False, DOUBLE)
-        if block.rows.shape[1] != n_columns:
+    if task is not None:
+        from lupi.inputs.structured_set import read_task_blocks
+
+        return read_task_blocks(estimator, spaces, n, None, task)
+    blocks = tuple(read_block(name, space, table, n, None) for space, table in spaces.items())
+    for block in blocks:
+        if block.rows.shape[1] != fitted[block.name]:
             raise ValueError(
-                f"{name}: {_argument(space)} has {block.rows.shape[1]} features, but {name} was fitted with {n_columns}."
+                f"{name}: {argument_name(block.name)} has {block.rows.shape[1]} features, but {name} was fitted with "
+                f"{fitted[block.name]}."
             )
-        blocks.append(block)
-    return tuple(blocks)
+    return blocks
+
+
+def split_by_space(estimator: Any, privileged: PrivilegedLike, several: bool | None) -> dict[Any, Any]:
+    """Privileged tables by space; checks the parameters that have one value per space."""
+    spaces = {} if privileged is None else {None: privileged}
+    if several or isinstance(privileged, SEVERAL):
+        spaces = split_spaces(privileged, type(estimator).__name__, several=several)
+    if spaces and any(isinstance(value, SEVERAL) for value in vars(estimator).values()):
+        check_per_space(estimator, list(spaces))
+    return spaces
 
 
 def _kernel_matrices(estimator: Any, names: list[Any]) -> list[bool]:
     """Whether each privileged table is a kernel matrix."""
-    if not names or not hasattr(estimator, "privileged_kernel"):
-        return [False] * len(names)
-    kernels = values_per_space(estimator, "privileged_kernel", names)
+    kernel = getattr(estimator, "privileged_kernel", None)
+    kernels = (
+        values_per_space(estimator, "privileged_kernel", names)
+        if isinstance(kernel, SEVERAL)
+        else [kernel] * len(names)
+    )
     return [isinstance(kernel, str) and kernel == "precomputed" for kernel in kernels]
 
 
-def _argument(space: Any) -> str:
+def argument_name(space: Any) -> str:
+    """What messages call a privileged table."""
     return "`privileged`" if space is None else f"`privileged[{space!r}]`"
+
+
+def _validate(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], **options: Any) -> Any:
+    finite = "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
+    return validate_data(
+        estimator, X, accept_sparse="csr", dtype=list(dtypes), order="C", ensure_all_finite=finite, **options
+    )
 
 
 def _check_X(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], min_rows: int, name: str) -> ArrayRows:
@@ -382,16 +488,7 @@ def _check_X(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], min_rows: int
     square = isinstance(getattr(estimator, "kernel", None), str) and estimator.kernel == "precomputed"
     if square and sparse.issparse(X):
         raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
-    finite = "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
-    values = validate_data(
-        estimator,
-        X,
-        accept_sparse="csr",
-        dtype=list(dtypes),
-        order="C",
-        ensure_all_finite=finite,
-        ensure_min_samples=min_rows,
-    )
+    values = _validate(estimator, X, dtypes, ensure_min_samples=min_rows)
     if square and values.shape[0] != values.shape[1]:
         raise ValueError(
             f"kernel='precomputed' needs a square matrix of shape (n_samples, n_samples) as `X`; got {values.shape}."
@@ -399,111 +496,304 @@ def _check_X(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], min_rows: int
     if sparse.issparse(values) and not values.has_canonical_format:
         values = values.copy()
         values.sum_duplicates()
-    check_magnitude(values, "X", estimator_name=name)
+    _check_magnitude(values, "X", name)
     return ArrayRows(values, square)
 
 
-def _read_block(
+def read_table(table: MatrixLike, prefix: str, dtypes: Sequence[Any] = DOUBLE) -> Any:
+    """Values of a table as a C-ordered array or a canonical CSR matrix; missing values are NaN."""
+    if isinstance(table, np.ndarray) and table.dtype.kind in "biuf" and table.ndim and not np.ma.isMaskedArray(table):
+        values: Any = np.ascontiguousarray(table, dtype=table.dtype if table.dtype in dtypes else dtypes[0])
+    else:
+        refuse_masked(table, prefix)
+        values = container_values(table, prefix)
+    if values.ndim == 1:
+        remedy = "to_frame()" if hasattr(table, "to_frame") else "reshape(-1, 1)"
+        raise ValueError(
+            f"{prefix} is 1-dimensional, expected 2 dimensions: one row for each example. Use {remedy} if it holds one feature."
+        )
+    if values.ndim != 2:
+        raise ValueError(f"{prefix} has {values.ndim} dimensions, expected 2: a table with one row for each example.")
+    if values.shape[1] == 0:
+        raise ValueError(f"{prefix} has no columns; it must have at least one.")
+    return values
+
+
+def read_block(
     name: str,
     space: Any,
     table: MatrixLike,
     n_rows: int,
     X: MatrixLike,
-    square: bool,
-    dense: bool,
-    dtypes: Sequence[Any],
+    *,
+    square: bool = False,
+    dense: bool = False,
+    dtypes: Sequence[Any] = DOUBLE,
 ) -> PrivilegedBlock:
     """Check one privileged table."""
-    prefix = f"{name}: {_argument(space)}"
+    prefix = f"{name}: {argument_name(space)}"
     values = read_table(table, prefix, dtypes)
-    check_row_order(table, X, prefix)
+    if hasattr(X, "iloc"):
+        check_row_order(table, X, prefix)
     if values.shape[0] != n_rows:
-        raise _wrong_length(prefix, values.shape[0], "rows", n_rows, "a row that is entirely NaN")
+        raise wrong_length(prefix, values.shape[0], "rows", n_rows, "a row that is entirely NaN")
     if square and values.shape[1] != n_rows:
         raise ValueError(
             f"{prefix} has shape {values.shape}, but a precomputed privileged kernel must be square: ({n_rows}, {n_rows})."
         )
     if sparse.issparse(values) and (square or dense):
         values = values.toarray()
-    values, available = (split_missing_kernel if square else split_missing)(values, prefix)
-    check_magnitude(values, _argument(space).strip("`"), estimator_name=name)
-    return PrivilegedBlock(space, ArrayRows(values, square), available, column_names(table))
+    values, available = (_split_missing_kernel if square else split_missing)(values, prefix)
+    _check_magnitude(values, argument_name(space).strip("`"), name)
+    names = column_names(table) if hasattr(table, "columns") else None
+    return PrivilegedBlock(space, ArrayRows(values, square), available, names)
 
 
-def _wrong_length(prefix: str, n_given: int, unit: str, n_rows: int, missing: str) -> ValueError:
+def split_missing(values: Any, prefix: str) -> tuple[Any, np.ndarray]:
+    """Values with 0 in the rows that are entirely NaN, and a mask of the other rows."""
+    if sparse.issparse(values):
+        row_of = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
+        n_missing = np.bincount(row_of[np.isnan(values.data)], minlength=values.shape[0])
+        infinite = row_of[np.isinf(values.data)]
+    else:
+        n_missing = np.isnan(values).sum(axis=1)
+        infinite = np.flatnonzero(np.isinf(values).any(axis=1))
+    partly = np.flatnonzero((n_missing > 0) & (n_missing < values.shape[1]))
+    if len(partly):
+        raise ValueError(
+            f"{prefix} is NaN in part: row {partly[0]} has {n_missing[partly[0]]} NaN in its {values.shape[1]} columns. "
+            "Either the whole row is NaN, which means that the privileged features are not available for this example, "
+            "or no value of the row may be missing: impute the missing values."
+        )
+    if len(infinite):
+        raise ValueError(
+            f"{prefix} has an infinite value in row {infinite[0]}; all values must be finite (clip or remove it)."
+        )
+    available = n_missing == 0
+    if available.all():
+        return values, available
+    if not sparse.issparse(values):
+        return np.where(available[:, None], values, values.dtype.type(0)), available
+    data = values.copy()
+    data.data[~available[row_of]] = 0.0
+    data.eliminate_zeros()
+    return data, available
+
+
+def _split_missing_kernel(values: np.ndarray, prefix: str) -> tuple[np.ndarray, np.ndarray]:
+    """The same of a square kernel matrix: rows and columns of missing examples become 0."""
+    available = ~np.isnan(values).all(axis=1)
+    data = np.where(available[:, None] & available[None, :], values, 0.0)
+    split_missing(data, prefix)
+    return (values if available.all() else data), available
+
+
+def _check_magnitude(values: Any, argument: str, name: str) -> None:
+    """Raise if values are too large to compute with; NaN is ignored."""
+    values = (values.data if sparse.issparse(values) else values).ravel()
+    if not values.size or values.dtype not in LARGEST:
+        return
+    largest = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
+    if largest > LARGEST[values.dtype]:
+        remedy = (
+            "targets, e.g. with TransformedTargetRegressor" if argument == "y" else "features, e.g. with StandardScaler"
+        )
+        raise ValueError(
+            f"{name}: `{argument}` has values as large as {largest:.3g}, too large to compute with; scale the {remedy}."
+        )
+
+
+def refuse_masked(value: Any, prefix: str) -> None:
+    """Raise on a masked array, whose hidden values would be read as if they were valid."""
+    if np.ma.isMaskedArray(value):
+        raise ValueError(
+            f"{prefix} is a masked array; pass {prefix.split('`')[1]}.filled(np.nan), or impute the values."
+        )
+
+
+def wrong_length(prefix: str, n_given: int, unit: str, n_rows: int, missing: str) -> ValueError:
+    """Error of a privileged input that does not have one entry per example."""
     return ValueError(
         f"{prefix} has {n_given} {unit}, but `X` has {n_rows} examples; pass one for each example "
         f"({missing} where the privileged features are not available)."
     )
 
 
-def _check_structured(
-    estimator: Any, X: Any, Y: Any, privileged: PrivilegedLike, task: Any, privileged_task: Any
-) -> TrainingSet:
-    """Check the input of `fit` of a structured estimator."""
-    name = type(estimator).__name__
-    rows = _read_inputs(X, f"{name}: `X`", task)
-    n = rows.shape[0]
-    outputs = Y.to_numpy() if hasattr(Y, "to_numpy") else _sequence(Y, f"{name}: `Y`")
-    if n == 0:
-        raise ValueError(f"{name}: `X` is empty; fit needs at least one example.")
-    if len(outputs) != n:
-        raise ValueError(f"{name}: `X` has {n} examples and `Y` has {len(outputs)}; they must have the same length.")
-    per_space = any(map(is_per_space, (privileged_task, getattr(estimator, "lam", None))))
-    tables = not is_per_space(privileged_task) and getattr(privileged_task, "tabular", privileged_task is None)
-    spaces = split_spaces(privileged, name, several=None if tables else per_space)
-    if spaces:
-        check_per_space(estimator, list(spaces))
-    blocks = []
-    for (space, inputs), one in zip(spaces.items(), _tasks(estimator, privileged_task, list(spaces))):
-        if one is None:
-            blocks.append(_read_block(name, space, inputs, n, X, False, True, DOUBLE))
-        else:
-            blocks.append(_read_task_block(name, space, inputs, n, X, one))
-    everything = np.arange(n)
-    return TrainingSet(rows, outputs, None, np.ones(n), None, None, everything, tuple(blocks), n, source=X)
+class Target(NamedTuple):
+    """Class codes (-1 where missing) with their classes, or numbers (NaN where missing)."""
+
+    values: np.ndarray
+    classes: np.ndarray | None
+    labeled: np.ndarray
 
 
-def _tasks(estimator: Any, task: Any, names: list[Any]) -> list[Any]:
-    """Task of each privileged space."""
-    if is_per_space(task) and names:
-        return values_per_space(estimator, "privileged_task", names)
-    return [task] * len(names)
+def _read_target(y: VectorLike, kind: str, unlabeled: Any, name: str) -> Target:
+    """Read a target of `kind` "classes", "numbers" or "grades"; NaN, None, pandas' NA and `unlabeled` are missing."""
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    refuse_masked(y, f"{name}: `y`")
+    partial = unlabeled is not ALL_LABELED
+    values, missing = _values_and_missing(y, unlabeled if partial else None)
+    if kind == "grades":
+        _check_grades(values)
+    if missing.any() and not partial:
+        raise ValueError(f"{name}: Input y contains NaN in row {missing.argmax()}; every row needs a target.")
+    if missing.all() and len(missing):
+        needed = "two rows of different classes need a label" if kind == "classes" else "one row needs a target"
+        raise ValueError(f"{name}: `y` has no labeled row: all {len(values)} entries are missing. At least {needed}.")
+    if kind != "classes":
+        numbers = _numbers(values, missing, name)
+        if unlabeled is None and kind == "grades":
+            _warn_about_minus_one(np.unique(numbers[~missing]), name)
+        return Target(numbers, None, ~missing)
+    known = values[~missing]
+    known = np.asarray(known.tolist()) if known.dtype.kind == "O" else known
+    if known.dtype.kind == "f" and np.isinf(known).any():
+        raise ValueError(f"{name}: Input y contains infinity; labels must be finite or missing.")
+    if known.dtype.kind not in "biuUS":  # integers and text are always labels
+        check_classification_targets(known)
+    classes, encoded = np.unique(known, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{name} needs at least two classes, but `y` has only one class: {classes[0]!r}. "
+            "Pass examples of at least two classes."
+        )
+    if unlabeled is None:
+        _warn_about_minus_one(classes, name)
+    codes = np.full(len(values), -1, dtype=np.int64)
+    codes[~missing] = encoded
+    return Target(codes, classes, ~missing)
 
 
-def _read_task_block(name: str, space: Any, inputs: Any, n_rows: int, X: Any, task: Any) -> PrivilegedBlock:
-    """Check the inputs of a privileged task: a table, or a sequence with None where an input is not available."""
-    prefix = f"{name}: {_argument(space)}"
-    if getattr(task, "tabular", False):
-        block = _read_block(name, space, inputs, n_rows, X, False, True, DOUBLE)
+def _values_and_missing(y: VectorLike, unlabeled: Any) -> tuple[np.ndarray, np.ndarray]:
+    """One-dimensional targets, and which of them are missing."""
+    if hasattr(y, "iloc") and not isinstance(getattr(y, "dtype", None), np.dtype) and hasattr(y, "to_numpy"):
+        y = y.to_numpy(dtype=object) if getattr(y, "ndim", 1) == 1 else y  # pandas' extension types hold NA
+    values = np.asarray(y)
+    if values.dtype.kind == "U" and not hasattr(y, "dtype"):
+        values = np.asarray(y, dtype=object)  # np.asarray(["a", nan]) would make the text "nan"
+    values = values if values.ndim == 1 else column_or_1d(values, warn=True)
+    if values.dtype.kind == "O":
+        missing = np.array([_is_missing(value) for value in values], dtype=bool)
     else:
-        values = _sequence(inputs, prefix)
-        if len(values) != n_rows:
-            raise _wrong_length(prefix, len(values), "inputs", n_rows, "None")
-        available = np.array([value is not None for value in values], dtype=bool)
-        block = PrivilegedBlock(space, ObjectRows(values), available)
-    return block
+        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+    if unlabeled is not None and not _is_missing(unlabeled):
+        missing = missing | np.fromiter((value == unlabeled for value in values.tolist()), bool, len(values))
+    return values, missing
 
 
-def _read_inputs(X: Any, prefix: str, task: Any) -> Any:
-    """Inputs of a task by position: a finite table where the task reads tables, else a sequence."""
-    if sparse.issparse(X):
-        raise ValueError(f"{prefix} is a sparse matrix, and structured tasks take dense inputs; pass X.toarray().")
-    if not getattr(task, "tabular", False):
-        return ObjectRows(_sequence(X, prefix))
-    if hasattr(X, "__len__") and len(X) == 0:
-        return ArrayRows(np.empty((0, 0)))
-    values = read_table(X, prefix)
-    if not np.isfinite(values).all():
-        raise ValueError(f"{prefix} contains NaN or infinity; impute or remove those values.")
-    return ArrayRows(values)
+def _is_missing(value: Any) -> bool:
+    # pandas' NA is the only value that is not a string and whose comparison with itself is not a bool.
+    return value is None or not isinstance(value == value, bool | np.bool_) or bool(value != value)
 
 
-def _sequence(values: Any, prefix: str) -> Sequence[Any]:
-    """Entries by position: values of a pandas Series, rows of a frame."""
-    refuse_masked(values, prefix)
-    if hasattr(values, "to_numpy"):
-        return values.to_numpy() if is_frame(values) or not hasattr(values, "iloc") else list(values)
-    if isinstance(values, str | Mapping) or not (hasattr(values, "__len__") and hasattr(values, "__getitem__")):
-        raise ValueError(f"{prefix} must be a sequence with one entry for each example; got {values!r:.60}.")
-    return list(values) if isinstance(values, tuple) else values
+def _numbers(values: np.ndarray, missing: np.ndarray, name: str) -> np.ndarray:
+    numbers = np.full(len(values), np.nan)
+    if values.dtype.kind == "c":
+        raise ValueError(f"{name}: Complex data not supported: `y` must hold real numbers.")
+    try:
+        numbers[~missing] = values[~missing].astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: `y` must hold numbers (or missing values), but {error}.") from error
+    if np.isinf(numbers).any():
+        raise ValueError(f"{name}: Input y contains infinity; all targets must be finite or missing.")
+    _check_magnitude(numbers, "y", name)
+    return numbers
+
+
+def _check_grades(values: np.ndarray) -> None:
+    if values.dtype.kind in "USOT":
+        try:
+            [float(value) for value in values if not _is_missing(value)]
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"y must hold numeric grades, higher = ranked higher; got labels of type {values.dtype}. "
+                "Unknown label type: map the labels to numbers, e.g. y == positive_label."
+            ) from None
+
+
+def _warn_about_minus_one(classes: np.ndarray, name: str) -> None:
+    if len(classes) == 3 and classes.dtype.kind in "if" and classes.tolist() == [-1, 0, 1]:
+        warnings.warn(
+            f"{name}: the classes in `y` are -1, 0 and 1. If -1 marks unlabeled rows, pass unlabeled=-1; if -1 is a "
+            "class, pass unlabeled=float('nan') to silence this warning.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _check_weight(sample_weight: VectorLike | None, n_rows: int, name: str) -> np.ndarray:
+    """Non-negative weights of the rows: ones for None, a number is repeated."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    prefix = f"{name}: `sample_weight`"
+    refuse_masked(sample_weight, prefix)
+    if np.isscalar(sample_weight):
+        sample_weight = np.full(n_rows, sample_weight)
+    weight: np.ndarray = check_array(
+        sample_weight, dtype=np.float64, order="C", ensure_2d=False, allow_nd=True, input_name="sample_weight"
+    )
+    if weight.shape != (n_rows,):
+        raise ValueError(f"{prefix} has shape {weight.shape}, expected ({n_rows},): one weight for each example.")
+    if weight.min() < 0:
+        raise ValueError(
+            f"{prefix} has negative values (the smallest is {weight.min():g}); weights must be 0 or larger."
+        )
+    if weight.max() == 0:
+        raise ValueError(f"{prefix} is zero for every example; at least one example needs a positive weight.")
+    return weight
+
+
+def _check_totals(target: Target, weight: np.ndarray, name: str) -> None:
+    """Raise if no labeled row, or no row of some class, has a positive weight."""
+    if not weight[target.labeled].any():
+        raise ValueError(
+            f"{name}: every example with a label has `sample_weight` 0; at least one needs a positive weight."
+        )
+    if target.classes is None:
+        return
+    codes, weight = target.values[target.labeled], weight[target.labeled]
+    empty = np.bincount(codes, weights=weight, minlength=len(target.classes)) == 0
+    if empty.any():
+        raise ValueError(
+            f"{name}: every example of class {target.classes[empty][0]!r} has `sample_weight` 0. "
+            "Each class needs an example with a positive weight; remove the examples of that class instead."
+        )
+
+
+def _weigh_classes(class_weight: dict[Any, float] | str | None, found: Target, weight: np.ndarray) -> np.ndarray:
+    """Weight of each class; "balanced" uses sums of sample weights, so that an integer weight equals repeated rows."""
+    classes = np.asarray(found.classes)
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        totals = np.bincount(found.values[found.labeled], weight[found.labeled], len(classes))
+        out: np.ndarray = totals.sum() / (len(classes) * totals)
+    else:
+        out = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes), dtype=np.float64)
+    wrong = ~(np.isfinite(out) & (out > 0))
+    if wrong.any():
+        raise ValueError(
+            f"`class_weight` of class {classes[wrong][0]!r} is {out[wrong][0]:g}; class weights must be positive."
+        )
+    return out
+
+
+def _check_groups(groups: VectorLike | None, n_rows: int, name: str, argument: str) -> np.ndarray | None:
+    """Group ids of any type as 0, 1, ... in sorted order."""
+    if groups is None:
+        return None
+    prefix = f"{name}: `{argument}`"
+    refuse_masked(groups, prefix)
+    ids = np.asarray(groups)
+    if ids.ndim == 2 and ids.shape[1] == 1:
+        ids = ids.ravel()
+    if ids.shape != (n_rows,):
+        raise ValueError(f"{prefix} has shape {ids.shape}, expected ({n_rows},): one id for each example.")
+    missing = [_is_missing(value) for value in ids.tolist()]
+    if any(missing):
+        raise ValueError(f"{prefix} has no id for example {missing.index(True)}; give every example one.")
+    try:
+        return np.unique(ids, return_inverse=True)[1]
+    except TypeError:  # ids of several types have no common order; their text has one
+        return np.unique(ids.astype(str), return_inverse=True)[1]

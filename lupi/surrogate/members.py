@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import _safe_indexing
 
-from lupi.inputs.rows import ArrayRows, chunkwise
-from lupi.inputs.training_set import TrainingSet
+from lupi.inputs.training_set import ArrayRows, TrainingSet, chunkwise
 from lupi.inputs.types import Matrix, RandomState
 from lupi.kernels import Kernel
 from lupi.kernels.nystroem import FeatureSpace

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from lupi.inputs.rows import Affine, ArrayRows, chunkwise
+from lupi.inputs.training_set import Affine, ArrayRows, chunkwise
 
 # Candidate penalties, relative to the number of rows (of columns, if there are more).
 GRID = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])

@@ -11,8 +11,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import is_classifier
 
-from lupi.inputs.rows import ArrayRows, side_by_side
-from lupi.inputs.training_set import PrivilegedBlock
+from lupi.inputs.training_set import ArrayRows, PrivilegedBlock, side_by_side
 from lupi.surrogate.members import (
     KERNEL_GRID,
     RbfPath,

@@ -14,7 +14,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 import lupi
-from lupi.inputs import is_chunked
 from lupi.structured import Multiclass
 from lupi.svm.paths import fit_path
 from lupi.tabular.model import TabularModel
@@ -298,7 +297,7 @@ def attack(case, _):
             fitted = fit(model, X, **target, **extra)
         except np.linalg.LinAlgError as error:  # a ValueError, but one of linear algebra inside
             raise AssertionError(f"LinAlgError: {error}") from error
-        X = plain if is_chunked(X) else X
+        X = plain if hasattr(X, "__dask_graph__") else X
         ways = ("predict", "decision_function", "predict_proba")
         answers = [np.asarray(getattr(m, way)(X)) for m in fitted for way in ways if hasattr(m, way)]
     for found in answers:

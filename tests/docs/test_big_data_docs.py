@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lupi.cli import app
-from lupi.inputs.dask_input import IN_MEMORY, VECTORS
+from lupi.inputs.dask_rows import IN_MEMORY, VECTORS
 from lupi.run import WORKERLESS_SECONDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "big_data.md").read_text()

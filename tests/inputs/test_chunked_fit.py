@@ -16,8 +16,7 @@ from lupi import (
     SVM2Plus,
     SVMPlus,
 )
-from lupi.inputs import dask_input as chunked_input
-from lupi.inputs import rows as chunked_rows
+from lupi.inputs import dask_rows
 from lupi.svm.paths import fit_path
 
 dask = pytest.importorskip("dask", reason='Dask is not installed: pip install "lupi[dask]"')
@@ -67,7 +66,7 @@ def assert_same_model(first, second):
 def test_weights_are_those_of_memory(model, gathered, data, monkeypatch):
     X, y, Z, weight = data
     binary = (y > 0).astype(int)
-    monkeypatch.setattr(chunked_rows, "GATHERED", gathered)
+    monkeypatch.setattr(dask_rows, "GATHERED", gathered)
     model = clone(model).set_params(kernel="linear", privileged_kernel="linear")
     here = clone(model).fit(X, binary, privileged=Z, sample_weight=weight + 1)
     there = model.fit(chunked(X), chunked(binary), privileged=chunked(Z), sample_weight=chunked(weight + 1))
@@ -98,7 +97,7 @@ def test_sparse_blocks_and_paths(data):
 
 def test_rankers_have_the_weights_of_memory(data, monkeypatch):
     X, y, Z, _ = data
-    monkeypatch.setattr(chunked_rows, "GATHERED", 0.0)
+    monkeypatch.setattr(dask_rows, "GATHERED", 0.0)
     group = np.arange(N) // 600
     grades = np.where((np.arange(N) % 11 == 0) & (np.arange(N) % 7 != 0), np.nan, y)
     for model, given in (
@@ -117,7 +116,7 @@ def test_rankers_have_the_weights_of_memory(data, monkeypatch):
 @pytest.mark.parametrize("model", [SurrogateClassifier("ridge"), SurrogateRegressor("ridge")])
 def test_the_ridge_surrogate_is_that_of_memory(model, data, monkeypatch):
     X, y, Z, weight = data
-    monkeypatch.setattr(chunked_rows, "GATHERED", 0.0)
+    monkeypatch.setattr(dask_rows, "GATHERED", 0.0)
     unlabeled = (np.arange(N) % 3 == 0) & (np.arange(N) % 7 != 0)
     target = np.where(unlabeled, np.nan, y > 0 if isinstance(model, SurrogateClassifier) else X[:, 0] + y)
     here = clone(model).fit(X, target, privileged=Z, sample_weight=weight + 0.5)
@@ -201,6 +200,6 @@ def test_chunks_of_unknown_and_different_length(data):
 
 def test_vectors_of_all_rows_must_fit_into_memory(data, monkeypatch):
     X, y, _, _ = data
-    monkeypatch.setattr(chunked_input, "VECTORS", 1e12)
+    monkeypatch.setattr(dask_rows, "VECTORS", 1e12)
     with pytest.raises(MemoryError, match=r"5400 examples.*train on a sample"):
         SVM2Plus(kernel="linear", privileged_kernel="linear").fit(chunked(X), chunked(y))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lupi import SVM2Plus
-from lupi.inputs import rows as chunked_rows
+from lupi.inputs import dask_rows
 
 distributed = pytest.importorskip("distributed", reason='Dask is not installed: pip install "lupi[dask]"')
 da = pytest.importorskip("dask.array")
@@ -38,13 +38,13 @@ def test_a_worker_dies_in_the_middle(monkeypatch):
                 os.kill(next(iter(pids.values())), signal.SIGKILL)
             yield result
 
-    chunked_over_blocks = chunked_rows.over_blocks
+    chunked_over_blocks = dask_rows.over_blocks
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as local,
         distributed.Client(local) as client,
     ):
         before = set(client.run(os.getpid).values())
-        monkeypatch.setattr(chunked_rows, "over_blocks", with_a_death)
+        monkeypatch.setattr(dask_rows, "over_blocks", with_a_death)
         there = model.fit(X, y, privileged=Z).coef_
         assert len(passes) > 3
         assert not before <= set(client.run(os.getpid).values())

@@ -1,11 +1,10 @@
-"""Rows in blocks against the same rows in memory: views, products, sums, and rows brought here."""
+"""Rows in Dask chunks against the same rows in memory: selections, products, sums, and loaded rows."""
 
 import numpy as np
 import pytest
 
-from lupi.inputs import rows as chunked_rows
-from lupi.inputs.chunked_rows import Affine, ChunkedRows, Collection, rows_here, tables_beside, take_rows
-from lupi.inputs.chunks import row_blocks
+from lupi.inputs import Affine, dask_rows, side_by_side, take_together
+from lupi.inputs.dask_rows import Collection, DaskRows, row_blocks
 from lupi.svm.feature_products import hessian_sums, second_moment, times, transposed_times
 
 dask = pytest.importorskip("dask", reason='Dask is not installed: pip install "lupi[dask]"')
@@ -26,17 +25,17 @@ def one_thread():
 @pytest.fixture
 def tables():
     collections = {"X": da.from_array(TABLE, chunks=(SIZES, 3)), "privileged": da.from_array(OTHER, chunks=(SIZES, 2))}
-    blocks = tuple(row_blocks(collections))
+    blocks = tuple(row_blocks(collections, "fit"))
     return tuple(
-        ChunkedRows(blocks, np.array(SIZES), Collection(name), width) for name, width in (("X", 3), ("privileged", 2))
+        DaskRows(blocks, np.array(SIZES), Collection(name), width) for name, width in (("X", 3), ("privileged", 2))
     )
 
 
 @pytest.mark.parametrize(
     "rows", [np.arange(N), np.array([0, 3, 4, 9, 10]), np.array([5, 6]), np.array([1, 1, 4, 4, 4, 10]), np.arange(4, 9)]
 )
-def test_products_of_views(rows, tables):
-    X, Z = (table.view(rows) for table in tables)
+def test_products_of_selected_rows(rows, tables):
+    X, Z = (table.take(rows) for table in tables)
     here, other = TABLE[rows], OTHER[rows]
     v = np.linspace(1.0, 2.0, len(rows))
     np.testing.assert_allclose(times(X, np.arange(3.0)), here @ np.arange(3.0))
@@ -46,24 +45,25 @@ def test_products_of_views(rows, tables):
     np.testing.assert_allclose(second_moment(Z, v), second_moment(other, v))
     sums = v, np.sign(np.cos(v)), np.array([v, v**2]), None, False
     np.testing.assert_allclose(hessian_sums(X, Z, *sums), hessian_sums(here, other, *sums))
-    joined = tables_beside([X, Z], [1.0, 0.5]).mapped(Affine(np.ones((5, 1)), np.array([2.0])), 1)
+    joined = side_by_side([X, Z], [1.0, 0.5]).map(Affine(np.ones((5, 1)), np.array([2.0])), 1)
     np.testing.assert_allclose(joined @ np.ones(1), here.sum(axis=1) + 0.5 * other.sum(axis=1) + 2.0)
 
 
-def test_a_view_of_a_view(tables):
-    first = tables[0].view(np.array([1, 4, 6, 9]))
-    np.testing.assert_allclose(first.view(np.array([0, 2, 3])) @ np.eye(3), TABLE[[1, 6, 9]])
-    np.testing.assert_allclose(first.view(np.array([False, True, True, False])) @ np.eye(3), TABLE[[4, 6]])
+def test_a_selection_of_a_selection(tables):
+    first = tables[0].take(np.array([1, 4, 6, 9]))
+    np.testing.assert_allclose(first.take(np.array([0, 2, 3])) @ np.eye(3), TABLE[[1, 6, 9]])
+    np.testing.assert_allclose(first.take(np.array([False, True, True, False])) @ np.eye(3), TABLE[[4, 6]])
     with pytest.raises(IndexError, match="increasing order"):
-        first.view(np.array([2, 1]))
+        first.take(np.array([2, 1]))
 
 
 @pytest.mark.parametrize("gathered", [0.0, 0.25])
-def test_rows_are_brought_here_if_they_fit(gathered, tables, monkeypatch):
-    monkeypatch.setattr(chunked_rows, "GATHERED", gathered)
+def test_rows_are_loaded_if_they_fit(gathered, tables, monkeypatch):
+    monkeypatch.setattr(dask_rows, "GATHERED", gathered)
     index = np.array([2, 5, 10])
-    X, Z = take_rows(*tables, index)
-    assert isinstance(X, ChunkedRows) == (gathered == 0.0)
-    np.testing.assert_allclose(X @ np.eye(3), TABLE[index])
-    np.testing.assert_allclose(Z @ np.eye(2), OTHER[index])
-    np.testing.assert_array_equal(rows_here(tables[0], np.array([10, 2, 5])), TABLE[[10, 2, 5]])
+    X, Z = take_together(tables, index)
+    assert X.resident == (gathered > 0.0)
+    np.testing.assert_array_equal(X.load(), TABLE[index])
+    np.testing.assert_array_equal(Z.load(), OTHER[index])
+    assert take_together([tables[0], None], index)[1] is None
+    np.testing.assert_array_equal(tables[0].load(np.array([10, 2, 5])), TABLE[[10, 2, 5]])

@@ -45,7 +45,7 @@ def test_kernel_over_lam_is_the_sum_over_blocks(kernels, as_sparse):
     np.testing.assert_allclose(kernel(joined.rows.values) / stack.lam(model), first / 2.0 + second / 0.5, atol=1e-12)
     assert joined.available.all()
     if kernels == "linear":
-        np.testing.assert_allclose(stack.read(model, tables).rows.times(np.ones(5)), joined.rows.times(np.ones(5)))
+        np.testing.assert_allclose(stack.read(model, tables).rows.values @ np.ones(5), joined.rows.values @ np.ones(5))
 
 
 def test_a_single_block_is_itself():

@@ -25,7 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lupi
 from lupi import PrivilegedColumns, SurrogateClassifier, SurrogateRegressor
-from lupi.inputs.rows import ArrayRows
+from lupi.inputs.training_set import ArrayRows
 from lupi.surrogate.estimators import make_folds
 from lupi.surrogate.forest import ForestMember
 from lupi.surrogate.members import Sample

@@ -1,0 +1,490 @@
+"""Rows in the chunks of Dask collections: read once by `fit`, then one pass per product, in threads or on a cluster.
+
+A chunk is computed, used and dropped in one task. So a lost worker costs only its current chunks, which are computed again, and
+memory is bounded by the chunks in progress.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, cast
+
+import dask
+import numpy as np
+from dask.optimization import cull
+from joblib import cpu_count
+from scipy import sparse
+from sklearn.utils import check_array
+from threadpoolctl import threadpool_limits
+
+from lupi.inputs.memory import available_memory, require_memory
+from lupi.inputs.tables import check_row_order, column_names
+from lupi.inputs.training_set import SINGLE, ArrayRows, Rows, chunkwise, read_table, split_missing
+from lupi.inputs.types import Matrix
+from lupi.run import as_they_arrive, cluster_errors, count_threads
+
+# Up to this many rows are brought into memory, where the solvers on kernel matrices are faster.
+IN_MEMORY = 5000
+# Vectors with one number per row that training holds in memory at most: 22 with squared hinges, 37 with hinges.
+VECTORS = 40
+# Selected rows are loaded if they take at most this share of the free memory.
+GATHERED = 0.25
+# A worker gets its next chunk while it computes one.
+CHUNKS_PER_THREAD = 2
+TRAINING_IS_LOST = "Training must be started again when the cluster is back; it does not continue on this machine."
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """Dask tasks that compute the same chunk of rows of several collections."""
+
+    graph: dict[Any, Any]
+    keys: dict[str, Any]  # of each collection
+    number: int
+
+    def make(self, names: Iterable[str]) -> list[Any]:
+        """Values of some of the collections, computed in this thread."""
+        keys = [self.keys[name] for name in names]
+        return list(dask.get(cull(self.graph, keys)[0], keys))  # type: ignore[attr-defined]  # not in its __all__
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Recipe of a chunk's rows: one collection as numbers; missing rows are NaN with `gaps`, else 0."""
+
+    name: str
+    dtype: Any = np.float64
+    gaps: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Collections that the recipe reads."""
+        return (self.name,)
+
+    def __call__(self, made: dict[str, Any]) -> Any:
+        """Rows of the chunk."""
+        values = read_table(made[self.name], "the table", SINGLE).astype(self.dtype, copy=False)
+        parts = values.data if sparse.issparse(values) else values
+        missing = np.isnan(parts)
+        if self.gaps or not missing.any():
+            return values
+        parts = np.where(missing, 0.0, parts).astype(self.dtype)
+        return type(values)((parts, values.indices, values.indptr), values.shape) if sparse.issparse(values) else parts
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """Recipe of a chunk's rows: a function of the rows of other recipes."""
+
+    parts: tuple[Any, ...]
+    function: Callable[..., Any]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Collections that the recipe reads."""
+        return tuple(name for part in self.parts for name in part.names)
+
+    def __call__(self, made: dict[str, Any]) -> Any:
+        """Rows of the chunk."""
+        return self.function(*(part(made) for part in self.parts))
+
+
+@dataclass(frozen=True, eq=False)
+class DaskRows(Rows):
+    """Rows in Dask chunks, computed anew in every pass; see :class:`~lupi.inputs.training_set.Rows`."""
+
+    blocks: tuple[RowBlock, ...]
+    sizes: np.ndarray  # rows of each chunk
+    recipe: Any  # makes the rows of a chunk from the collections
+    n_columns: int
+    density: float = 1.0  # share of the entries that are stored
+    index: np.ndarray | None = None  # selected rows in increasing order; None for all
+    resident = False
+    square = False
+    ndim = 2
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return int(self.sizes.sum()) if self.index is None else len(self.index), self.n_columns
+
+    @property
+    def size(self) -> int:
+        """Number of stored entries, which a product visits."""
+        return int(self.density * self.shape[0] * self.n_columns)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __matmul__(self, matrix: np.ndarray) -> np.ndarray:
+        return self.times(matrix)
+
+    @property
+    def T(self) -> Any:
+        """For products with the transposed rows."""
+        return _Transposed(self)
+
+    def take(self, index: np.ndarray) -> DaskRows:
+        """Some of the rows, by increasing positions or a mask; they stay in their chunks."""
+        index = np.asarray(index)
+        index = np.flatnonzero(index) if index.dtype == bool else index
+        if len(index) > 1 and np.any(np.diff(index) < 0):
+            raise IndexError("rows in Dask chunks can be taken in increasing order only")
+        return replace(self, index=index if self.index is None else self.index[index])
+
+    view = take  # the name that the linear machines use
+
+    def load(self, index: np.ndarray | None = None) -> Matrix:
+        """Values of some rows in any order, or of all rows."""
+        if index is None:
+            return cast("Matrix", _loaded(self, None)[0])
+        order = np.argsort(index, kind="stable")
+        return cast("Matrix", _loaded(self.take(np.asarray(index)[order]), None)[0][np.argsort(order, kind="stable")])
+
+    def load_together(self, parts: Sequence[Any]) -> list[Any]:
+        """These rows and those of a second table (or None), in memory if they fit."""
+        tables = [part for part in parts if part is not None]
+        itemsize = [np.dtype(getattr(part.recipe, "dtype", np.float64)).itemsize for part in tables]
+        n_bytes = sum(part.size * (size + 4 * (part.density < 1)) for part, size in zip(tables, itemsize))
+        if n_bytes > GATHERED * available_memory():
+            return list(parts)
+        loaded = iter(_loaded(*tables, *[None] * (2 - len(tables))))
+        return [None if part is None else ArrayRows(next(loaded)) for part in parts]
+
+    def map(self, function: Callable[..., Any], n_columns: int | None = None) -> DaskRows:
+        """Rows of function(values), evaluated in every pass."""
+        return replace(
+            self, recipe=Mapped((self.recipe,), function), n_columns=n_columns or self.n_columns, density=1.0
+        )
+
+    def with_gaps(self) -> DaskRows:
+        """The rows with NaN where a collection has NaN, in place of 0."""
+        return replace(self, recipe=replace(self.recipe, gaps=True))
+
+    def combine(self, function: Callable[..., Any], tables: Sequence[DaskRows]) -> DaskRows:
+        """Rows of a function of several tables, whose columns it puts side by side."""
+        recipe = Mapped(tuple(table.recipe for table in tables), function)
+        return replace(self, recipe=recipe, n_columns=sum(table.n_columns for table in tables), density=1.0)
+
+    def places(self) -> Iterator[tuple[int, np.ndarray | None, slice]]:
+        """Chunks with selected rows: number, positions in the chunk (None for all), positions among the selected."""
+        ends = np.cumsum(self.sizes)
+        starts = ends - self.sizes
+        if self.index is None:
+            yield from ((k, None, slice(starts[k], ends[k])) for k in range(len(ends)) if self.sizes[k])
+            return
+        first, last = np.searchsorted(self.index, starts), np.searchsorted(self.index, ends)
+        for k in np.flatnonzero(last > first):
+            local = self.index[first[k] : last[k]] - starts[k]
+            whole = len(local) == self.sizes[k] and bool(np.all(np.diff(local) == 1))
+            yield int(k), None if whole else local, slice(first[k], last[k])
+
+    def run(self, function: Callable[..., Any], join: str, arguments: dict[str, Any], by_row: tuple[str, ...]) -> Any:
+        """Run a :func:`~lupi.inputs.training_set.chunkwise` function on all chunks and join the results."""
+        tables = [value for value in arguments.values() if isinstance(value, DaskRows)]
+        held = [_Table(tables.index(v)) if isinstance(v, DaskRows) else v for v in arguments.values()]
+        split = [name in by_row and value is not None for name, value in arguments.items()]
+        places, recipes = list(self.places()), [table.recipe for table in tables]
+        calls = (
+            (function, recipes, local, [cast("Any", v)[..., place] if part else v for v, part in zip(held, split)])
+            for _, local, place in places
+        )
+        results = over_blocks(_on_block, [self.blocks[k] for k, _, _ in places], calls)
+        return _summed(results) if join == "sum" else _concatenated(list(results))
+
+
+@dataclass(frozen=True)
+class _Transposed:
+    rows: DaskRows
+
+    def __matmul__(self, V: np.ndarray) -> np.ndarray:
+        return self.rows.transposed_times(V)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Stands for a table among the arguments of a function."""
+
+    place: int
+
+
+def _on_block(
+    block: RowBlock, function: Callable[..., Any], recipes: list[Any], local: np.ndarray | None, arguments: list[Any]
+) -> Any:
+    names = list(dict.fromkeys(name for recipe in recipes for name in recipe.names))
+    made = dict(zip(names, block.make(names)))
+    tables = [recipe(made) if local is None else recipe(made)[local] for recipe in recipes]
+    return function(*(tables[value.place] if isinstance(value, _Table) else value for value in arguments))
+
+
+def _summed(results: Iterator[Any]) -> Any:
+    out = next(results)
+    for result in results:
+        out = tuple(a + b for a, b in zip(out, result)) if isinstance(out, tuple) else out + result
+    return out
+
+
+def _concatenated(parts: list[Any]) -> Any:
+    if isinstance(parts[0], tuple):
+        return tuple(_concatenated([part[k] for part in parts]) for k in range(len(parts[0])))
+    if parts[0] is None:
+        return None
+    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+
+
+@chunkwise("concatenate")
+def _loaded(first: Any, second: Any) -> tuple[Any, Any]:
+    return first, second
+
+
+@dataclass(frozen=True)
+class DaskInput:
+    """Checked collections: DaskRows, or values in memory where the rows are `few`."""
+
+    few: bool
+    X: Any
+    spaces: dict[Any, Any]
+    available: dict[Any, np.ndarray]
+    vectors: dict[str, Any]
+    feature_names: np.ndarray | None
+
+
+def read_dask(
+    estimator_name: str, X: Any, spaces: dict[Any, Any], vectors: dict[str, Any], dtypes: Sequence[Any]
+) -> DaskInput:
+    """Check collections that are chunked alike, in one pass; `vectors` may also be whole arrays or None."""
+    keys = {space: "privileged" if space is None else f"privileged[{space!r}]" for space in spaces}
+    tables = {"X": X, **{keys[space]: table for space, table in spaces.items()}}
+    chunked = {key: value for key, value in vectors.items() if _is_dask(value)}
+    blocks = row_blocks(tables | chunked, estimator_name)
+    facts = list(over_blocks(_examine, blocks, [(list(tables), list(chunked), estimator_name)] * len(blocks)))
+    sizes = np.array([fact.n_rows for fact in facts])
+    n = int(sizes.sum())
+    if n == 0:
+        raise ValueError(f"{estimator_name}: `X` has no rows.")
+    whole = {key: _whole(key, value, facts, n, estimator_name) for key, value in vectors.items()}
+    rows = {key: _rows(key, blocks, sizes, facts, dtypes, estimator_name) for key in tables}
+    names = column_names(X)
+    if n <= IN_MEMORY:
+        values = {key: table.with_gaps().load() for key, table in rows.items()}
+        if names is not None:
+            import pandas as pd
+
+            values["X"] = pd.DataFrame(values["X"], columns=list(names))
+        return DaskInput(True, values["X"], {space: values[keys[space]] for space in spaces}, {}, whole, names)
+    require_memory(
+        8.0 * VECTORS * n,
+        f"{estimator_name} on {n} examples, with {VECTORS} numbers for each of them in this process,",
+        "train on a sample of the rows",
+    )
+    available = {space: np.concatenate([fact.available[keys[space]] for fact in facts]) for space in spaces}
+    return DaskInput(False, rows["X"], {space: rows[keys[space]] for space in spaces}, available, whole, names)
+
+
+def _is_dask(data: Any) -> bool:
+    return hasattr(data, "__dask_graph__") and hasattr(data, "npartitions")
+
+
+def row_blocks(collections: dict[str, Any], estimator_name: str) -> list[RowBlock]:
+    """Blocks of rows of collections that are chunked alike; the first one is X."""
+    parts = {name: _one_chunk_of_columns(name, data, estimator_name) for name, data in collections.items()}
+    graph, keys = {}, {}
+    for name, part in parts.items():
+        _check_alike(parts["X"], name, part, estimator_name)
+        # Optimized frames read only the selected columns of files. Arrays share tasks as long as they are not fused.
+        part = part.optimize() if hasattr(part, "optimize") else part
+        graph.update(part.__dask_graph__())
+        keys[name] = [key[0] if isinstance(key, list) else key for key in part.__dask_keys__()]
+    return [
+        RowBlock(cull(graph, list(row))[0], dict(zip(keys, row)), number)
+        for number, row in enumerate(zip(*keys.values()))
+    ]
+
+
+def _one_chunk_of_columns(name: str, data: Any, estimator_name: str) -> Any:
+    if not _is_dask(data):
+        raise ValueError(
+            f"{estimator_name}: `X` is a Dask collection, but `{name}` is a {type(data).__name__}; pass a Dask collection with "
+            f"the same chunks of rows, such as dask.array.from_array({name}, chunks=...)."
+        )
+    if not hasattr(data, "ndim"):
+        raise ValueError(
+            f"{estimator_name}: `{name}` is a {type(data).__name__}; pass a dask.array or a dask.dataframe, which have rows."
+        )
+    return data.rechunk({1: -1}) if hasattr(data, "numblocks") and data.ndim == 2 and data.numblocks[1] > 1 else data
+
+
+def _check_alike(X: Any, name: str, data: Any, estimator_name: str) -> None:
+    """Raise if the chunks differ from those of X; Dask does not know the sizes of all chunks."""
+    expected, sizes = (
+        tuple(part.chunks[0]) if hasattr(part, "chunks") else (np.nan,) * part.npartitions for part in (X, data)
+    )
+    known = not np.isnan([*expected, *sizes]).any()
+    if len(expected) == len(sizes) and (not known or expected == sizes):
+        return
+    shown = [
+        f"{len(s)} chunks of rows"
+        + (f" ({', '.join(map(str, s[:4]))}{', ...' if len(s) > 4 else ''})" if known else "")
+        for s in (expected, sizes)
+    ]
+    remedy = f"{name}.rechunk({{0: X.chunks[0]}})" if hasattr(data, "chunks") else f"{name}.repartition(...)"
+    raise ValueError(
+        f"{estimator_name}: `X` has {shown[0]}, but `{name}` has {shown[1]}; rows are matched by chunk and position, so chunk "
+        f"both alike, such as {remedy}."
+    )
+
+
+@dataclass(frozen=True)
+class BlockFacts:
+    """Results of the check of one chunk, by collection."""
+
+    n_rows: int
+    vectors: dict[str, np.ndarray]
+    available: dict[str, np.ndarray]
+    widths: dict[str, int]
+    single: dict[str, bool]
+    entries: dict[str, int]
+
+
+def _examine(block: RowBlock, tables: list[str], vectors: list[str], estimator_name: str) -> BlockFacts:
+    """Check the rows of a chunk: as many in every collection, X finite, privileged rows whole or missing."""
+    names = [*tables, *vectors]
+    values = dict(zip(names, block.make(names)))
+    owner = f"{estimator_name}, chunk {block.number}"
+    n_rows = int(np.shape(values["X"])[0])
+    for name, value in values.items():
+        if np.shape(value)[0] != n_rows:
+            raise ValueError(
+                f"{owner}: `X` has {n_rows} rows, but `{name}` has {np.shape(value)[0]}; rows are matched by chunk and position."
+            )
+    checked = {name: values[name] for name in tables}
+    available = {name: np.ones(n_rows, dtype=bool) for name in tables[1:]}
+    if n_rows:
+        checked["X"] = check_array(
+            values["X"], accept_sparse="csr", dtype=list(SINGLE), input_name="X", estimator=owner
+        )
+        for name in tables[1:]:
+            prefix = f"{owner}: `{name}`"
+            check_row_order(values[name], values["X"], prefix)
+            checked[name], available[name] = split_missing(read_table(values[name], prefix, SINGLE), prefix)
+    return BlockFacts(
+        n_rows,
+        {name: _vector(values[name], name, owner) for name in vectors},
+        available,
+        {name: int(table.shape[1]) for name, table in checked.items()},
+        {name: bool(n_rows) and table.dtype == np.float32 for name, table in checked.items()},
+        {name: int(table.nnz if sparse.issparse(table) else np.prod(table.shape)) for name, table in checked.items()},
+    )
+
+
+def _vector(value: Any, name: str, owner: str) -> np.ndarray:
+    values = value.to_numpy() if hasattr(value, "to_numpy") else np.asarray(value)
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.ndim != 1:
+        raise ValueError(f"{owner}: `{name}` has shape {values.shape}, expected one value for each row.")
+    return np.asarray(values)
+
+
+def _whole(key: str, value: Any, facts: list[BlockFacts], n: int, estimator_name: str) -> Any:
+    """A vector of all rows."""
+    if _is_dask(value):
+        return np.concatenate([fact.vectors[key] for fact in facts])
+    if value is not None and not np.isscalar(value) and len(value) != n:
+        raise ValueError(f"{estimator_name}: `{key}` has {len(value)} entries, but the chunks of `X` have {n} rows.")
+    return value
+
+
+def _rows(key: str, blocks: Any, sizes: Any, facts: list[BlockFacts], dtypes: Any, estimator_name: str) -> DaskRows:
+    widths = {fact.widths[key]: number for number, fact in enumerate(facts) if fact.n_rows}
+    if len(widths) > 1:
+        (width, first), (other, second) = list(widths.items())[:2]
+        raise ValueError(
+            f"{estimator_name}: chunk {first} of `{key}` has {width} columns, but chunk {second} has {other}; all chunks must "
+            "have the same."
+        )
+    width = next(iter(widths))
+    single = np.float32 in dtypes and all(fact.single[key] for fact in facts if fact.n_rows)
+    stored = sum(fact.entries[key] for fact in facts)
+    recipe = Collection(key, np.float32 if single else dtypes[0])
+    return DaskRows(tuple(blocks), sizes, recipe, width, stored / (sizes.sum() * width))
+
+
+def over_blocks(
+    function: Callable[..., Any], blocks: Sequence[RowBlock], arguments: Iterable[tuple[Any, ...]]
+) -> Iterator[Any]:
+    """``function(block, *arguments)`` for every block, in the order of the blocks.
+
+    Runs on the workers of the user's Dask client, otherwise in threads of this process.
+    """
+    client = _client()
+    if client is None:
+        yield from _in_threads(function, blocks, arguments)
+        return
+    with cluster_errors(TRAINING_IS_LOST):
+        n_threads = count_threads(client)
+    starts = (
+        (lambda block=block, rest=rest, place=place: _start(client, function, place, block, rest))
+        for place, (block, rest) in enumerate(zip(blocks, arguments))
+    )
+    waiting, place = {}, 0
+    for number, result in as_they_arrive(client, starts, CHUNKS_PER_THREAD * n_threads, TRAINING_IS_LOST):
+        waiting[number] = result
+        while place in waiting:
+            yield waiting.pop(place)
+            place += 1
+
+
+def _in_threads(
+    function: Callable[..., Any], blocks: Sequence[RowBlock], arguments: Iterable[tuple[Any, ...]]
+) -> Iterator[Any]:
+    serial = dask.config.get("scheduler", None) in ("synchronous", "sync", "single-threaded")
+    n_threads = 1 if serial else int(dask.config.get("num_workers", None) or cpu_count())
+    # One BLAS thread per chunk: more would compete with the other chunks.
+    with threadpool_limits(limits=1), ThreadPoolExecutor(n_threads) as pool:
+        calls = zip(blocks, arguments)
+        waiting = deque(pool.submit(function, block, *rest) for block, rest in islice(calls, n_threads))
+        try:
+            while waiting:
+                yield waiting.popleft().result()
+                waiting.extend(pool.submit(function, block, *rest) for block, rest in islice(calls, 1))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _client() -> Any:
+    """The Dask client of the user or of :func:`lupi.run.cluster`; None for threads."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import default_client
+
+    if dask.config.get("scheduler", None) not in (None, "dask.distributed", "distributed"):
+        return None
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+def _start(client: Any, function: Callable[..., Any], place: int, block: RowBlock, rest: tuple[Any, ...]) -> Any:
+    """Submit one block; the scheduler brings the values of persisted collections."""
+    names, values = list(block.keys), None
+    # Each block carries its part of the vectors.
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
+        if any(type(task).__name__ == "Future" for task in block.graph.values()):
+            values = client.get(block.graph, [block.keys[name] for name in names], sync=False)
+            block = replace(block, graph={})
+        return client.submit(_visit, function, place, block, names, values, *rest, pure=False)
+
+
+def _visit(
+    function: Callable[..., Any], place: int, block: RowBlock, names: list[str], values: list[Any] | None, *rest: Any
+) -> tuple[int, Any]:
+    if values is not None:
+        block = replace(block, graph=dict(zip([block.keys[name] for name in names], values)))
+    with threadpool_limits(limits=1):
+        return place, function(block, *rest)
