@@ -1,15 +1,16 @@
 """Columns that give the target away, columns that add nothing, and rows that belong to one subject.
 
-Ranks are compared, not cross-validated trees: a table of thousands of columns takes seconds, not minutes, and a class of
-a few rows is still found.
+Ranks are compared: cross-validated trees take minutes for thousands of columns, and miss leaks of a rare class.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import combinations
 
 import numpy as np
+import pandas as pd
 from scipy.stats import rankdata
 
 from lupi.ranking.ranking_metrics import area_of_ranking
@@ -18,15 +19,12 @@ from lupi.tabular.schema import Table
 GAP = -1
 # A column that predicts the target this well is a leak; one that agrees with another column this well is a copy.
 LEAKS, COPIES = 0.98, 0.995
-MAX_ROWS = 5000
 # Values rarer than this share of the rows predict nothing about the rows that share them.
 FEW_LEVELS = 0.1
-# Of more pairs of columns than this, gaps are compared like values.
-MAX_PAIRS = 20_000
-# Pairs of columns: limits on columns and rows, and the smallest class that is examined.
-PAIRED_COLUMNS, PAIRED_ROWS, PAIRED_CLASS = 80, 1500, 10
-# A combination of two columns must have at most this share of the error of the better one.
-JOINT_ERROR = 0.5
+# Limits on the rows that are examined, and on the pairs of columns whose gaps are left out.
+MAX_ROWS, MAX_PAIRS = 5000, 20_000
+# Limits on columns and rows of joint leaks, the smallest class, and the error left of that of the better column.
+JOINT_COLUMNS, JOINT_ROWS, JOINT_CLASS, JOINT_ERROR = 80, 1500, 10, 0.5
 COMBINATIONS: dict[str, Callable[..., np.ndarray]] = {
     "difference": np.subtract,
     "distance": lambda a, b: np.abs(a - b),
@@ -43,25 +41,7 @@ CONSEQUENCE = {
 
 
 def examine(X, y, Z, target="the target", *, grouped=False, others=None):
-    """Look for leaks, columns that add nothing, and rows that belong together.
-
-    Parameters
-    ----------
-    X, Z : data frame, array or Table
-        Decision and privileged columns.
-    y : array
-        Target; NaN for unlabeled rows.
-    target : str
-        Name of the target.
-    grouped : bool
-        Whether rows that belong together are kept together; otherwise they are looked for.
-    others : data frame or Table, optional
-        Columns that are neither, such as dropped names.
-
-    Returns
-    -------
-    list of dict, list of str
-        Leaks, and notes, those of the leaks first.
+    """Leaks, and notes: on the leaks, on columns that add nothing, and on rows that belong together (unless `grouped`).
 
     Examples
     --------
@@ -101,16 +81,7 @@ def examine(X, y, Z, target="the target", *, grouped=False, others=None):
 
 def _codes(values):
     """Values as whole numbers in sorted order, gaps as -1."""
-    if hasattr(values, "cat"):
-        return values.cat.codes.to_numpy().astype(np.int64)
-    values = np.asarray(values)
-    if values.dtype.kind == "O":
-        missing, values = np.array([value is None or value != value for value in values]), values.astype(str)
-    else:
-        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
-    found = np.full(len(values), GAP)
-    found[~missing] = np.unique(values[~missing], return_inverse=True)[1]
-    return found
+    return pd.factorize(values, sort=True)[0]
 
 
 def _is_number(truth):
@@ -125,7 +96,9 @@ def _leak(column, truth, words):
     if _same(column, truth):
         return "is the target {target!r} under another name."
     known = column != GAP
-    strength, measure = max(_strength(column, truth, words), _strength(column[known], truth[known], words))
+    strength, measure = _strength(column, truth, words)
+    if not known.all():
+        strength, measure = max((strength, measure), _strength(column[known], truth[known], words))
     return f"alone predicts the target {{target!r}} almost exactly ({measure})." if strength > LEAKS else ""
 
 
@@ -146,7 +119,7 @@ def _strength(column, truth, words=False):
 
 def _agreement(column, truth):
     """AUC of a column for a target of two classes, else rank correlation; without a sign."""
-    if len(np.unique(column)) < 2:
+    if column.min() == column.max():
         return 0.0
     if len(np.unique(truth)) != 2:
         return _correlation(column, truth)
@@ -180,10 +153,9 @@ def _purity(column, truth):
 
 def _joint_leaks(tables, truth, target, known):
     """Pairs of number columns whose difference, sum, product or ratio is a leak, though neither column is one."""
-    numeric, n_classes = _is_number(truth), len(np.unique(truth))
-    rows = np.random.default_rng(0).permutation(len(truth))[:PAIRED_ROWS]
+    rows = np.random.default_rng(0).permutation(len(truth))[:JOINT_ROWS]
     truth = truth[rows]
-    if len(rows) < 40 or not (numeric or (n_classes == 2 and _smallest(truth) >= PAIRED_CLASS)):
+    if len(rows) < 40 or not (_is_number(truth) or _two_classes(truth)):
         return []
     columns = [
         (kind, f"{name} (privileged)" if kind == "privileged" and name in tables["ordinary"].columns else name, values)
@@ -191,40 +163,39 @@ def _joint_leaks(tables, truth, target, known):
         for name, values in zip(table.numbers, table.frame[table.numbers].to_numpy()[rows].T)
         if (kind, name) not in known and len(np.unique(values)) > 1
     ]
-    if len(columns) > PAIRED_COLUMNS:
+    if len(columns) > JOINT_COLUMNS:
         closeness = np.abs(_ranks([np.nan_to_num(values) for *_, values in columns]).T @ _ranks([truth]))[:, 0]
-        columns = [columns[k] for k in np.argsort(-closeness)[:PAIRED_COLUMNS]]
+        columns = [columns[k] for k in np.argsort(-closeness)[:JOINT_COLUMNS]]
     leaks = []
-    for i, (kind, name, a) in enumerate(columns):
-        for other_kind, other, b in columns[i + 1 :]:
-            if found := _joint_strength(a, b, truth):
-                kinds = "privileged" if "privileged" in (kind, other_kind) else "ordinary"
-                text = (
-                    f"Leakage? The {found[0]} of the columns {name!r} and {other!r} predicts the target {target!r} almost "
-                    f"exactly ({found[1]}), though neither does alone. {CONSEQUENCE[kinds].replace('drop it', 'drop one')}"
-                )
-                leaks.append({"kind": kinds, "columns": [name, other], "text": text})
+    for (kind, name, a), (other_kind, other, b) in combinations(columns, 2):
+        if found := _joint_strength(a, b, truth):
+            kind = max(kind, other_kind)  # "privileged" if one of them is
+            text = (
+                f"Leakage? The {found} of the columns {name!r} and {other!r} predicts the target {target!r} almost exactly, "
+                f"though neither does alone. {CONSEQUENCE[kind].replace('drop it', 'drop one')}"
+            )
+            leaks.append({"kind": kind, "columns": [name, other], "text": text})
     return leaks
 
 
-def _smallest(truth):
-    return np.unique(truth, return_counts=True)[1].min()
+def _two_classes(truth):
+    sizes = np.unique(truth, return_counts=True)[1]
+    return len(sizes) == 2 and sizes.min() >= JOINT_CLASS
 
 
 def _joint_strength(a, b, truth):
-    """Name and strength of the first combination of two columns that is a leak; None if there is none."""
+    """Name and strength of the first combination of two columns that is a leak; "" if there is none."""
     known = np.isfinite(a) & np.isfinite(b)
-    two = len(np.unique(truth)) == 2
-    a, b, truth = a[known], b[known], truth[known]
-    if known.mean() < 0.5 or (two and (len(np.unique(truth)) < 2 or _smallest(truth) < PAIRED_CLASS)):
-        return None
+    number, a, b, truth = _is_number(truth), a[known], b[known], truth[known]
+    if known.mean() < 0.5 or not (number or _two_classes(truth)):
+        return ""
     single = max(_agreement(a, truth), _agreement(b, truth))
     for name, combine in COMBINATIONS.items():
         values = combine(a, b)
         strength = 0.0 if np.isnan(values).any() else _agreement(values, truth)
         if strength > LEAKS and (1 - strength) < JOINT_ERROR * (1 - single):
-            return name, f"{'AUC' if two else 'rank correlation'} {strength:.3f}"
-    return None
+            return f"{name} ({'rank correlation' if number else 'AUC'} {strength:.3f})"
+    return ""
 
 
 def _copies(ordinary, privileged):
@@ -287,12 +258,8 @@ def _repeated_subjects(X, *others):
                     "training and test make every method look better: keep them together with "
                     f"groups={name!r} (--groups)."
                 ]
-    numbers = X.frame[X.numbers].to_numpy()
-    moving = (
-        numbers[:, np.isfinite(numbers).all(axis=0) & (np.nanmax(numbers, 0) > np.nanmin(numbers, 0))]
-        if numbers.size
-        else numbers
-    )
+    moving = X.frame[X.numbers].dropna(axis=1)
+    moving = moving.loc[:, moving.nunique() > 1].to_numpy()
     if moving.shape[1] < 3 or len(X) < 20:
         return []
     levels = [len(np.unique(column)) for column in moving.T]
@@ -310,14 +277,12 @@ def _repeated_subjects(X, *others):
 
 def _visits(name, column):
     """Rows per subject, if a column names subjects; 0 if not."""
-    if column.isna().any():
+    words, subject = column.dtype == "category", SUBJECT.search(name)
+    if not (words or subject) or column.isna().any() or not (words or (column % 1 == 0).all()):
         return 0
-    subjects = column.astype(str)
-    if column.dtype == "category":
-        if column.nunique() > 0.9 * len(column):  # names such as S01_3: the subject and the number of the visit
-            subjects = subjects.str.replace(r"[-_. /]?\d+$", "", regex=True)
-        elif not SUBJECT.search(name):
-            return 0
-    elif not SUBJECT.search(name) or (column % 1 != 0).any():
+    subjects = column
+    if words and column.nunique() > 0.9 * len(column):  # names such as S01_3: the subject and the number of the visit
+        subjects = column.astype(str).str.replace(r"[-_. /]?\d+$", "", regex=True)
+    elif not subject:
         return 0
     return len(column) / subjects.nunique() if subjects.nunique() >= MIN_SUBJECTS else 0

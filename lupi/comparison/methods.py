@@ -122,9 +122,9 @@ def _logistic(regression):
 
 
 def _forest(regression):
-    from lupi.comparison.forest import TunedForest
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    return TunedForest(regression)
+    return RandomForestRegressor() if regression else RandomForestClassifier()
 
 
 def _boosting(regression):
@@ -163,7 +163,7 @@ METHODS = {
         Method(
             "linear", "logistic regression", _logistic, {"C": (0.01, 0.1, 1.0, 10.0)}, regression_title="ridge regression"
         ),
-        Method("forest", "random forest", _forest, {}),
+        Method("forest", "random forest", _forest, {"min_samples_leaf": (1, 5)}),
         Method("boosting", "gradient boosting", _boosting, {"learning_rate": (0.03, 0.1)}),
         Method("svm", "SVM", _make(*SVM), {"C": FINE}, kernels=ONE),
         Method(

@@ -1,4 +1,4 @@
-"""The colors of all figures, by what they stand for: `real` is a gain, `s1` to `s10` are lines of a chart."""
+"""The colors of all figures, by meaning: `real` is a gain, `s1` to `s10` are lines of a chart."""
 
 _COLORS = {  # light, dark, print
     "paper": ("#ffffff", "#12161c", "#ffffff"),
@@ -23,7 +23,18 @@ _COLORS = {  # light, dark, print
     "s9": ("#c2387e", "#ff9bce", "#c2387e"),
     "s10": ("#3d4aa5", "#a3b1ff", "#3d4aa5"),
 }
-SERIES = tuple(name for name in _COLORS if name[0] == "s" and name[1:].isdigit())
 COLORS = {
     scheme: {name: found[k] for name, found in _COLORS.items()} for k, scheme in enumerate(("light", "dark", "print"))
 }
+LIGHT = COLORS["light"]
+
+
+def css_variables(scheme: str) -> str:
+    """Colors of a scheme as variables of a style sheet.
+
+    Examples
+    --------
+    >>> css_variables("light")[:17]
+    '--paper: #ffffff;'
+    """
+    return " ".join(f"--{name}: {color};" for name, color in COLORS[scheme].items())

@@ -1,4 +1,4 @@
-"""The correcting function of SVM+ against the margin: what the privileged features say of hard examples."""
+"""The correcting function of SVM+ against the margin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
-from lupi.plot.display import LIGHT, Display
+from lupi.plot.colors import LIGHT
+from lupi.plot.display import Display
 from lupi.plot.surrogate import class_name
 
 if TYPE_CHECKING:
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class CorrectionDisplay(Display):
-    """Correcting function against margin, one point a training row.
+    """Correcting function against margin, one point per training row.
 
-    The line is the slack that a margin needs, max(0, 1 - margin). Points on it: the privileged features say how hard the
-    example is. Points below it: what is missing is paid at the price ``kappa``. A flat cloud: they know nothing of it.
+    The line is the slack that a margin needs, max(0, 1 - margin). For points on the line the privileged features explain
+    the slack; for points below it, the rest costs ``kappa``. A flat cloud: the privileged features do not explain it.
 
     Parameters
     ----------
@@ -27,9 +28,9 @@ class CorrectionDisplay(Display):
     correction : ndarray of shape (n_samples,)
         Values of the correcting function; NaN where the privileged features are missing.
     positive : ndarray of bool, shape (n_samples,)
-        Rows of the class in question.
+        Rows of the class that is drawn.
     names : tuple of str
-        Of the class and of the others, for the legend.
+        Names of the class and of the other classes, for the legend.
 
     Attributes
     ----------
@@ -74,11 +75,11 @@ class CorrectionDisplay(Display):
         X, y, privileged : array-like
             Rows, such as those of the fit.
         target : label, optional
-            The class whose problem is drawn, by default the second of two; needed with more than two.
+            The class that is drawn, by default the second of two; required with more than two.
         ax : matplotlib.axes.Axes, optional
-            A new one if not given.
+            Axes to draw on; new ones by default.
         **style
-            For ``Axes.scatter``.
+            Passed to ``Axes.scatter``.
 
         Returns
         -------
@@ -99,24 +100,11 @@ class CorrectionDisplay(Display):
         else:
             margins, correction, names = signs * decision[:, k], correction[:, k], (class_name(target), "the others")
         if getattr(estimator, "correction", "slack") == "labeled":
-            # There the slack is y g(z), with y of the problem that was solved.
+            # There the slack is y g(z), with the signs of the problem that was solved.
             correction = correction * (signs if k or len(classes) > 2 else -signs)
         return cls(margins, correction, positive, names).plot(ax, **style)
 
-    def plot(self, ax: Axes | None = None, **style: Any) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-        **style
-            For ``Axes.scatter``.
-
-        Returns
-        -------
-        CorrectionDisplay
-        """
-        ax = self._on(ax)
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         for rows, name, color in ((self.positive, self.names[0], "s1"), (~self.positive, self.names[1], "s2")):
             drawn = {"s": 14, "alpha": 0.6, "lw": 0, "color": LIGHT[color], "label": name} | style
             ax.scatter(self.margins[rows], self.correction[rows], **drawn)
@@ -125,4 +113,3 @@ class CorrectionDisplay(Display):
         ax.set_xlabel("margin")
         ax.set_ylabel("correcting function")
         self._legend()
-        return self

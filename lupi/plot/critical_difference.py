@@ -1,4 +1,4 @@
-"""Methods over several data sets: average ranks, and which of them differ."""
+"""Average ranks of methods over several data sets, and which of them differ."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
-from lupi.plot.display import LIGHT, Display
+from lupi.plot.colors import LIGHT
+from lupi.plot.display import Display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 class CriticalDifferenceDisplay(Display):
-    r"""Average ranks of methods over data sets; a bar joins methods that Nemenyi's test does not tell apart.
+    r"""Average ranks of methods over data sets; a bar joins methods that Nemenyi's test does not distinguish.
 
-    With k methods and N data sets two average ranks differ, at level :math:`\alpha`, if they are more than
+    With k methods and N data sets two average ranks differ, at level :math:`\alpha`, if their difference is more than
 
     .. math::
 
-        \mathrm{CD} = q_\alpha \sqrt{k (k + 1) / (6 N)}
+        \mathrm{CD} = q_\alpha \sqrt{k (k + 1) / (6 N)},
 
-    apart, where :math:`q_\alpha` is the quantile of the studentized range for k groups, divided by :math:`\sqrt 2` [1]_.
+    where :math:`q_\alpha` is the quantile of the studentized range for k groups, divided by :math:`\sqrt 2` [1]_.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ class CriticalDifferenceDisplay(Display):
     critical_difference : float
     n_data_sets : int
     friedman_p : float
-        Of Friedman's test that all methods are alike. Above the level, no difference should be read off the picture.
+        p-value of Friedman's test that all methods are alike. Above the level, no difference is shown.
 
     Attributes
     ----------
@@ -62,16 +63,16 @@ class CriticalDifferenceDisplay(Display):
 
     @classmethod
     def from_scores(cls, scores: Any, *, level: float = 0.05, ax: Axes | None = None) -> Self:
-        """Draw scores that are at hand.
+        """Draw scores of methods on data sets.
 
         Parameters
         ----------
         scores : dict of str to sequence of float, or data frame
-            Name of a method -> its scores, one a data set and in the same order; larger is better.
+            Name of a method -> its scores, one per data set in the same order; larger is better.
         level : float, default=0.05
-            Of the test.
+            Level of the test.
         ax : matplotlib.axes.Axes, optional
-            A new one if not given.
+            Axes to draw on; new ones by default.
 
         Returns
         -------
@@ -99,17 +100,17 @@ class CriticalDifferenceDisplay(Display):
     def from_comparisons(
         cls, comparisons: Sequence[Any], *, size: int = -1, level: float = 0.05, ax: Axes | None = None
     ) -> Self:
-        """Draw the mean scores of several comparisons, one a data set, of all methods that were fitted in each of them.
+        """Draw the mean scores of the methods that were fitted in each of several comparisons, one per data set.
 
         Parameters
         ----------
         comparisons : sequence of lupi.comparison.Comparison
         size : int, default=-1
-            Which training size of each, by position.
+            Position of the training size.
         level : float, default=0.05
-            Of the test.
+            Level of the test.
         ax : matplotlib.axes.Axes, optional
-            A new one if not given.
+            Axes to draw on; new ones by default.
 
         Returns
         -------
@@ -123,7 +124,7 @@ class CriticalDifferenceDisplay(Display):
         return cls.from_scores({title: [means[title] for means in found] for title in common}, level=level, ax=ax)
 
     def groups(self) -> list[tuple[int, int]]:
-        """Largest sets of methods that the test does not tell apart, as (first, last) positions in the order of ranks.
+        """Largest sets of methods that the test does not distinguish, as (first, last) positions in the order of ranks.
 
         Returns
         -------
@@ -137,24 +138,13 @@ class CriticalDifferenceDisplay(Display):
                 found.append((i, last))
         return found
 
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-
-        Returns
-        -------
-        CriticalDifferenceDisplay
-        """
-        ax = self._on(ax)
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         names, ranks = list(self.ranks), list(self.ranks.values())
         k = len(ranks)
         ax.plot(ranks, range(k), "o", ms=5, color=LIGHT["real"])
         for row, rank in enumerate(ranks):
             ax.annotate(f"{rank:.2f}", (rank, row), (0, 5), textcoords="offset points", ha="center", fontsize="small")
-        # Each bar stands in a lane of its own to the right of the methods that it joins.
+        # Each bar has its own lane to the right of the methods that it joins.
         for lane, (first, last) in enumerate(self.groups()):
             ax.plot([k + 0.25 + 0.2 * lane] * 2, [first - 0.2, last + 0.2], lw=3, color=LIGHT["s2"])
         self._names(names)
@@ -166,4 +156,3 @@ class CriticalDifferenceDisplay(Display):
             f"average rank over {self.n_data_sets} data sets (1 is best)\n"
             f"critical difference {self.critical_difference:.2f}, Friedman p {self.friedman_p:.3g}"
         )
-        return self

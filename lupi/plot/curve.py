@@ -1,28 +1,73 @@
-"""Learning curves, and what the columns are worth in labeled rows."""
+"""Learning curves, and how many labeled rows the privileged columns are worth."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from lupi.plot.display import LIGHT, Display
-from lupi.plot.series import main_lines, reading
+from lupi.plot.colors import LIGHT
+from lupi.plot.display import Display
+from lupi.plot.gains import find_row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(frozen=True)
+class Line:
+    """A learning curve in points, with a band of two standard errors."""
+
+    label: str
+    sizes: list[int]
+    means: list[float]
+    low: list[float]
+    high: list[float]
+    color: str
+
+
+def _line(label: str, sizes: list[dict[str, Any]], color: str, get: Callable[..., Any]) -> Line | None:
+    """Curve of the rows that `get` finds; None if one is missing or failed."""
+    rows = [get(size) for size in sizes]
+    if any(row is None or row["failed"] for row in rows):
+        return None
+    means, low, high = ([100 * row["mean"] + k * 200 * row["error"] for row in rows] for k in (0, -1, 1))
+    return Line(label, [size["train_size"] for size in sizes], means, low, high, color)
+
+
+def main_lines(summary: dict[str, Any]) -> list[Line]:
+    """Curves of the best baseline, the best privileged method, its counterpart and its shuffled control."""
+    sizes, name = summary["sizes"], summary["verdict"]["candidate"]
+    row = name and find_row(sizes[-1], name)
+    wanted = [("best baseline", "s1", lambda size: find_row(size, size["best_baseline"]))]
+    if row:
+        wanted.append((row["title"], "s2", lambda size: find_row(size, name)))
+        plain = find_row(sizes[-1], row["counterpart"])
+        if plain and plain["name"] != sizes[-1]["best_baseline"]:
+            wanted.append((f"{plain['title']} (counterpart)", "s4", lambda size: find_row(size, row["counterpart"])))
+        wanted.append((f"{row['title']}, shuffled", "s8", lambda size: find_row(size, name)["shuffled"]))
+    return [found for found in (_line(label, sizes, color, get) for label, color, get in wanted) if found]
+
+
+def reading(summary: dict[str, Any]) -> dict[str, Any] | None:
+    """The last saving of labeled rows that the baseline's curve reaches, or None."""
+    name = summary["verdict"]["candidate"]
+    found = [part for part in summary["worth"] if part["shown"] and part["method"] == name and part["baseline_rows"]]
+    return found[-1] if found else None
+
+
 class LearningCurveDisplay(Display):
-    """Learning curves with bands of two standard errors; a dotted line says how many labeled rows the columns are worth.
+    """Learning curves with bands of two standard errors; a dotted line marks how many rows the columns are worth.
 
     Parameters
     ----------
     lines : list of Line
         The curves, in points.
     worth : dict, optional
-        One entry of ``summary["worth"]``: with `train_size` rows the columns give `score`, for which the plain curve needs
+        Entry of ``summary["worth"]``: with `train_size` rows the columns give `score`, for which the baseline needs
         `baseline_rows`.
     label : str, default=""
-        Of the vertical axis.
+        Label of the vertical axis.
 
     Attributes
     ----------
@@ -55,9 +100,9 @@ class LearningCurveDisplay(Display):
         ----------
         comparison : lupi.comparison.Comparison
         ax : matplotlib.axes.Axes, optional
-            A new one if not given.
+            Axes to draw on; new ones by default.
         **style
-            For ``Axes.plot``.
+            Passed to ``Axes.plot``.
 
         Returns
         -------
@@ -66,30 +111,24 @@ class LearningCurveDisplay(Display):
         summary = comparison.summary
         sizes = [size["train_size"] for size in summary["sizes"]]
         if len(sizes) < 2:
-            raise ValueError(f"a curve needs several training sizes, such as train_size=[{sizes[0] // 2}, {sizes[0]}].")
+            raise ValueError(
+                f"a curve requires several training sizes, such as train_size=[{sizes[0] // 2}, {sizes[0]}]."
+            )
         label = f"{summary['protocol']['metric_title']} x 100"
         return cls(main_lines(summary), worth=reading(summary), label=label).plot(ax, **style)
 
-    def plot(self, ax: Axes | None = None, **style: Any) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-        **style
-            For ``Axes.plot``.
-
-        Returns
-        -------
-        LearningCurveDisplay
-        """
-        ax = self._on(ax)
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         for line in self.lines:
             color = LIGHT[line.color]
             ax.plot(line.sizes, line.means, **{"marker": "o", "ms": 4, "color": color, "label": line.label} | style)
             ax.fill_between(line.sizes, line.low, line.high, color=color, alpha=0.13, lw=0)
         if self.worth:
-            self._plot_worth()
+            rows, score = self.worth["baseline_rows"], 100 * self.worth["score"]
+            ax.plot([self.worth["train_size"], rows], [score, score], ":", color=LIGHT["ink"])
+            ax.axvline(rows, color=LIGHT["ink"], ls=":", lw=0.8)
+            text = f"{self.worth['train_size']} rows with the columns\nare worth {rows:.0f} without"
+            place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "bottom", "fontsize": "small"}
+            ax.annotate(text, (rows, score), (-4, 6), **place)
         sizes = self.lines[0].sizes
         ax.set_xscale("log")
         ax.set_xticks(sizes, [str(size) for size in sizes])
@@ -97,13 +136,3 @@ class LearningCurveDisplay(Display):
         ax.set_xlabel("labeled training rows")
         ax.set_ylabel(self.label)
         self._legend()
-        return self
-
-    def _plot_worth(self) -> None:
-        rows, score = self.worth["baseline_rows"], 100 * self.worth["score"]
-        self.ax_.plot([self.worth["train_size"], rows], [score, score], ":", color=LIGHT["ink"])
-        self.ax_.axvline(rows, color=LIGHT["ink"], ls=":", lw=0.8)
-        text = f"{self.worth['train_size']} rows with the columns\nare worth {rows:.0f} without"
-        self.ax_.annotate(
-            text, (rows, score), (-4, 6), textcoords="offset points", ha="right", va="bottom", fontsize="small"
-        )

@@ -1,4 +1,4 @@
-"""The surrogate of the training rows against their labels."""
+"""Surrogate models: targets of the training rows, weights of the teachers, evidence of the privileged columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lupi.inputs.types import VectorLike
-from lupi.plot.display import LIGHT, Display
+from lupi.plot.colors import LIGHT
+from lupi.plot.display import Display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,22 +17,22 @@ NO_LABEL = "no label"
 
 
 class SurrogateDisplay(Display):
-    """What the teachers gave the student to learn, beside the label that it stands for.
+    """Surrogate targets of the training rows against their labels.
 
-    Of a classifier each label has a strip of points: with two classes the probability of the second, with several that of
-    the row's own class (of a row without a label: of its most probable class). Points far from their label are rows whose
-    label the teachers take for noise. Of a regressor it is a scatter plot.
+    For a classifier each label has a strip of points: the probability of the second of two classes, or of the label's
+    class among several (for an unlabeled row, of its most probable class). Points far from their label are rows whose
+    label the teachers take for noise. For a regressor it is a scatter plot.
 
     Parameters
     ----------
     surrogate : ndarray of shape (n_samples,)
         Probabilities, or numbers.
     labels : ndarray of shape (n_samples,)
-        Names of the labels ("no label" where there is none); numbers of a regressor.
+        Names of the labels ("no label" for unlabeled rows); numbers for a regressor.
     classes : list of str or None
-        Strips, from top to bottom; None draws the scatter plot of a regressor.
+        Names of the strips, from top to bottom; None for a regressor.
     label : str, default="surrogate"
-        Of the axis with the surrogate.
+        Label of the axis with the surrogate.
 
     Attributes
     ----------
@@ -57,18 +58,18 @@ class SurrogateDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, y: VectorLike, *, ax: Axes | None = None, **style: Any) -> Self:
-        """Draw the surrogate of a fitted model.
+        """Draw the surrogate targets of a fitted model.
 
         Parameters
         ----------
         estimator : SurrogateClassifier or SurrogateRegressor
-            Fitted with privileged features; not one from a file, which holds no training rows.
+            Fitted with privileged features, in this process: a file holds no training rows.
         y : array-like of shape (n_samples,)
             The targets it was fitted with.
         ax : matplotlib.axes.Axes, optional
-            A new one if not given.
+            Axes to draw on; new ones by default.
         **style
-            For ``Axes.scatter``.
+            Passed to ``Axes.scatter``.
 
         Returns
         -------
@@ -92,30 +93,16 @@ class SurrogateDisplay(Display):
         kept = [name for name in (*names.values(), NO_LABEL) if (labels[~np.isnan(values)] == name).any()]
         return cls(values, labels, kept, label=label).plot(ax, **style)
 
-    def plot(self, ax: Axes | None = None, **style: Any) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-        **style
-            For ``Axes.scatter``.
-
-        Returns
-        -------
-        SurrogateDisplay
-        """
-        ax = self._on(ax)
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         style = {"s": 12, "alpha": 0.5, "lw": 0} | style
         if self.classes is None:
             self._scatter(style)
         else:
             self._strips(style)
-        return self
 
     def _scatter(self, style: dict[str, Any]) -> None:
-        there = ~(np.isnan(self.surrogate) | np.isnan(self.labels))
-        known, given = self.surrogate[there], self.labels[there]
+        labeled = ~(np.isnan(self.surrogate) | np.isnan(self.labels))
+        known, given = self.surrogate[labeled], self.labels[labeled]
         self.ax_.scatter(given, known, **{"color": LIGHT["real"]} | style)
         low, high = min(known.min(), given.min()), max(known.max(), given.max())
         self.ax_.plot([low, high], [low, high], ":", color=LIGHT["ink"], lw=0.8)
@@ -123,7 +110,7 @@ class SurrogateDisplay(Display):
         self.ax_.set_ylabel(self.label)
 
     def _strips(self, style: dict[str, Any]) -> None:
-        # Points of a strip spread evenly over its height, in a fixed order: the picture is the same each time.
+        # Points are spread over the height of a strip in a fixed order, so that the figure is reproducible.
         for k, name in enumerate(self.classes):
             values = self.surrogate[(self.labels == name) & ~np.isnan(self.surrogate)]
             height = np.random.default_rng(0).permutation(np.linspace(-0.3, 0.3, len(values)))
@@ -137,15 +124,157 @@ class SurrogateDisplay(Display):
 
 
 def class_name(value: float | str) -> str:
-    """A class as text; 1 and not 1.0, to which missing labels have turned it."""
+    """A class as text; missing labels have turned 1 into 1.0."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _probabilities(surrogate: np.ndarray, labels: np.ndarray, names: list[str]) -> tuple[np.ndarray, str]:
-    """Numbers of the strips, and their name."""
+    """Values of the strips and their label."""
     if surrogate.ndim == 1:
         return 1.0 / (1.0 + np.exp(-surrogate)), f"surrogate: probability of {names[1]}"
     column = {name: k for k, name in enumerate(names)}
     best = np.argmax(np.nan_to_num(surrogate), axis=1)
-    own = np.array([column.get(label, best[i]) for i, label in enumerate(labels)])
-    return surrogate[np.arange(len(own)), own], "surrogate: probability of the row's own class"
+    chosen = np.array([column.get(label, best[i]) for i, label in enumerate(labels)])
+    return surrogate[np.arange(len(chosen)), chosen], "surrogate: probability of the label"
+
+
+class _Bars(Display):
+    """Named numbers as horizontal bars, the largest on top."""
+
+    label = ""
+
+    def __init__(self, values: dict[str, float]) -> None:
+        self.values = values
+
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
+        ranked = dict(sorted(self.values.items(), key=lambda item: -item[1]))
+        colors = [LIGHT["real" if value >= 0 else "negative"] for value in ranked.values()]
+        ax.barh(range(len(ranked)), list(ranked.values()), **{"height": 0.6, "color": colors, **style})
+        ax.axvline(0, color=LIGHT["ink"], lw=0.8)
+        self._names(list(ranked))
+        ax.set_xlabel(self.label)
+
+
+class TeacherWeightsDisplay(_Bars):
+    """Weights of the teachers of a :class:`lupi.SurrogateClassifier` or :class:`lupi.SurrogateRegressor`.
+
+    If the weight of the teacher on X alone is near 1, the privileged features teach nothing here.
+
+    Parameters
+    ----------
+    weights : dict of str to float
+        Name of a teacher -> its weight; they sum to 1.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        After `plot`.
+
+    Examples
+    --------
+    >>> from lupi import SurrogateClassifier
+    >>> from lupi.datasets import make_privileged
+    >>> from lupi.plot import TeacherWeightsDisplay
+    >>> X, y, privileged = make_privileged(80, random_state=0, return_X_y_privileged=True)
+    >>> model = SurrogateClassifier("ridge").fit(X, y, privileged=privileged)
+    >>> display = TeacherWeightsDisplay.from_estimator(model)
+    >>> round(sum(display.weights.values()), 6)
+    1.0
+    """
+
+    label = "weight of the teacher"
+
+    def __init__(self, weights: Any) -> None:
+        self.weights = self.values = weights
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Axes | None = None, **style: Any) -> Self:
+        """Draw the weights of a fitted surrogate model.
+
+        Parameters
+        ----------
+        estimator : SurrogateClassifier or SurrogateRegressor
+            Fitted with privileged features.
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; new ones by default.
+        **style
+            Passed to ``Axes.barh``.
+
+        Returns
+        -------
+        TeacherWeightsDisplay
+        """
+        return cls(_explained(estimator, "teachers")).plot(ax, **style)
+
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
+        super()._draw(ax, style)
+        ax.set_xlim(0, 1)
+
+
+class ColumnEvidenceDisplay(_Bars):
+    """Log-evidence that the teacher of a surrogate model loses without each privileged column.
+
+    Below 0, the teacher is better without the column.
+
+    Parameters
+    ----------
+    evidence : dict of str to float
+        Name of a privileged column -> log-evidence lost without it.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        After `plot`.
+
+    Examples
+    --------
+    >>> from lupi import SurrogateClassifier
+    >>> from lupi.datasets import make_privileged
+    >>> from lupi.plot import ColumnEvidenceDisplay
+    >>> X, y, privileged = make_privileged(80, random_state=0, return_X_y_privileged=True)
+    >>> model = SurrogateClassifier("ridge").fit(X, y, privileged=privileged)
+    >>> len(ColumnEvidenceDisplay.from_estimator(model).evidence) == privileged.shape[1]
+    True
+    """
+
+    label = "log-evidence lost without the column"
+
+    def __init__(self, evidence: Any) -> None:
+        self.evidence = self.values = evidence
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, max_columns: int = 20, ax: Axes | None = None, **style: Any) -> Self:
+        """Draw the evidence of a fitted surrogate model.
+
+        Parameters
+        ----------
+        estimator : SurrogateClassifier or SurrogateRegressor
+            Fitted with privileged features.
+        max_columns : int, default=20
+            Number of columns that are drawn, those with the most evidence.
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; new ones by default.
+        **style
+            Passed to ``Axes.barh``.
+
+        Returns
+        -------
+        ColumnEvidenceDisplay
+        """
+        ranked = sorted(_explained(estimator, "columns").items(), key=lambda item: -item[1])
+        return cls(dict(ranked[:max_columns])).plot(ax, **style)
+
+
+def _explained(estimator: Any, key: str) -> dict[str, Any]:
+    """One part of ``estimator.explain()``; an error if it is empty."""
+    name = type(estimator).__name__
+    if not hasattr(estimator, "explain"):
+        raise TypeError(f"`estimator` must be a SurrogateClassifier or SurrogateRegressor; {name} has no teachers.")
+    found = estimator.explain()
+    if found.get(key):
+        return dict(found[key])
+    if found.get("teachers"):
+        raise ValueError(
+            f"this {name} has no evidence of columns; only teachers in closed form have it (teacher=None)."
+        )
+    raise ValueError(f"this {name} was fitted without privileged features; call fit with privileged=Z.")

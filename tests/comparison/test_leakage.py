@@ -178,7 +178,7 @@ def test_two_columns_together(case, where):
     (leak,) = [leak for leak in leaks if len(leak["columns"]) == 2]
     assert sorted(leak["columns"]) == ["a", "b"]
     assert leak["kind"] == ("ordinary" if where == "X" else "privileged")
-    assert f"The {how} of the columns" in leak["text"] or "product" in leak["text"]
+    assert leak["text"].startswith((f"Leakage? The {how} (", "Leakage? The product ("))
     assert leak["text"] in notes
 
 

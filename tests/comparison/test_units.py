@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
@@ -21,7 +21,6 @@ from sklearn.tree import DecisionTreeClassifier
 import lupi
 from lupi import SVMPlus
 from lupi.comparison import METHODS, units
-from lupi.comparison.forest import TunedForest
 from lupi.comparison.methods import BASELINES, candidates, choose_methods
 from lupi.comparison.metrics import measure
 from lupi.comparison.plan import (
@@ -553,23 +552,3 @@ def test_permuted_scores_are_those_of_fits_by_hand(arrays):
         assert score == pytest.approx(
             roc_auc_score(y[test], by_hand.decision_function(scale.transform(X[test]))), abs=1e-9
         )
-
-
-@pytest.mark.parametrize("regression", [False, True])
-def test_the_tuned_forest_keeps_the_better_leaf_size(regression):
-    """Against the choice by hand, from scikit-learn's own out-of-bag values."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((80, 4))
-    noisy = X[:, 0] + 2 * rng.standard_normal(80)
-    y = noisy if regression else (noisy > 0).astype(int)
-    kept = TunedForest(regression, random_state=3).fit(X, y).forest_
-    kind = RandomForestRegressor if regression else RandomForestClassifier
-    losses = {}
-    for leaf in (1, 5):
-        alone = kind(100, min_samples_leaf=leaf, oob_score=True, random_state=3).fit(X, y)
-        if regression:
-            losses[leaf] = np.mean((alone.oob_prediction_ - y) ** 2)
-        else:
-            losses[leaf] = -np.log(np.maximum(alone.oob_decision_function_[np.arange(80), y], 0.005)).mean()
-    assert kept.min_samples_leaf == min(losses, key=losses.get)
-    assert losses[1] != losses[5]

@@ -14,7 +14,6 @@ from sklearn.ensemble import (
 )
 
 import lupi
-from lupi.comparison.forest import TunedForest
 from lupi.datasets import make_privileged
 from lupi.persistence import _check_parts
 
@@ -22,7 +21,6 @@ X, Y, Z = make_privileged(80, 3, 2, random_state=0, return_X_y_privileged=True)
 MODELS = {
     "forest": RandomForestClassifier(4, random_state=0),
     "forest of numbers": RandomForestRegressor(4, random_state=0),
-    "forest of a comparison": TunedForest(n_trees=20, random_state=0),
     "boosting": HistGradientBoostingClassifier(max_iter=4),
     "boosting of numbers": HistGradientBoostingRegressor(max_iter=4),
     "surrogate": lupi.SurrogateClassifier(random_state=0),

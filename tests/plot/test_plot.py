@@ -1,4 +1,7 @@
-"""Displays: what is drawn is what the estimator or the comparison says."""
+"""Displays: the data that are drawn, and the figures of the report."""
+
+import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -7,6 +10,7 @@ from summaries import summary, with_every_outcome
 
 from lupi import SurrogateClassifier, SurrogateRegressor, SVM2Plus, SVMPlus, plot
 from lupi.comparison import Comparison
+from lupi.plot.report import DifferencesDisplay, PermutationDisplay, report_figures
 
 figures = pytest.importorskip("matplotlib.figure")
 
@@ -41,7 +45,7 @@ def test_gains_of_another_size_and_style(axes):
     assert axes.containers[0][0].get_marker() == "s"
 
 
-def test_curve_says_what_the_columns_are_worth(axes):
+def test_curve_marks_what_the_columns_are_worth(axes):
     made = summary("yes")
     name = made["verdict"]["candidate"]
     found = {"train_size": 20, "method": name, "score": 0.91, "baseline_rows": 33.0, "at_least": 40, "shown": True}
@@ -49,8 +53,46 @@ def test_curve_says_what_the_columns_are_worth(axes):
     display = plot.LearningCurveDisplay.from_comparison(Comparison(made), ax=axes)
     assert display.worth == found
     assert [text.get_text() for text in axes.texts] == ["20 rows with the columns\nare worth 33 without"]
+    guide = axes.lines[len(display.lines)]
+    np.testing.assert_allclose(guide.get_xydata(), [[20, 91], [33, 91]])
     found["shown"] = False
     assert plot.LearningCurveDisplay.from_comparison(Comparison(made), ax=axes).worth is None
+
+
+def test_bars_are_sorted(axes):
+    DifferencesDisplay([1.0, -2.0, 3.0], "points").plot(axes)
+    assert [bar.get_height() for bar in axes.patches] == [3, 1, -2]
+    assert axes.patches[2].get_facecolor() != axes.patches[0].get_facecolor()
+
+
+def test_histogram_counts_the_permutations(axes):
+    PermutationDisplay([0.5] * 6 + [0.6] * 3 + [0.7], 0.72, "by AUC").plot(axes)
+    assert [bar.get_height() for bar in axes.patches if bar.get_height()] == [6, 3, 1]
+    assert axes.lines[0].get_xdata() == [72, 72]
+    assert axes.get_title(loc="right") == "real rows: 72.00"
+
+
+def test_figures_of_the_report():
+    """Colors are variables of the page, identifiers are unique, names cannot break out of the SVG."""
+    evil = "<script>$1$ --> </svg>"
+    made = with_every_outcome(evil + "{}")
+    made["columns"][0]["name"] = evil
+    figures_of_page = report_figures(made)
+    assert set(figures_of_page) == {"answer", "splits", "gains", "curve", "permutation", "columns"}
+    text = "".join(figures_of_page.values())
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="|url\()#([^")]+)', text)) <= set(ids)
+    assert set(re.findall(r"#[0-9a-f]{6}\b", re.sub(r'="#[^"]*"|url\(#[^)]*', "", text))) == set()
+    assert {"var(--real)", "var(--ink)", "var(--soft)", "var(--shuffled)"} <= set(re.findall(r"var\([^)]*\)", text))
+    assert "<script" not in text
+    assert text.count("</svg>") == 6
+    assert "http" not in text
+    for name, figure in figures_of_page.items():
+        ElementTree.fromstring(figure)
+        assert re.match(rf'<svg viewBox="0 0 480 [\d.]+" role="img" aria-labelledby="{name}-t {name}-d"', figure)
+    loss = made["columns"][0]["loss"]
+    assert f"{evil} {100 * loss['mean']:+.2f}".replace("<", "&lt;").replace(">", "&gt;") in figures_of_page["columns"]
 
 
 def test_teachers_and_columns_are_those_of_explain(surrogate, axes):
@@ -67,7 +109,7 @@ def test_teachers_and_columns_are_those_of_explain(surrogate, axes):
     assert ticks(other) == [best]
 
 
-def test_displays_say_what_they_need(arrays, surrogate, axes):
+def test_displays_name_what_they_need(arrays, surrogate, axes):
     X, y, _ = arrays
     plain = SurrogateClassifier("ridge").fit(X, y)
     for display in (plot.TeacherWeightsDisplay, plot.ColumnEvidenceDisplay):

@@ -7,16 +7,16 @@ from base64 import b64encode
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
+from importlib.util import find_spec
 from io import StringIO
 
-from lupi.comparison.render import svg
-from lupi.comparison.render.svg import STYLE, variables
 from lupi.comparison.render.terminal import MARKS, heading
 from lupi.comparison.results import Worth
 from lupi.comparison.verdict import p_value, percent, signed, worth_sentence
 from lupi.files import strict_json
-from lupi.plot import series
-from lupi.plot.colors import COLORS
+from lupi.plot.colors import COLORS, css_variables
+from lupi.plot.gains import find_row
+from lupi.plot.report import report_figures
 
 SIGNS = {"yes": "✓", "no": "✗", "unclear": "?"}
 # Heading and meaning of each column.
@@ -57,8 +57,8 @@ def render(summary):
         columns=PAGE_COLUMNS,
         heading=heading,
         worth=[worth_sentence(Worth(**part)) for part in summary["worth"] if part["shown"]],
-        figures=_figures(summary),
-        style="\n".join([_colors(), STYLE, parts["css"]]),
+        figures=report_figures(summary) if find_spec("matplotlib") else {},
+        style=f"{_colors()}\n{parts['css']}",
         script=parts["js"],
         # No other script may run and nothing may be fetched, whatever a table holds.
         script_hash=b64encode(sha256(parts["js"].encode()).digest()).decode(),
@@ -71,33 +71,8 @@ def _template(name):
 
 
 def _colors():
-    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {variables('dark')} }} }}"
-    return f":root {{ {variables('light')} }}\n{dark}\n@media print {{ :root {{ {variables('print')} }} }}"
-
-
-def _figures(summary):
-    """SVG of each figure that the results allow."""
-    metric, size = summary["protocol"]["metric_title"], summary["sizes"][-1]
-    below = "gain over these in points, 95% interval"
-    drawn = {}
-    row = series.find_row(size, summary["verdict"]["candidate"])
-    if row:
-        title = f"{row['title']} against the best baseline and its controls, points of {metric}"
-        drawn["answer"] = svg.intervals({"": series.gain_intervals(row, size)}, below=below, title=title, name="answer")
-        drawn["splits"] = svg.split_bars(row, series.find_row(size, size["best_baseline"]), metric)
-        title = f"Every method against the best baseline and its controls, points of {metric}"
-        drawn["gains"] = svg.intervals(series.gain_groups(size), below=below, title=title, name="gains")
-    if len(summary["sizes"]) > 1:
-        lines = series.main_lines(summary)
-        if lines:
-            drawn["curve"] = svg.learning_curve(summary["sizes"], metric, lines, series.reading(summary))
-    if summary["permutation"]:
-        drawn["permutation"] = svg.permutation_histogram(summary["permutation"], metric)
-    if summary["columns"]:
-        title = f"Loss without each privileged column, points of {metric}"
-        groups = {"": series.column_intervals(summary)}
-        drawn["columns"] = svg.intervals(groups, below="loss in points, 95% interval", title=title, name="columns")
-    return drawn
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {css_variables('dark')} }} }}"
+    return f":root {{ {css_variables('light')} }}\n{dark}\n@media print {{ :root {{ {css_variables('print')} }} }}"
 
 
 def _downloads(summary):
@@ -134,9 +109,9 @@ def card(summary):
     """HTML card: the answer, the best method, its counterpart and the best baseline."""
     verdict, size = summary["verdict"], summary["sizes"][-1]
     color = COLORS["light"][_BADGES[verdict["answer"]]]
-    candidate = series.find_row(size, verdict["candidate"])
+    candidate = find_row(size, verdict["candidate"])
     wanted = [verdict["candidate"], candidate and candidate["counterpart"], size["best_baseline"], verdict["method"]]
-    rows = [row for row in (series.find_row(size, name) for name in dict.fromkeys(wanted)) if row]
+    rows = [row for row in (find_row(size, name) for name in dict.fromkeys(wanted)) if row]
     heads = "".join(f'<th style="{_CELL}">{name}</th>' for name in _COLUMNS)
     return (
         f'<div style="border-left: 5px solid {color}; padding: .3em 1em; max-width: 60em">'
