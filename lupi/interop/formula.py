@@ -60,32 +60,16 @@ class Trees:
 
 @dataclass(frozen=True)
 class Formula:
-    """Prediction function of a fitted model.
-
-    Attributes
-    ----------
-    n_features : int
-        Number of raw input features.
-    intercept : ndarray of shape (k,)
-    terms : tuple of Linear, SupportVectorSum or Trees
-    kind : {"classifier", "regressor", "ranker", "outlier"}
-        Meaning of the k values: of a classifier one log-odds or margin (two classes) or one value per class.
-    scalings : tuple of Scaling
-        Applied in this order.
-    classes : ndarray or None
-        Of a classifier.
-    logistic : bool
-        Whether probabilities are the logistic function (softmax) of the values.
-    feature_names : ndarray of str or None
-    """
+    """Prediction function of a fitted model."""
 
     n_features: int
-    intercept: np.ndarray
+    intercept: np.ndarray  # of shape (k,)
     terms: tuple[Any, ...]
+    # Of a classifier, the k values are one log-odds or margin (two classes), or one value per class.
     kind: Literal["classifier", "regressor", "ranker", "outlier"]
-    scalings: tuple[Scaling, ...] = ()
+    scalings: tuple[Scaling, ...] = ()  # in the order of their application
     classes: np.ndarray | None = None
-    logistic: bool = False
+    logistic: bool = False  # whether probabilities are the logistic function (softmax) of the values
     feature_names: np.ndarray | None = None
 
     def __post_init__(self) -> None:

@@ -25,21 +25,12 @@ _BLOCK = 256
 
 
 class Points(NamedTuple):
-    """Described points of an image.
+    """Described points of an image."""
 
-    Attributes
-    ----------
-    rows, cols : ndarray of int32 of shape (n,)
-        Pixels of the original image.
-    descriptors : ndarray of float32 of shape (n, d)
-    shape : tuple
-        Height and width of the original image.
-    """
-
-    rows: np.ndarray
+    rows: np.ndarray  # int32, in pixels of the original image
     cols: np.ndarray
-    descriptors: np.ndarray
-    shape: tuple[int, int]
+    descriptors: np.ndarray  # float32, of shape (n, d)
+    shape: tuple[int, int]  # of the original image
 
 
 def _surf(gray: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -128,36 +119,7 @@ def describe(
     max_points: int = 1024,
     spacing: int = 8,
 ) -> Points:
-    """Describe an image by local features.
-
-    Larger images are shrunk and tiny ones padded; positions always refer to pixels of the original image.
-
-    Parameters
-    ----------
-    image : ndarray of uint8
-        Gray or RGB.
-    detector : {"surf", "dense", "surf+dense", "sift"}
-        Interest points, a grid, both, or SIFT.
-    max_size : int, default=1024
-        Longest side of the described image.
-    threshold : float, default=0.1
-        Least strength of an interest point (SURF).
-    max_points : int, default=1024
-        Largest number of interest points.
-    spacing : int, default=8
-        Distance between grid points.
-
-    Returns
-    -------
-    Points
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from lupi.vision.descriptors import describe
-    >>> describe(np.zeros((100, 80), dtype=np.uint8), "dense", spacing=20).descriptors.shape
-    (20, 64)
-    """
+    """Local descriptors of an 8-bit image; large images are shrunk and tiny ones padded."""
     gray = to_gray(image)
     height, width = gray.shape
     factor = min(1.0, max_size / max(gray.shape))

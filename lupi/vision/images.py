@@ -119,11 +119,6 @@ def _stored_pixels(source: ImageLike) -> np.ndarray:
         raise
     except FileNotFoundError:
         raise ImageReadError(f"{path}: no such file.") from None
-    except Image.DecompressionBombError:
-        raise ImageReadError(
-            f"{path} has more than twice the limit of {Image.MAX_IMAGE_PIXELS} pixels according to its header; raise "
-            "PIL.Image.MAX_IMAGE_PIXELS to read it."
-        ) from None
     # Pillow's decoders raise nearly anything for damaged files, SyntaxError and struct.error included.
     except Exception as error:
         raise ImageReadError(f"{path}: cannot be read as an image ({type(error).__name__}: {error}).") from None

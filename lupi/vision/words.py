@@ -30,7 +30,7 @@ _COUNT = [Interval(Integral, 1, None, closed="left")]
 
 @model_part
 class BagOfVisualWords(TransformerMixin, BaseEstimator):
-    """Local descriptors, quantized to the nearest of ``n_words`` centers.
+    """Local descriptors, quantized to the nearest of ``n_words`` centers of mini-batch k-means.
 
     Parameters
     ----------
@@ -42,12 +42,14 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         Choice of descriptors and of initial centers.
     n_descriptors : int, default=200_000
         Descriptors to cluster, sampled evenly over the images.
-    max_size, threshold, max_points, spacing
-        As in :func:`~lupi.vision.descriptors.describe`.
-    batch_size : int, default=4096
-        Batch size of mini-batch k-means.
-    max_epochs : int, default=5
-        Passes of mini-batch k-means over the descriptors.
+    max_size : int, default=1024
+        Larger images are shrunk to this length of their longer side.
+    threshold : float, default=0.1
+        Least strength of an interest point (SURF).
+    max_points : int, default=1024
+        Largest number of interest points per image.
+    spacing : int, default=8
+        Distance between the points of a dense grid.
     cache : path or None, default=None
         Folder for descriptors, vocabularies and words, keyed by the content of the images and all parameters. Later runs reuse
         them and interrupted runs resume. Vocabularies are cached only if ``random_state`` is an integer.
@@ -90,8 +92,6 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         "threshold": [Interval(Real, 0, None, closed="left")],
         "max_points": _COUNT,
         "spacing": [Interval(Integral, 2, None, closed="left")],
-        "batch_size": _COUNT,
-        "max_epochs": _COUNT,
         "on_error": [StrOptions({"raise", "skip"})],
         "n_jobs": [Integral, None],
         "verbose": ["boolean"],
@@ -109,8 +109,6 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         threshold: float = 0.1,
         max_points: int = 1024,
         spacing: int = 8,
-        batch_size: int = 4096,
-        max_epochs: int = 5,
         cache: str | PathLike[str] | None = None,
         on_error: str = "raise",
         n_jobs: int | None = None,
@@ -124,8 +122,6 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         self.threshold = threshold
         self.max_points = max_points
         self.spacing = spacing
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
         self.cache = cache
         self.on_error = on_error
         self.n_jobs = n_jobs
@@ -149,7 +145,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         seeds = rng.randint(0, 2**31 - 1, size=len(images))
         store, key, found = None, "", None
         if self.cache is not None and isinstance(self.random_state, Integral):
-            settings = [self.n_words, self.n_descriptors, self.batch_size, self.max_epochs]
+            settings = [self.n_words, self.n_descriptors]
             digests = [_digest_or_none(image) for image in images]
             store, key = ArrayFolder(self.cache), self._extraction().key("vocabulary", settings, digests, seeds)
             found = store.get(key)
@@ -241,8 +237,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
             self.n_words,
             init="random",
             n_init=1,
-            batch_size=min(self.batch_size, len(descriptors)),
-            max_iter=self.max_epochs,
+            batch_size=min(4096, len(descriptors)),
+            max_iter=5,
             compute_labels=False,
             random_state=rng,
         )

@@ -100,7 +100,7 @@ def test_pictures_that_claim_too_much(tmp_path, monkeypatch, factor):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", int(300 / factor))
     for read in (read_image, read_mask):
         with pytest.raises(
-            ImageReadError, match=r"bomb\.png has .*according to its header.*raise PIL\.Image\.MAX_IMAGE_PIXELS"
+            ImageReadError, match=r"bomb\.png.*(raise PIL\.Image\.MAX_IMAGE_PIXELS|exceeds limit of 200 pixels)"
         ):
             read(tmp_path / "bomb.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)

@@ -63,6 +63,7 @@ def test_second_run_describes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(BagOfVisualWords, "_cluster", never)
     second = BagOfVisualWords(**options).fit(paths)
     np.testing.assert_array_equal(first.vocabulary_, second.vocabulary_)
+    assert first.n_descriptors_ == second.n_descriptors_
     assert all(map(same, words, second.transform(paths)))
     # The key is the content: a copy elsewhere is known, a changed pixel or parameter is not.
     moved = tmp_path / "moved.png"
@@ -83,9 +84,10 @@ def test_unreadable_images_are_all_named_or_skipped(tmp_path):
     mixed = [IMAGES[0], bad, IMAGES[1], tmp_path / "gone.png", Inpainted(IMAGES[2], MASKS[2][1:])]
     with pytest.raises(ImageReadError, match=r"(?s)3 of 5 .*bad\.jpg.*gone\.png.*its image has"):
         BagOfVisualWords(6, "dense").fit(mixed)
-    bag = BagOfVisualWords(6, "dense", on_error="skip", random_state=0)
-    with pytest.warns(UserWarning, match=r"(?s)bad\.jpg.*skipped"):
-        bag.fit(mixed)
+    bag = BagOfVisualWords(6, "dense", on_error="skip", random_state=0, cache=tmp_path / "cache")
+    for _ in range(2):  # a cached vocabulary would hide the warning
+        with pytest.warns(UserWarning, match=r"(?s)bad\.jpg.*skipped"):
+            bag.fit(mixed)
     with pytest.warns(UserWarning, match=r"(?s)bad\.jpg.*skipped"):
         words = bag.transform(mixed)
     assert [w is None for w in words] == [False, True, False, True, True]
