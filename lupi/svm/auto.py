@@ -116,13 +116,7 @@ def _from_central_path(problem: KernelQP, start: Solution) -> Solution:
 def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
     """Interior point, finished by active-set steps from the bounds that it finds active.
 
-    Parameters
-    ----------
-    problem : KernelQP
-    tol : float
-        Relative duality gap at which to stop.
-    max_iter : int
-        Largest number of steps in all; -1 for the built-in limits.
+    ``tol`` is the relative duality gap; ``max_iter`` limits the steps of both, -1 stands for the built-in limits.
     """
     rough, active = follow_central_path(problem, tol=tol, max_iter=max_iter)
     finished = polish(problem, rough, guess=active, max_iter=steps_left(max_iter, rough.n_iter, ROUNDS_FROM_INTERIOR))
@@ -151,20 +145,7 @@ def solve_kernel_near(problem: KernelQP, neighbor: KernelQP, solved: Solution, *
     The neighbor's active bounds are the first guess of active-set steps. Nothing is taken on trust: the certificate is
     computed from the new point alone.
 
-    Parameters
-    ----------
-    problem : KernelQP
-    neighbor : KernelQP
-        The problem that was solved.
-    solved : Solution
-        Its solution.
-    tol : float
-        Largest violation of the optimality conditions.
-
-    Returns
-    -------
-    Solution or None
-        None where the guess is of no use: solve from scratch then.
+    Returns None where the guess does not help: solve from scratch then.
     """
     if problem.on_demand or len(solved.point) != problem.n_variables:
         return None
@@ -271,15 +252,7 @@ def polish(
     their box are put on its boundary, bounded ones whose multiplier has the wrong sign are released. Near the optimum 2 to 8
     rounds suffice; the cost is one factorization of the free block a round.
 
-    Parameters
-    ----------
-    problem : KernelQP
-    start : Solution
-        Where to start.
-    guess : pair of bool ndarray, optional
-        Variables believed to be at their lower and upper bound; by default those that ``start`` has there.
-    max_iter : int
-        Largest number of rounds.
+    ``guess`` marks the variables believed to be at their lower and upper bound; by default those that ``start`` has there.
     """
     x = start.point.copy()
     at_lower, at_upper = (x <= problem.lower, x >= problem.upper) if guess is None else guess

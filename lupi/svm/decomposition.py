@@ -28,16 +28,7 @@ def solve_decomposition(
     allows, sums in double precision; the certificate is in double precision throughout, and where it finds more than
     ``tol``, further rounds in double precision follow.
 
-    Parameters
-    ----------
-    problem : KernelQP
-    tol : float
-        Largest KKT violation allowed.
-    max_iter : int
-        Largest number of SMO steps in all; -1 for none.
-    working_set : int, optional
-        Examples in a sub-problem; by default an eighth of them, between 2048 and 4096. Larger sets need far fewer rounds, of
-        which each takes longer.
+    ``working_set`` is the number of examples of a sub-problem. Larger sets need far fewer rounds, which take longer.
     """
     if working_set is None:
         working_set = int(np.clip(problem.n_examples // 8, SMALLEST_SET, LARGEST_SET))

@@ -36,21 +36,8 @@ def follow_central_path(
     Spaces with few explicit features cost O(n r^2) per step, others one factorization of an n x n matrix (2n x 2n where both
     spaces of a problem are known by their matrices only).
 
-    Parameters
-    ----------
-    problem : KernelQP
-    tol : float
-        Relative duality gap at which to stop, at most 1e-6: the last digits cost one or two steps.
-    max_iter : int
-        Largest number of steps; -1 for the built-in limit.
-    early : bool
-        Stop at ``tol`` itself, whatever the residuals are: only the active bounds are needed.
-
-    Returns
-    -------
-    solution : Solution
-    active : pair of bool ndarray
-        Variables that end at their lower and upper bound.
+    Stops at the relative gap ``tol``, at most 1e-6; with ``early`` at ``tol`` itself, whatever the residuals are, because only
+    the active bounds are needed. Returns the solution, and the variables that end at their lower and upper bound.
     """
     iterate = _KernelIterate(problem.merged())
     limit = MAX_STEPS if max_iter < 0 else min(max_iter, MAX_STEPS)
@@ -78,18 +65,7 @@ def follow_central_path(
 def solve_weights(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
     """The same method with the weights of a linear problem as iterates: a step solves one system of their number.
 
-    Parameters
-    ----------
-    problem : LinearPrimal
-    tol : float
-        Relative duality gap at which to stop.
-    max_iter : int
-        Largest number of steps; -1 for the built-in limit.
-
-    Returns
-    -------
-    Solution
-        Its point are the weights, its certificate the dual variables.
+    Stops at the relative gap ``tol``. The solution's point are the weights, its certificate the dual variables.
     """
     limit = MAX_STEPS if max_iter < 0 else min(max_iter, MAX_STEPS)
     iterate = _LinearIterate(problem)

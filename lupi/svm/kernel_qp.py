@@ -315,13 +315,6 @@ def largest_move(x: np.ndarray, slope: np.ndarray, lower: np.ndarray, upper: np.
     Room is measured in units of the largest variable: what a move can still change of the objective, slope times room, is
     then small beside the objective itself.
 
-    Parameters
-    ----------
-    x, slope : ndarray
-        Variables, and the derivatives by them of what is maximized.
-    lower, upper : ndarray
-        Bounds, possibly infinite.
-
     Examples
     --------
     >>> import numpy as np
@@ -336,19 +329,8 @@ def largest_move(x: np.ndarray, slope: np.ndarray, lower: np.ndarray, upper: np.
 def central_biases(kinds: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, float]:
     """Point b with ``low <= kinds @ b <= high``, midway where several satisfy it.
 
-    Parameters
-    ----------
-    kinds : ndarray of shape (n_kinds, n_biases)
-        Coefficients of the few biases in each kind of condition.
-    low, high : ndarray of shape (n_kinds,)
-        Bounds, possibly infinite and, before a solver has converged, contradictory.
-
-    Returns
-    -------
-    biases : ndarray of shape (n_biases,)
-        The last bias is the midpoint of all values it can take; the one before it the midpoint given the last, and so on.
-    violation : float
-        How much the intervals contradict each other; 0 at an optimum. The intervals are widened by half of it.
+    The last bias is the midpoint of all values it can take, the one before it the midpoint given the last, and so on. The
+    second result is the amount by which the intervals contradict each other, 0 at an optimum; they are widened by half of it.
 
     Examples
     --------

@@ -31,21 +31,7 @@ def solve_newton(
 ) -> Solution:
     """Minimize a problem whose losses are all squared hinges.
 
-    Parameters
-    ----------
-    problem : LinearPrimal
-        With ``smooth`` true.
-    tol : float
-        Relative duality gap at which to stop.
-    max_iter : int
-        Largest number of steps; -1 for the built-in limit.
-    start : ndarray, optional
-        Weights to start from.
-
-    Returns
-    -------
-    Solution
-        Its point are the weights, its certificate the dual variables.
+    Stops at the relative gap ``tol``. The solution's point are the weights, its certificate the dual variables.
     """
     if not problem.smooth:
         raise ValueError(

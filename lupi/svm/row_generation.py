@@ -43,18 +43,7 @@ def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1
                                             being fixed and checked
     ======================================  ======================================================================
 
-    Parameters
-    ----------
-    problem : LinearPrimal
-    tol : float
-        Relative duality gap.
-    max_iter : int
-        Largest number of steps; -1 for the solvers' own limits.
-
-    Returns
-    -------
-    Solution
-        Of weights; its certificate are the dual variables.
+    ``tol`` is the relative duality gap. The solution's point are the weights, its certificate the dual variables.
     """
     few = problem.n_examples <= FEW_EXAMPLES
     found = solve_rows(problem, tol=DIGITS * tol if few else tol, max_iter=max_iter)
@@ -72,20 +61,7 @@ def solve_linear_near(
 
 
 def solve_rows(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
-    """Newton's method or the interior point, with many examples after a sample of them.
-
-    Parameters
-    ----------
-    problem : LinearPrimal
-    tol : float
-        Relative duality gap.
-    max_iter : int
-        Largest number of steps; -1 for the solvers' own limits.
-
-    Returns
-    -------
-    Solution
-    """
+    """Newton's method or the interior point, with many examples after a sample of them."""
     few = _few(problem)
     if problem.n_examples > few and not problem.smooth:
         probe = _sample(problem, few)

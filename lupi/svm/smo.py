@@ -42,15 +42,7 @@ MOST_SPACES = 3
 def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, start: np.ndarray | None = None) -> Solution:
     """Sequential minimal optimization on the full kernel matrices.
 
-    Parameters
-    ----------
-    problem : KernelQP
-    tol : float
-        Largest violation of the optimality conditions.
-    max_iter : int
-        Largest number of steps; -1 for the built-in limit.
-    start : ndarray, optional
-        A feasible point to start from.
+    Stops where the violation of the optimality conditions is below ``tol``; ``start`` is a feasible point.
     """
     limit = step_limit(problem, max_iter)
     state = SMOState.of(problem, problem.start() if start is None else start)

@@ -394,22 +394,8 @@ def smo_loop(
 ) -> tuple[int, float]:  # fmt: skip
     """Ascent over pairs and circuits with second-order selection; the slots are updated in place.
 
-    Parameters
-    ----------
-    K : tuple of ndarray of shape (n, n)
-        Kernel matrices, before their weights.
-    weight : ndarray of shape (n_spaces,)
-    slots : Slots
-    tol : float
-        Largest violation of the optimality conditions.
-    max_iter : int
-        Largest number of steps.
-    lanes, gain_lanes, extremes, gains, no_mask, where, change, touched : ndarray
-        Memory; see :meth:`~lupi.svm.smo.SMOState.run`.
-
-    Returns
-    -------
-    n_iter, violation : int, float
+    Stops at a violation below ``tol``, or after ``max_iter`` steps; returns the number of steps and the violation. ``K`` are the
+    kernel matrices before their weights. The last arguments are memory: see :meth:`~lupi.svm.smo.SMOState.run`.
     """
     rate, c, spaces, diagonal, box, moved, share, mates, layer, layers, mask, kinds, circuits = slots
     n_layers, n_kinds = layers.shape[1], kinds.shape[1]

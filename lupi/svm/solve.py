@@ -37,19 +37,7 @@ def solve(problem: Any, solver: str, *, tol: float, max_iter: int, **options: An
 def solve_near(problem: Any, neighbor: Any, solved: Solution, *, tol: float) -> Solution | None:
     """Solve from the solution of a problem with the same examples and other prices, as in a grid search.
 
-    Parameters
-    ----------
-    problem, neighbor : KernelQP or LinearPrimal
-        The problem, and the one that was solved.
-    solved : Solution
-        Its solution.
-    tol : float
-        Tolerance of the solver.
-
-    Returns
-    -------
-    Solution or None
-        None where the neighbor is of no use: solve from scratch then.
+    Returns None where the neighbor does not help: solve from scratch then.
     """
     if problem.family != neighbor.family:
         return None
