@@ -46,21 +46,6 @@ Rows: ``take``, ``load`` and ``map`` work on :class:`ArrayRows` and :class:`~lup
 where ``values`` exist. :func:`chunkwise` lets a function of arrays accept both, in one pass over the chunks.
 """
 
-from lupi.inputs.checks import (
-    ClassificationInput,
-    PrivilegedInput,
-    TargetInput,
-    check_classes,
-    check_group,
-    check_magnitude,
-    check_partial_targets,
-    check_privileged,
-    check_sample_weight,
-    effective_class_weight,
-    is_chunked,
-    warn_of_minus_one,
-)
-from lupi.inputs.old_spaces import check_privileged_sequence, check_privileged_spaces, names_of_spaces
 from lupi.inputs.spaces import is_per_space, per_space, split_spaces, values_per_space
 from lupi.inputs.tables import column_names, is_frame
 from lupi.inputs.training_set import (
@@ -74,44 +59,33 @@ from lupi.inputs.training_set import (
     check_rows,
     check_training_set,
     chunkwise,
+    is_resident,
     read_table,
     side_by_side,
     take_together,
+    take_values,
 )
 
 __all__ = [
     "Affine",
     "ArrayRows",
-    "ClassificationInput",
     "ObjectRows",
     "PrivilegedBlock",
-    "PrivilegedInput",
     "Rows",
-    "TargetInput",
     "TrainingSet",
-    "check_classes",
-    "check_group",
-    "check_magnitude",
-    "check_partial_targets",
-    "check_privileged",
     "check_privileged_rows",
-    "check_privileged_sequence",
-    "check_privileged_spaces",
     "check_rows",
-    "check_sample_weight",
     "check_training_set",
     "chunkwise",
     "column_names",
-    "effective_class_weight",
-    "is_chunked",
     "is_frame",
     "is_per_space",
-    "names_of_spaces",
+    "is_resident",
     "per_space",
     "read_table",
     "side_by_side",
     "split_spaces",
     "take_together",
+    "take_values",
     "values_per_space",
-    "warn_of_minus_one",
 ]

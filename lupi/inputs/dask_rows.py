@@ -137,8 +137,6 @@ class DaskRows(Rows):
             raise IndexError("rows in Dask chunks can be taken in increasing order only")
         return replace(self, index=index if self.index is None else self.index[index])
 
-    view = take  # the name that the linear machines use
-
     def load(self, index: np.ndarray | None = None) -> Matrix:
         """Values of some rows in any order, or of all rows."""
         if index is None:

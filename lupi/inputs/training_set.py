@@ -52,7 +52,7 @@ def chunkwise(join: str, *by_row: str) -> Callable[[Function], Function]:
 
         @wraps(function)
         def run(*arguments: Any) -> Any:
-            chunked = [value for value in arguments if not getattr(value, "resident", True)]
+            chunked = [value for value in arguments if not is_resident(value)]
             if chunked:
                 return chunked[0].run(run, join, dict(zip(names, arguments)), by_row)
             return function(*(value.values if isinstance(value, ArrayRows) else value for value in arguments))
@@ -186,6 +186,19 @@ def side_by_side(tables: Sequence[Any], factors: Sequence[float]) -> Any:
     if tables[0].resident:
         return ArrayRows(join(*(table.values for table in tables)))
     return tables[0].combine(join, tables)
+
+
+def is_resident(rows: Any) -> bool:
+    """Whether rows, or an array, are in memory."""
+    return bool(getattr(rows, "resident", True))
+
+
+def take_values(X: Any, Z: Any, index: np.ndarray) -> tuple[Any, Any]:
+    """The same rows of two arrays or Dask tables (Z may be None); Dask rows are loaded if they fit into memory."""
+    if is_resident(X):
+        return X[index], None if Z is None else Z[index]
+    first, second = (getattr(part, "values", part) for part in take_together([X, Z], index))
+    return first, second
 
 
 def take_together(tables: Sequence[Any], index: np.ndarray) -> list[Any]:
@@ -372,7 +385,7 @@ def check_training_set(
     found = Target(np.zeros(n), None, np.ones(n, dtype=bool))
     if kind != "none":
         found = _read_target(y, kind, getattr(estimator, "unlabeled", ALL_LABELED), name)
-        check_consistent_length(found.values, np.empty(n))
+        check_consistent_length(np.empty(n), found.values)
     weight = _check_weight(sample_weight, n, name)
     _check_totals(found, weight, name)
     available = np.any([block.available for block in blocks] or [np.zeros(n, dtype=bool)], axis=0)

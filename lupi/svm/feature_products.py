@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lupi.inputs.chunked_rows import chunkwise, in_a_row, total
+from lupi.inputs import chunkwise
 
 # Rows of a block: large enough for BLAS, small enough for the cache.
 BLOCK = 1024
@@ -18,7 +18,7 @@ def stored_entries(data: Any) -> int:
     return 0 if data is None else int(data.nnz) if sparse.issparse(data) else int(data.size)
 
 
-@chunkwise(in_a_row)
+@chunkwise("concatenate")
 def times(data: Any, vector: np.ndarray) -> np.ndarray:
     """Rows times a vector; single precision rows are summed in double precision, block by block."""
     if sparse.issparse(data) or data.dtype == np.float64:
@@ -27,7 +27,7 @@ def times(data: Any, vector: np.ndarray) -> np.ndarray:
     return np.concatenate(blocks) if blocks else np.zeros(0)
 
 
-@chunkwise(total, "vector")
+@chunkwise("sum", "vector")
 def transposed_times(data: Any, vector: np.ndarray) -> np.ndarray:
     """Columns times a vector, in double precision."""
     if sparse.issparse(data) or data.dtype == np.float64:
@@ -38,14 +38,14 @@ def transposed_times(data: Any, vector: np.ndarray) -> np.ndarray:
     return out
 
 
-@chunkwise(in_a_row)
+@chunkwise("concatenate")
 def both_times(X: Any, Z: Any, decision: np.ndarray, privileged: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Values of both functions on the rows, from weights and intercepts; 0 for the second without a table Z."""
     f = times(X, decision[:-1]) + decision[-1]
     return f, np.zeros(len(f)) if Z is None else times(Z, privileged[:-1]) + privileged[-1]
 
 
-@chunkwise(total, "beta", "eta")
+@chunkwise("sum", "beta", "eta")
 def both_transposed_times(X: Any, Z: Any, beta: np.ndarray, eta: np.ndarray) -> np.ndarray:
     """[X, 1]' beta and [Z, 1]' eta, one after the other; without a table Z the first alone."""
     parts = [transposed_times(X, beta), np.array([beta.sum()])]
@@ -54,7 +54,7 @@ def both_transposed_times(X: Any, Z: Any, beta: np.ndarray, eta: np.ndarray) -> 
     return np.concatenate(parts)
 
 
-@chunkwise(total, "y", "s", "weights")
+@chunkwise("sum", "y", "s", "weights")
 def hessian_sums(
     X: Any, Z: Any, y: np.ndarray, s: np.ndarray, weights: np.ndarray, index: np.ndarray | None, signed: bool
 ) -> np.ndarray:
@@ -64,7 +64,7 @@ def hessian_sums(
 
     Parameters
     ----------
-    X, Z : ndarray, csr matrix or ChunkedRows, Z also None
+    X, Z : ndarray, csr matrix or DaskRows, Z also None
     y, s : ndarray of shape (n,)
     weights : ndarray of shape (1, n) or (2, n)
     index : ndarray of int, optional
@@ -100,7 +100,7 @@ def _scaled(rows: Any, factor: np.ndarray, out: np.ndarray) -> None:
     out[:, -1] = factor
 
 
-@chunkwise(total, "weight")
+@chunkwise("sum", "weight")
 def squares_times(data: Any, weight: np.ndarray) -> np.ndarray:
     """Sum of the squares of every column, each row counted with its weight."""
     if sparse.issparse(data):
@@ -111,7 +111,7 @@ def squares_times(data: Any, weight: np.ndarray) -> np.ndarray:
     return out
 
 
-@chunkwise(total, "weight")
+@chunkwise("sum", "weight")
 def second_moment(Z: Any, weight: np.ndarray) -> np.ndarray:
     """[Z, 1]' diag(weight) [Z, 1] without a second copy of Z.
 

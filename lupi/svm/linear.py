@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from lupi.inputs.chunked_rows import ChunkedRows, take_rows
+from lupi.inputs import is_resident, take_values
 from lupi.svm.feature_products import both_times, both_transposed_times, second_moment
 from lupi.svm.kernel_qp import MANY_FEATURES, MARGIN, Expansion, largest_move
 
@@ -45,9 +45,9 @@ class LinearPrimal:
 
     Parameters
     ----------
-    X : ndarray, csr matrix or ChunkedRows of shape (n, n_features)
+    X : ndarray, csr matrix or DaskRows of shape (n, n_features)
         Decision features, in single or double precision.
-    Z : ndarray, csr matrix or ChunkedRows of shape (n, n_privileged), or None
+    Z : ndarray, csr matrix or DaskRows of shape (n, n_privileged), or None
         Privileged features; rows of examples without them are not read.
     y, s : ndarray of shape (n,)
         Labels -1 and 1, and signs of the correcting function.
@@ -135,7 +135,7 @@ class LinearPrimal:
 
     def fields(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Values f and g on the examples."""
-        if not isinstance(self.X, ChunkedRows):
+        if is_resident(self.X):
             return both_times(self.X, self.Z, *self.split(theta))
         # A pass over all blocks: the values at the solution are asked for several times.
         if self._last.get("theta") != theta.tobytes():
@@ -268,7 +268,7 @@ class LinearPrimal:
         if weight != 1.0:
             tables[0] /= weight
             tables[1:] *= weight
-        X, Z = take_rows(self.X, self.Z, index)  # type: ignore[no-untyped-call]
+        X, Z = take_values(self.X, self.Z, index)
         return replace(
             self,
             X=X,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from lupi.inputs.chunked_rows import ChunkedRows
+from lupi.inputs import is_resident
 from lupi.svm.feature_products import hessian_sums, second_moment, squares_times, stored_entries
 from lupi.svm.linear import LinearPrimal
 
@@ -87,10 +87,10 @@ class FactorizedSystem:
         p = self.problem
         if index is not None and len(index) == 0:
             return
-        if index is None or not isinstance(p.X, ChunkedRows):
+        if index is None or is_resident(p.X):
             self.sums += hessian_sums(p.X, p.Z, p.y, p.s, weights, index, signed)
             return
-        X, Z = p.X.view(index), None if p.Z is None else p.Z.view(index)
+        X, Z = p.X.take(index), None if p.Z is None else p.Z.take(index)
         self.sums += hessian_sums(X, Z, p.y[index], p.s[index], weights[:, index], None, signed)
 
 

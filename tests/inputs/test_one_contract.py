@@ -25,7 +25,7 @@ from lupi import (
     SVMPlus,
     SVRPlus,
 )
-from lupi.inputs import check_group, check_privileged, check_privileged_sequence, check_privileged_spaces
+from lupi.inputs import check_training_set
 from lupi.structured import Chain, Multiclass
 
 rng = np.random.default_rng(0)
@@ -101,8 +101,6 @@ def test_the_same_words_from_every_estimator(name, case):
     given, words = REFUSED[case]
     decision = pd.DataFrame(X, index=LABELS)
     with pytest.raises(ValueError, match=words):
-        check_privileged(given, N, estimator_name=name.split()[0], index_of=decision)
-    with pytest.raises(ValueError, match=words):
         ESTIMATORS[name]().fit(decision, Y, privileged=given)
 
 
@@ -141,16 +139,14 @@ def test_every_estimator_with_privileged_features_is_in_the_contract():
 
 def test_labels_that_are_not_those_of_x_match_by_position():
     other = frame.set_axis(np.arange(N) + 1000)
-    assert check_privileged(other, N, index_of=pd.DataFrame(X, index=LABELS)).available.all()
-    assert check_privileged(frame.sort_index(), N, index_of=X).available.all()
+    assert check_training_set(SVM2Plus(), pd.DataFrame(X, index=LABELS), Y, other).available.all()
+    assert check_training_set(SVM2Plus(), X, Y, frame.sort_index()).available.all()
 
 
 def test_sequences():
     task = Chain(2, 3)
     inputs = [rng.normal(size=(2, 3)) for _ in range(4)]
     outputs = [np.array([0, 1])] * 4
-    checked = check_privileged_sequence([*inputs[:3], None], 4)
-    np.testing.assert_array_equal(checked.available, [True, True, True, False])
     for wrong, message in (
         (inputs[:3], "StructuralSVMPlus: `privileged` has 3 inputs, but `X` has 4 examples"),
         (7, "StructuralSVMPlus: `privileged` must be a sequence with one entry for each example; got 7"),
@@ -176,14 +172,14 @@ def test_sequences():
     ],
 )
 def test_one_or_several_spaces(given, names):
-    spaces = check_privileged_spaces(given, N)
-    assert list(spaces) == names
-    for space in spaces.values():
-        values = space.data.toarray() if sparse.issparse(space.data) else space.data
-        np.testing.assert_array_equal(values, np.where(space.available[:, None], Z, 0.0))
-        assert space.available.sum() in (N, N - 3)
+    blocks = check_training_set(SVM2Plus(), X, Y, given).privileged
+    assert [block.name for block in blocks] == names
+    for block in blocks:
+        values = block.rows.values.toarray() if sparse.issparse(block.rows.values) else block.rows.values
+        np.testing.assert_array_equal(values, np.where(block.available[:, None], Z, 0.0))
+        assert block.available.sum() in (N, N - 3)
     if "tests" in names:
-        assert spaces["tests"].feature_names.tolist() == ["a", "b"]
+        assert blocks[0].feature_names.tolist() == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -198,14 +194,14 @@ def test_one_or_several_spaces(given, names):
 )
 def test_messages_for_spaces(given, message):
     with pytest.raises(ValueError, match=message):
-        check_privileged_spaces(given, N, estimator_name="SVM2Plus", index_of=frame)
+        check_training_set(SVM2Plus(), frame, Y, given)
 
 
 @pytest.mark.parametrize(
-    "ids", [["b", "a", "b"], [7, 2, 7], pd.Series(["b", "a", "b"]), [["b"], ["a"], ["b"]], [1.5, 0, 1.5]]
+    "ids", [["b", "a", "b"], ["a", 1, "a"], [7, 2, 7], pd.Series(["b", "a", "b"]), [["b"], ["a"], ["b"]], [1.5, 0, 1.5]]
 )
 def test_group_ids_become_numbers(ids):
-    assert check_group(ids, 3).tolist() == [1, 0, 1]
+    assert check_training_set(SVM2Plus(), X[:3], Y[:3], groups=ids).groups.tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -219,5 +215,4 @@ def test_group_ids_become_numbers(ids):
 )
 def test_messages_for_group_ids(ids, message):
     with pytest.raises(ValueError, match=message):
-        check_group(ids, 3, argument="groups")
-    assert check_group(["a", 1, "a"], 3).tolist() == [1, 0, 1]
+        check_training_set(SVM2Plus(), X[:3], Y[:3], groups=ids)

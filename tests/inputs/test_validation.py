@@ -4,14 +4,9 @@ import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.svm import SVC
-from sklearn.utils.validation import validate_data
 
-from lupi.inputs import (
-    check_classes,
-    check_privileged,
-    check_sample_weight,
-    effective_class_weight,
-)
+from lupi.inputs import check_training_set
+from lupi.inputs.training_set import read_block
 
 Z = np.array([[1.0, 2.0], [3.0, 0.0], [0.0, 6.0]])
 Z_MISSING = np.array([[1.0, 2.0], [np.nan, np.nan], [0.0, 6.0]])
@@ -20,9 +15,16 @@ Y = np.array([0, 1, 0, 1])
 
 
 def check_classification_input(estimator, X, y, sample_weight=None):
-    """What every classifier's `fit` does first."""
-    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, order="C")
-    return check_classes(X, y, sample_weight, estimator_name=type(estimator).__name__)
+    data = check_training_set(estimator, X, y, sample_weight=sample_weight)
+    return data.X.values, data.target, data.classes, data.weight
+
+
+class check_privileged:
+    """A checked privileged table."""
+
+    def __init__(self, table, n_rows, estimator_name="SVMPlus", precomputed=False, accept_sparse=True):
+        block = read_block(estimator_name, None, table, n_rows, None, square=precomputed, dense=not accept_sparse)
+        self.data, self.available, self.feature_names = block.rows.values, block.available, block.feature_names
 
 
 def dense(data):
@@ -30,10 +32,6 @@ def dense(data):
 
 
 # ---------------------------------------------------------------- privileged: what is accepted
-
-
-def test_none_stays_none():
-    assert check_privileged(None, 3) is None
 
 
 @pytest.mark.parametrize(
@@ -247,18 +245,20 @@ def test_messages_for_classification_input(X, y, sample_weight, message):
 
 
 def test_sample_weight_may_be_a_number():
-    np.testing.assert_array_equal(check_sample_weight(2, 3), [2.0, 2.0, 2.0])
+    np.testing.assert_array_equal(check_classification_input(SVC(), X, Y, 2)[3], [2.0, 2.0, 2.0, 2.0])
 
 
 def test_class_weight():
-    classes = np.array(["a", "b"])
-    encoded = np.array([0, 0, 0, 1])
-    np.testing.assert_array_equal(effective_class_weight(None, classes, encoded), [1, 1])
-    np.testing.assert_allclose(effective_class_weight("balanced", classes, encoded), [4 / 6, 2])
-    np.testing.assert_array_equal(effective_class_weight({"b": 3, "a": 0.5}, classes, encoded), [0.5, 3])
+    def weigh(class_weight):
+        labels = np.array(["a", "a", "a", "b"])
+        return check_training_set(SVC(class_weight=class_weight), X, labels).class_weight
+
+    np.testing.assert_array_equal(weigh(None), [1, 1])
+    np.testing.assert_allclose(weigh("balanced"), [4 / 6, 2])
+    np.testing.assert_array_equal(weigh({"b": 3, "a": 0.5}), [0.5, 3])
     with pytest.raises(ValueError, match=r"`class_weight` of class .*b.* is -1; class weights must be positive"):
-        effective_class_weight({"b": -1}, classes, encoded)
+        weigh({"b": -1})
     with pytest.raises(ValueError, match=r"`class_weight` of class .*b.* is 0; class weights must be positive"):
-        effective_class_weight({"b": 0}, classes, encoded)
+        weigh({"b": 0})
     with pytest.raises(ValueError, match=r"not in class_weight"):
-        effective_class_weight({"c": 1, "d": 2, "e": 3}, classes, encoded)
+        weigh({"c": 1, "d": 2, "e": 3})
