@@ -25,5 +25,5 @@ def test_the_cause_and_the_file_are_named(what, number, cause, tmp_path):
 
 
 def test_a_full_store_is_not_called_damaged(tmp_path):
-    with pytest.raises(OSError, match=r"run\.sqlite cannot be used now.*Finished results are kept"):
+    with pytest.raises(OSError, match=r"run\.sqlite: disk I/O error.*Finished results are kept"):
         attack(("results", "small", 0, 20_000), Prepared(tmp_path))
