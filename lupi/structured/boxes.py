@@ -42,7 +42,7 @@ class BoxExamples(Examples):
         images = [[space[i] for space, has in zip(inputs, available) if has[i]] for i in range(len(Y))]
         first = np.cumsum([0, *(task.n_words for task in tasks)])
         shifts = [first[:-1][self.has[:, i] > 0] for i in range(len(Y))]
-        points = [
+        points: Any = [
             np.concatenate([getattr(x, name) for some in images for x in some] or [np.zeros(0, dtype=np.int64)])
             for name in ("rows", "cols", "words")
         ]
@@ -52,7 +52,8 @@ class BoxExamples(Examples):
         boxes = [(np.nan,) * 4 if y is None else tuple(map(float, y)) for y in Y]
         shapes = [some[0].shape if some else (1, 1) for some in images]
         start = np.cumsum([0, *map(sum, sizes)])
-        self.images = Images(*points, start, np.array(shapes), np.array(boxes))
+        rows, cols, words = points
+        self.images = Images(rows, cols, words, start, np.array(shapes), np.array(boxes))
         # Columns of the words, of the offsets and of the placements in the joint feature, and the factors of these.
         spans = list(zip(tasks, self.ends, scales))
         self.word_columns = np.concatenate([a + np.arange(task.n_words) for task, a, _ in spans])
@@ -275,8 +276,9 @@ class BoxLocalization(Task):
         words = np.ascontiguousarray(words / scale)
         kind = HISTOGRAM_KERNELS[str(kernel.name)]
         coef = (scale if kind == INTERSECTION else 1.0) * np.asarray(coef, dtype=float)
+        height, width = x.shape
         found, value, upper, _ = kernel_branch_and_bound(
-            integral_histograms(x.rows, x.cols, x.words, *x.shape, self.grid_step, self.n_words),
+            integral_histograms(x.rows, x.cols, x.words, height, width, self.grid_step, self.n_words),
             rows,
             cols,
             np.ascontiguousarray(places),

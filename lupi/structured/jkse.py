@@ -396,7 +396,9 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             task, tasks = as_task(self.task), self.privileged_task
             data = check_training_set(self, X, Y, privileged, target="outputs", task=task, privileged_task=tasks)
             self._privileged_columns = data.privileged_columns
-            self.privileged_dual_coef_ = self.privileged_intercept_ = self._privileged_spaces = None
+            self.privileged_dual_coef_: Any = None
+            self.privileged_intercept_: Any = None
+            self._privileged_spaces: Any = None
             if not data.available.any():
                 self._estimate(data)
                 return self

@@ -84,7 +84,8 @@ class Oracle:
             parts = [self._search(v, part) for part in self.slices.cut(rows)]
         else:
             return self._search(v, rows)
-        return Found(*(None if column[0] is None else np.concatenate(column) for column in zip(*parts)))
+        columns: list[Any] = [None if column[0] is None else np.concatenate(column) for column in zip(*parts)]
+        return Found(*columns)
 
     def _search(self, v: np.ndarray, rows: np.ndarray) -> Found:
         w = v[: self.n_decision]

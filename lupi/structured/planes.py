@@ -37,19 +37,19 @@ _FAST = {"reassoc", "contract", "nsz"}
 class Planes(NamedTuple):
     """Arrays of a store, block by block and slot by slot.
 
-    A plane is its first ``sizes`` values: all entries, or those at the positions ``index``. ``alpha`` are the dual weights,
-    ``idle`` the rounds without weight, ``count`` the used slots; ``w`` is the sum of all planes times their weights, and ``cap``
-    the mass of a block.
+    A plane is its first ``sizes`` values: all entries, or those at ``positions``. ``alpha`` are the dual weights, ``idle`` the
+    rounds without weight, ``used`` the numbers of slots in use; ``w`` is the sum of all planes times their weights, and
+    ``cap`` the mass of a block.
     """
 
     values: np.ndarray
-    index: np.ndarray
+    positions: np.ndarray
     sizes: np.ndarray
     losses: np.ndarray
     gram: np.ndarray
     alpha: np.ndarray
     idle: np.ndarray
-    count: np.ndarray
+    used: np.ndarray
     w: np.ndarray
     cap: float
 
@@ -57,7 +57,7 @@ class Planes(NamedTuple):
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _dot(p: Planes, i: int, k: int, v: np.ndarray) -> float:
     """Scalar product of plane k of block i with a vector."""
-    values, index, size = p.values[i, k], p.index[i, k], p.sizes[i, k]
+    values, index, size = p.values[i, k], p.positions[i, k], p.sizes[i, k]
     s = 0.0
     if size == v.shape[0]:
         for j in range(size):
@@ -71,7 +71,7 @@ def _dot(p: Planes, i: int, k: int, v: np.ndarray) -> float:
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _add(p: Planes, i: int, k: int, factor: float, v: np.ndarray) -> None:
     """Add a multiple of plane k of block i to a vector."""
-    values, index, size = p.values[i, k], p.index[i, k], p.sizes[i, k]
+    values, index, size = p.values[i, k], p.positions[i, k], p.sizes[i, k]
     if size == v.shape[0]:
         for j in range(size):
             v[j] += factor * values[j]
@@ -124,7 +124,7 @@ def _ascend_block(p: Planes, i: int, tol: float, max_steps: int, active_only: bo
 
     `active_only` skips planes without weight, which saves reading them.
     """
-    m, alpha = p.count[i], p.alpha[i]
+    m, alpha = p.used[i], p.alpha[i]
     grad, before = np.empty(m), np.empty(m)
     top = -np.inf
     mean = 0.0
@@ -153,7 +153,7 @@ def _ascend_block(p: Planes, i: int, tol: float, max_steps: int, active_only: bo
 @njit(cache=True, nogil=True)
 def _ascend_all(p: Planes, max_sweeps: int, target: float) -> tuple[float, int]:
     """Sweeps and face steps over the stored planes until their total gap is below `target`. Returns gap and sweeps."""
-    n = len(p.count)
+    n = len(p.used)
     gap = np.inf
     tol = 0.1 * target / (p.cap * n)
     for sweep in range(max_sweeps):
@@ -234,11 +234,11 @@ def _product(a: np.ndarray, b: np.ndarray) -> float:
 @njit(cache=True, nogil=True)
 def _face_step(p: Planes, max_cg: int) -> None:
     """Conjugate gradients on the planes with weight, then a projected step if it increases the dual."""
-    n = len(p.count)
+    n = len(p.used)
     start = np.zeros(n + 1, dtype=np.int64)
     for i in range(n):
         active = 0
-        for k in range(p.count[i]):
+        for k in range(p.used[i]):
             active += p.alpha[i, k] > 0.0
         start[i + 1] = start[i] + (active if active > 1 else 0)
     m = start[n]
@@ -249,7 +249,7 @@ def _face_step(p: Planes, max_cg: int) -> None:
     steepest = 0.0
     for i in range(n):
         q = start[i]
-        for k in range(p.count[i]):
+        for k in range(p.used[i]):
             if p.alpha[i, k] > 0.0 and q < start[i + 1]:
                 block[q], slot[q] = i, k
                 r[q] = p.losses[i, k] - _dot(p, i, k, p.w)
@@ -308,11 +308,11 @@ def _put(p: Planes, i: int, k: int, psi: np.ndarray, loss: float) -> None:
     for j in range(d):
         if whole or psi[j] != 0.0:
             p.values[i, k, q] = psi[j]
-            p.index[i, k, q] = j
+            p.positions[i, k, q] = j
             q += 1
     p.sizes[i, k], p.losses[i, k], p.alpha[i, k], p.idle[i, k] = q, loss, 0.0, 0
-    p.count[i] = max(p.count[i], k + 1)
-    for other in range(p.count[i]):
+    p.used[i] = max(p.used[i], k + 1)
+    for other in range(p.used[i]):
         p.gram[i, k, other] = p.gram[i, other, k] = _dot(p, i, other, psi)
 
 
@@ -325,7 +325,7 @@ def _take(p: Planes, order: np.ndarray, psi: np.ndarray, loss: np.ndarray, gaps:
     for row in range(len(order)):
         i, new, size = order[row], loss[row], 0
         top, mean = -np.inf, 0.0
-        for k in range(p.count[i]):
+        for k in range(p.used[i]):
             s = p.losses[i, k] - _dot(p, i, k, p.w)
             top = max(top, s)
             mean += p.alpha[i, k] * s
@@ -334,9 +334,9 @@ def _take(p: Planes, order: np.ndarray, psi: np.ndarray, loss: np.ndarray, gaps:
             size += psi[row, j] != 0.0
         if new > top + 1e-12 * (1.0 + abs(new)):
             width = len(p.w) if 2 * size >= len(p.w) else size
-            if width > p.values.shape[2] or p.count[i] == p.values.shape[1]:
+            if width > p.values.shape[2] or p.used[i] == p.values.shape[1]:
                 return row
-            _put(p, i, p.count[i], psi[row], loss[row])
+            _put(p, i, p.used[i], psi[row], loss[row])
         gaps[i] = p.cap * max(new, top) - mean
         if ascend:
             _ascend_block(p, i, EXACT, 1000, False)
@@ -348,25 +348,25 @@ def _tidy(p: Planes, patience: int) -> None:
     """Drop planes that had no weight for `patience` rounds, and recompute w from the others."""
     for j in range(len(p.w)):
         p.w[j] = 0.0
-    for i in range(len(p.count)):
+    for i in range(len(p.used)):
         q = 1
-        for k in range(1, p.count[i]):
+        for k in range(1, p.used[i]):
             p.idle[i, k] = 0 if p.alpha[i, k] > 0.0 else p.idle[i, k] + 1
             if p.idle[i, k] > patience:
                 continue
             if q < k:
                 for j in range(p.sizes[i, k]):
-                    p.values[i, q, j], p.index[i, q, j] = p.values[i, k, j], p.index[i, k, j]
+                    p.values[i, q, j], p.positions[i, q, j] = p.values[i, k, j], p.positions[i, k, j]
                 p.sizes[i, q], p.losses[i, q] = p.sizes[i, k], p.losses[i, k]
                 p.alpha[i, q], p.idle[i, q] = p.alpha[i, k], p.idle[i, k]
-                for j in range(p.count[i]):
+                for j in range(p.used[i]):
                     p.gram[i, q, j] = p.gram[i, k, j]
-                for j in range(p.count[i]):
+                for j in range(p.used[i]):
                     p.gram[i, j, q] = p.gram[i, j, k]
             q += 1
-        for k in range(q, p.count[i]):
+        for k in range(q, p.used[i]):
             p.alpha[i, k] = 0.0
-        p.count[i] = q
+        p.used[i] = q
         for k in range(q):
             if p.alpha[i, k] > 0.0:
                 _add(p, i, k, p.alpha[i, k], p.w)
@@ -379,13 +379,13 @@ class PlaneStore:
         slots, width = int(np.clip(_BUDGET // max(n * d, 1), 3, 40)), min(d, _FIRST_WIDTH)
         self.arrays = Planes(
             values=np.zeros((n, slots, width)),
-            index=np.zeros((n, slots, width), dtype=np.int32),
+            positions=np.zeros((n, slots, width), dtype=np.int32),
             sizes=np.zeros((n, slots), dtype=np.int64),
             losses=np.zeros((n, slots)),
             gram=np.zeros((n, slots, slots)),
             alpha=np.zeros((n, slots)),
             idle=np.zeros((n, slots), dtype=np.int64),
-            count=np.ones(n, dtype=np.int64),
+            used=np.ones(n, dtype=np.int64),
             w=np.zeros(d),
             cap=float(cap),
         )
@@ -418,7 +418,7 @@ class PlaneStore:
     def ascend_all(self, *, max_sweeps: int, target: float) -> float:
         """Re-optimize over stored planes only; returns the remaining gap of the restricted problem."""
         # A sweep reads the planes about ten times.
-        size = max(1, SLICE // (10 * int(self.arrays.sizes.sum() + len(self.arrays.count))))
+        size = max(1, SLICE // (10 * int(self.arrays.sizes.sum() + len(self.arrays.used))))
         gap, done = np.inf, 0
         while gap > target and done < max_sweeps and not out_of_time():
             gap, sweeps = _ascend_all(self.arrays, min(size, max_sweeps - done), target)
@@ -445,13 +445,13 @@ class PlaneStore:
         needed = d if 2 * size >= d else size
         if needed > width:
             more = ((0, 0), (0, 0), (0, min(d, max(needed, 2 * width)) - width))
-            values, index = np.pad(self.arrays.values, more), np.pad(self.arrays.index, more)
-            self.arrays = self.arrays._replace(values=values, index=index)
+            values, positions = np.pad(self.arrays.values, more), np.pad(self.arrays.positions, more)
+            self.arrays = self.arrays._replace(values=values, positions=positions)
 
     def _make_room(self, i: int, psi: np.ndarray) -> None:
         """Make room for a plane of block i: wider slots, and a free one at the end of the block."""
         self._widen(psi)
-        alpha, losses, last = self.arrays.alpha[i], self.arrays.losses[i], self.arrays.count[i] - 1
+        alpha, losses, last = self.arrays.alpha[i], self.arrays.losses[i], self.arrays.used[i] - 1
         if last + 1 < len(alpha):
             return
         idle = np.flatnonzero(alpha[1:] == 0.0) + 1
@@ -470,4 +470,4 @@ class PlaneStore:
             self._put(i, free, self.plane(i, last), losses[last])
             alpha[free] = weight
         alpha[last] = 0.0
-        self.arrays.count[i] = last
+        self.arrays.used[i] = last

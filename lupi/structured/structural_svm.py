@@ -346,12 +346,13 @@ class StructuralSVMPlus(LinearStructuralEstimator):
             task.check(data.X.values, data.target)
             everyone = np.ones(len(data), dtype=bool)
             decision = searches_of([task])([task], [data.X.values], [everyone], data.target, [1.0])
-            self.privileged_coef_ = self.first_branch_share_ = None
+            self.privileged_coef_: Any = None
+            self.first_branch_share_: float | None = None
             if not data.available.any():
                 self.coef_ = self._solve(Oracle(decision, n_jobs=self.n_jobs))
                 return self
             spaces = self._privileged_examples(data)
-            options = {"rho": self.rho, "n_jobs": self.n_jobs}
+            options: dict[str, Any] = {"rho": self.rho, "n_jobs": self.n_jobs}
             point = self._solve(Oracle(decision, spaces, data.available, inference=self.inference, **options))
             self.coef_, names = point[: decision.n_features], [block.name for block in data.privileged]
             weights = spaces.split(point[decision.n_features :])

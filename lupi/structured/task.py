@@ -56,7 +56,7 @@ class Examples:
             return None
         return np.array([self.feature(i, y) for i, y in enumerate(self.Y)])
 
-    def _true(self, rows: Sequence[int]) -> np.ndarray:
+    def _true(self, rows: np.ndarray) -> np.ndarray:
         """Joint features of true outputs."""
         if self._kept is not None:
             return self._kept[rows]
@@ -243,6 +243,7 @@ def check_privileged(estimator: Any, tasks: Sequence[Task | None], blocks: Seque
 def searches_of(tasks: list[Any]) -> type[Examples]:
     """Class of the searches of some tasks: their own if they have it in common and do not redefine what it searches."""
     if len({type(task) for task in tasks}) == 1:
+        kind: Any
         for kind in type(tasks[0]).__mro__:
             if "examples" in vars(kind):
                 return kind.examples

@@ -10,7 +10,7 @@ from lupi.structured.planes import PlaneStore
 def check(store):
     """Everything that the store keeps beside its planes follows from them."""
     arrays, total = store.arrays, np.zeros(len(store.w))
-    for i, count in enumerate(arrays.count):
+    for i, count in enumerate(arrays.used):
         rows = np.array([store.plane(i, k) for k in range(count)])
         total += arrays.alpha[i, :count] @ rows
         np.testing.assert_allclose(arrays.gram[i, :count, :count], rows @ rows.T, atol=1e-9)
@@ -21,7 +21,7 @@ def check(store):
 
 def take(store, i, psi, loss, *, ascend=False):
     """Store one plane; returns the gap of its block."""
-    gaps = np.full(len(store.arrays.count), np.inf)
+    gaps = np.full(len(store.arrays.used), np.inf)
     store.take(np.array([i]), psi[None], np.array([float(loss)]), gaps, ascend=ascend)
     return gaps[i]
 
@@ -38,11 +38,11 @@ def test_store_follows_from_its_planes(share, slots, monkeypatch):
     for _ in range(12):
         for i in range(n):
             psi = rng.normal(size=d) * (rng.random(d) < share)
-            before = store.arrays.count[i]
+            before = store.arrays.used[i]
             gap = take(store, i, psi, 2.0)
             arrays = store.arrays
-            kept = [store.plane(i, k) for k in range(arrays.count[i])]
-            if arrays.count[i] > before:
+            kept = [store.plane(i, k) for k in range(arrays.used[i])]
+            if arrays.used[i] > before:
                 np.testing.assert_array_equal(kept[-1], psi)
             grads = [arrays.losses[i, k] - plane @ store.w for k, plane in enumerate(kept)]
             if before < slots:  # in a full block an earlier plane made room
