@@ -275,11 +275,14 @@ def fit_teachers(
     scores = np.full((len(Cs), len(data)), np.nan)
     if not data.available.any():
         return {C: (None, row) for C, row in zip(Cs, scores)}
-    stack = BlockStack.of(ranker, data.privileged)
-    joined = stack.join(data.privileged)
-    if stack.form == "single":
-        settings = {name: getattr(ranker, f"privileged_{name}") for name in ("kernel", "gamma", "degree", "coef0")}
+    if len(data.privileged) == 1:
+        joined = data.privileged[0]
+        settings: dict[str, Any] = {
+            name: getattr(ranker, f"privileged_{name}") for name in ("kernel", "gamma", "degree", "coef0")
+        }
     else:
+        stack = BlockStack.of(ranker, data.privileged)
+        joined = stack.join(data.privileged)
         kernel = stack.kernel(ranker, joined, np.ones(len(data)))
         settings = {"kernel": kernel if kernel.name == "sum" else kernel.name}
     settings |= {name: getattr(ranker, name) for name in SHARED}

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
-from lupi.inputs import Rows, TrainingSet, check_rows, check_training_set, is_per_space
+from lupi.inputs import Rows, TrainingSet, check_rows, check_training_set
 from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.ranking.coordinate import solve_ranking_coordinate
@@ -113,8 +113,8 @@ def check_ranking_set(
     group: VectorLike | None = None,
 ) -> TrainingSet:
     """Check the input of a ranker's `fit`."""
-    kernels = [ranker.kernel, getattr(ranker, "privileged_kernel", "linear")]
-    kernels = [name for kernel in kernels for name in (kernel if is_per_space(kernel) else [kernel])]
+    kernels: list[Any] = [ranker.kernel, getattr(ranker, "privileged_kernel", "linear")]
+    kernels = [name for kernel in kernels for name in _values(kernel)]
     linear = all(isinstance(kernel, str) and kernel == "linear" for kernel in kernels)
     return check_training_set(
         ranker,
@@ -126,6 +126,13 @@ def check_ranking_set(
         groups_argument="group",
         in_memory="" if linear else "linear kernels",
     )
+
+
+def _values(parameter: Any) -> list[Any]:
+    """Values of a parameter that may have one per privileged space."""
+    if isinstance(parameter, list | tuple | dict):
+        return list(parameter.values() if isinstance(parameter, dict) else parameter)
+    return [parameter]
 
 
 def check_has_pairs(data: TrainingSet) -> None:
