@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
-from lupi.inputs import Rows, TrainingSet, check_rows, check_training_set
+from lupi.inputs import TrainingSet, check_rows, check_training_set
 from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.ranking.coordinate import solve_ranking_coordinate
@@ -150,7 +150,7 @@ def check_has_pairs(data: TrainingSet) -> None:
             raise ValueError("group leaves nothing to rank: no query has two examples of different grades.")
 
 
-def make_features(ranker: BaseRanker, rows: Rows) -> FeatureSpace:
+def make_features(ranker: BaseRanker, rows: Any) -> FeatureSpace:
     """Features in which the ranker is linear."""
     X = rows.load() if rows.resident else rows
     # The linear kernel has no parameters to resolve.
