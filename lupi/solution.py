@@ -1,4 +1,4 @@
-"""What every solver returns, the one measure of how good it is, and when a solver has to come to its end."""
+"""Solutions with their certificates, time limits of solvers, and convergence warnings."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sklearn.utils._param_validation import Interval
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-# Of a solution that says something about the optimum.
+# A relative duality gap above this proves nothing about the point.
 MOST_GAP = 0.1
 # Compiled loops cannot be interrupted: they return after about this many elementary operations, a tenth of a second.
 SLICE = 20_000_000
 
 BEYOND = (
     "the optimization met numbers beyond the range of double precision. Scale the features of `X` and `privileged` (e.g. with "
-    "StandardScaler), and bring C and the other prices nearer to 1."
+    "StandardScaler), and bring C and the other weights closer to 1."
 )
 # Constraint of the parameter ``max_time`` of every estimator whose solver iterates.
 MAX_TIME = [None, Interval(Real, 0, None, closed="neither")]
@@ -35,9 +35,7 @@ _END: ContextVar[float] = ContextVar("end", default=float("inf"))
 
 
 def relative_gap(objective: float, lower_bound: float) -> float:
-    """Distance of a value from a lower bound of the optimum, relative to the larger of the two; never below 0.
-
-    Infinite where one of them is: such a point proves nothing.
+    """Distance between an objective and a lower bound, relative to the larger of the two; infinite if one of them is.
 
     Examples
     --------
@@ -52,28 +50,28 @@ def relative_gap(objective: float, lower_bound: float) -> float:
 
 @dataclass(frozen=True)
 class Solution:
-    """A point with the proof of how good it is.
+    """A point and its certificate.
 
     Attributes
     ----------
     point : ndarray
-        Dual variables of a kernel machine in the problem's order, weights of a ranker or a structural SVM.
+        Dual variables of a kernel machine in the problem's order; weights of a ranker or a structural SVM.
     objective : float
         Value of the primal problem at the point, or at the feasible point built from it.
     lower_bound : float
-        No point has a value below it; -inf where nothing is proved.
+        Lower bound of the optimum; -inf where nothing is proved.
     n_iter : int
-        Iterations of the solver (of all its stages together).
+        Iterations of all stages of the solver.
     converged : bool
-        Whether the solver met its own tolerance.
+        Whether the solver met its tolerance.
     solver : str
         Name of the stage that produced the point.
     violation : float
         Largest violation of the optimality conditions; NaN where the solver does not measure it.
-    in_time : bool
-        False where the solver was stopped because its time was over.
     certificate : object, optional
-        What a family's problem says about the point beyond these numbers, such as intercepts.
+        Further values that the problem computed from the point, such as intercepts.
+    in_time : bool
+        False if the time limit stopped the solver.
     """
 
     point: np.ndarray
@@ -88,12 +86,12 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """Relative distance of the objective from the lower bound."""
+        """Relative duality gap."""
         return relative_gap(self.objective, self.lower_bound)
 
     @property
     def vague(self) -> bool:
-        """Whether the gap is so large that the point is not known to be any good, whatever conditions it meets."""
+        """Whether the gap is too large to prove anything about the point."""
         return not self.gap <= MOST_GAP
 
     @classmethod
@@ -111,16 +109,16 @@ class Solution:
         return cls(point, proof.primal, proof.lower_bound, n_iter, converged, solver, proof.violation, proof)
 
     def better(self, other: Solution) -> Solution:
-        """The one with the smaller gap (of two that prove nothing the larger dual value), with the iterations of both."""
+        """The solution with the smaller gap (ties: the larger dual value), with the iterations of both."""
         mine, its = ((s.gap, -s.certificate.dual) for s in (self, other))
         best = self if mine <= its else other
         return replace(best, n_iter=self.n_iter + other.n_iter, converged=self.converged or other.converged)
 
 
 def stop_behind(problem: BaseException | None) -> BaseException | None:
-    """Ctrl-C or the end of the process among the causes of an error; None if there is none.
+    """KeyboardInterrupt or SystemExit among the causes of an error, or None.
 
-    Of a signal that comes while compiled code returns an array, numba makes SystemErrors, one the cause of the other.
+    Numba turns a signal that arrives while compiled code returns an array into SystemErrors, each the cause of the next.
     """
     while problem is not None and not isinstance(problem, KeyboardInterrupt | SystemExit):
         problem = problem.__cause__
@@ -129,12 +127,7 @@ def stop_behind(problem: BaseException | None) -> BaseException | None:
 
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
-    """Let the solvers that run inside stop after so many seconds; within another deadline the earlier one counts.
-
-    Parameters
-    ----------
-    seconds : float or None
-        None for no limit.
+    """Stop the solvers that run inside after this many seconds (None: no limit); the earlier of nested deadlines counts.
 
     Examples
     --------
@@ -149,7 +142,7 @@ def deadline(seconds: float | None) -> Iterator[None]:
     try:
         yield
     except SystemError as problem:
-        # A search would take it for a fit that failed, and go on.
+        # A search would record a failed fit and continue.
         stop = stop_behind(problem)
         if stop is None:
             raise
@@ -159,21 +152,12 @@ def deadline(seconds: float | None) -> Iterator[None]:
 
 
 def out_of_time() -> bool:
-    """Whether the time of the innermost :func:`deadline` is over; solvers ask between two steps."""
+    """Whether the time of the innermost :func:`deadline` is over; solvers check it between steps."""
     return time.monotonic() >= _END.get()
 
 
 def steps_left(max_iter: int, done: int, most: int = -1) -> int:
-    """What is left for the next stage of a solver whose ``max_iter`` counts the steps of all stages.
-
-    Parameters
-    ----------
-    max_iter : int
-        Limit on all stages; -1 for none.
-    done : int
-        Steps that were taken.
-    most : int
-        Limit on the next stage alone; -1 for none.
+    """Limit on the next stage of a solver whose ``max_iter`` counts the steps of all stages; -1 for no limit.
 
     Examples
     --------
@@ -187,12 +171,12 @@ def steps_left(max_iter: int, done: int, most: int = -1) -> int:
 
 
 def run_in_slices(run: Callable[[int], tuple[int, float]], limit: int, work: int) -> tuple[int, float]:
-    """Repeat a compiled loop that goes on where it stopped.
+    """Repeat a compiled loop that continues where it stopped, until it ends, reaches the limit, or the time is over.
 
     Parameters
     ----------
     run : callable
-        From the largest number of steps to the steps taken, fewer where it has come to its end, and a measure of the point.
+        From a limit on the steps to the number of steps taken and a measure of the point.
     limit : int
         Largest number of steps in all.
     work : int
@@ -201,7 +185,7 @@ def run_in_slices(run: Callable[[int], tuple[int, float]], limit: int, work: int
     Returns
     -------
     int, float
-        Steps in all, and the last measure.
+        Number of steps, and the last measure.
     """
     size = max(1, SLICE // max(1, work))
     done = 0
@@ -216,28 +200,26 @@ def run_in_slices(run: Callable[[int], tuple[int, float]], limit: int, work: int
 def run_solver(
     solvers: dict[str, Callable[..., Solution]], problem: Any, solver: str, *, tol: float, max_iter: int, **options: Any
 ) -> Solution:
-    """Solve a problem with the solver of that name, and judge the result.
+    """Solve a problem by the name of a solver; ``converged`` of the result requires a gap that proves something.
 
     Parameters
     ----------
     solvers : dict of str to callable
-        The solvers of the problem's family: functions (problem, *, tol, max_iter, ...) -> Solution.
-    problem : KernelQP, LinearPrimal, RankingProblem or StructuralProblem
+        Functions (problem, *, tol, max_iter, ...) -> Solution of the problem's family.
+    problem : KernelQP, RankingProblem or StructuralProblem
     solver : str
         One of the keys.
     tol : float
-        Tolerance of the solver.
     max_iter : int
-        Limit on its iterations.
     **options
-        Further arguments of the family's solvers, such as a start.
+        Further arguments of the solver, such as a start.
 
     Returns
     -------
     Solution
     """
     try:
-        # Overflow shows in the result, which `_judged` checks.
+        # Overflow shows in the result.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             found = solvers[solver](problem, tol=tol, max_iter=max_iter, **options)
             return _judged(problem, found, tol)
@@ -246,14 +228,13 @@ def run_solver(
 
 
 def _judged(problem: Any, solution: Solution, tol: float) -> Solution:
-    """The solution as an estimator may report it: converged only where its gap says something, and with its lack of time."""
-    # Only a constraint without slack, when it is missed, costs infinitely much.
+    # The objective is infinite only where a constraint without slack is missed.
     unlimited = problem.family in ("kernel", "linear") and any(side.any() for side in problem.hard)
     if not np.isfinite(solution.point).all() or not (np.isfinite(solution.objective) or unlimited):
         raise ValueError(BEYOND)
     if problem.family == "kernel" and np.isneginf(solution.lower_bound):
         solution = replace(solution, lower_bound=problem.value(problem.start()))
-    # Where `tol` is the gap itself, whoever asks for a large one gets it.
+    # A user may ask for a large gap.
     if solution.converged and (solution.gap <= tol or not solution.vague):
         return solution
     return replace(solution, converged=False, in_time=not out_of_time())
@@ -262,21 +243,7 @@ def _judged(problem: Any, solution: Solution, tol: float) -> Solution:
 def unfinished(
     estimator: BaseEstimator, solution: Solution, advice: str = "raise max_iter or tol"
 ) -> ConvergenceWarning:
-    """How far an estimator's solution is from the optimum, as a warning for ``fit`` to give.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The one that is being fitted.
-    solution : Solution
-        What its solver returned.
-    advice : str
-        What would help.
-
-    Returns
-    -------
-    ConvergenceWarning
-    """
+    """Warning that a solver stopped early, with its gap and what would help."""
     name = type(estimator).__name__
     measures = f"at a relative duality gap of {solution.gap:.2g}"
     if not math.isnan(solution.violation):

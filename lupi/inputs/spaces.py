@@ -56,7 +56,7 @@ def values_per_space(estimator: Any, argument: str, names: list[Any]) -> list[An
     Raises ValueError if the values do not match the names of the spaces ([None] for a single table) or are not valid.
     """
     value, owner = getattr(estimator, argument), type(estimator).__name__
-    if not is_per_space(value):
+    if not names or not is_per_space(value):
         return [value] * len(names)
     given = f"{owner}: `{argument}` has one value per space, {value!r}"
     if names == [None]:

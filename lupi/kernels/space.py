@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -130,9 +129,9 @@ class Space:
             block = self.source.block(index[used], index[used])
             out[np.ix_(used, used)] += signs[used][:, None] * block * signs[used]
 
-    def blocks(self, single: bool) -> KernelBlocks | HeldBlocks:
+    def blocks(self, single: bool) -> Blocks:
         """The matrix (before ``weight``) in blocks, for solvers that never hold all of it."""
-        return HeldBlocks(self, single) if self.source is None else self.source.blocks(single)
+        return Blocks(self, single)
 
     def features(self) -> np.ndarray:
         """Features with ``weight`` in them."""
@@ -211,119 +210,82 @@ class KernelRows:
         )
         return values
 
-    def blocks(self, single: bool) -> KernelBlocks:
-        """The same matrix in blocks."""
-        return KernelBlocks(self.kernel, self.X, self.available, single=single)
 
+class Blocks:
+    """Blocks of a space's kernel matrix, in single or double precision.
 
-class KernelBlocks:
-    """Kernel values between some examples and some or all others, in single or double precision.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : ndarray or CSR matrix
-    available : bool ndarray, optional
-        Rows and columns of unavailable examples are 0.
-    single : bool
-        Compute the rbf kernel of dense features in single precision: half the time, relative error about 1e-6. Other kernels
-        are computed in double precision and rounded.
+    Single precision computes the rbf kernel on demand in half the time, with a relative error of about 1e-6; other values are
+    computed in double precision and rounded.
 
     Examples
     --------
     >>> import numpy as np
-    >>> blocks = KernelBlocks(Kernel("rbf"), np.array([[0.0], [1.0], [3.0]]), single=True)
-    >>> blocks.among(np.array([0, 1])).round(3)
+    >>> space = Space(source=KernelRows(Kernel("rbf"), np.array([[0.0], [1.0], [3.0]])))
+    >>> Blocks(space, single=True).among(np.array([0, 1])).round(3)
     array([[1.   , 0.368],
            [0.368, 1.   ]], dtype=float32)
     """
 
-    def __init__(
-        self, kernel: Kernel, X: MatrixLike, available: np.ndarray | None = None, *, single: bool = True
-    ) -> None:
-        self.kernel, self.left, self.right, self.single = kernel, X, X, single
-        self.available = np.ones(X.shape[0], dtype=bool) if available is None else available
-        self.fast = False
-        self._buffer = np.empty((0, 0))
-        if single and kernel.name == "rbf" and not sparse.issparse(X):
-            self._prepare_rbf(X)
+    def __init__(self, space: Space, single: bool) -> None:
+        self.space, self.single = space, single
+        self.left: np.ndarray | None = None
+        self._buffer = np.empty((0, 0), dtype=np.float32)
+        source = space.source
+        if single and source is not None and source.kernel.name == "rbf" and not sparse.issparse(source.X):
+            self._prepare_rbf(source)
 
-    def _prepare_rbf(self, X: np.ndarray) -> None:
+    def _prepare_rbf(self, source: KernelRows) -> None:
         """Features with -gamma |a - b|^2 = left(a) . right(b): one product instead of one and four passes."""
+        known = slice(None) if source.available is None else source.available
         # A shift does not change the kernel, and squares of features far from 0 would cancel.
-        centered = (X - X[self.available].mean(axis=0)).astype(np.float32)
+        centered = (source.X - source.X[known].mean(axis=0)).astype(np.float32)
         squares = np.einsum("ij,ij->i", centered, centered)
-        gamma = np.float32(self.kernel.gamma)
-        if gamma * float(squares.max(initial=0.0)) > LARGEST_EXPONENT:
+        gamma = np.float32(source.kernel.gamma)
+        if gamma * float(squares[known].max(initial=0.0)) > LARGEST_EXPONENT:
             return
+        if source.available is not None:
+            squares[~source.available] = np.float32(1e30) / gamma  # the kernel is 0 there
         one = np.ones((len(centered), 1), dtype=np.float32)
         self.left = np.hstack([2 * gamma * centered, -gamma * squares[:, None], -gamma * one])
         self.right = np.hstack([centered, one, squares[:, None]])
-        self.fast = True
 
-    def _values(self, rows: np.ndarray, columns: Any, out: np.ndarray | None = None) -> np.ndarray:
-        """Kernel values between available examples and rows of ``right``."""
-        if not self.fast:
-            return self.kernel(self.left[rows], columns)
-        exponents = np.matmul(self.left[rows], columns.T, out=out)
-        np.minimum(exponents, 0.0, out=exponents)
-        return np.exp(exponents, out=exponents)
+    def _rbf(self, rows: np.ndarray, columns: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Kernel values in single precision, in bands that stay in the processor's cache."""
+        assert self.left is not None
+        for i in range(0, len(rows), BAND):
+            band = np.matmul(self.left[rows[i : i + BAND]], columns.T, out=out[i : i + BAND])
+            np.minimum(band, 0.0, out=band)
+            np.exp(band, out=band)
+        return out
 
     def among(self, index: np.ndarray) -> np.ndarray:
         """The block of some examples; overwritten by the next one of the same size."""
-        m = len(index)
-        if len(self._buffer) != m:
-            self._buffer = np.empty((m, m), dtype=np.float32 if self.single else np.float64)
-        known = np.flatnonzero(self.available[index])
-        if len(known) < m:
-            self._buffer[:] = 0.0
-        columns = self.right[index[known]]
-        for i in range(0, len(known), BAND):
-            part = known[i : i + BAND]
-            values = self._values(index[part], columns)
-            if len(known) == m:
-                self._buffer[i : i + BAND] = values
-            else:
-                self._buffer[np.ix_(part, known)] = values
-        if self.fast:
-            self._buffer[known, known] = 1.0
-        return rounded(self._buffer, self._buffer) if self.single else self._buffer
+        if self.left is None:
+            block = self.space.block(index, index) / self.space.weight
+            return rounded(block) if self.single else block
+        if len(self._buffer) != len(index):
+            self._buffer = np.empty((len(index), len(index)), dtype=np.float32)
+        block = self._rbf(index, self.right[index], self._buffer)
+        block[np.diag_indices(len(index))] = np.round(np.diagonal(block))
+        return rounded(block, block)
 
     def add_product(self, out: np.ndarray, index: np.ndarray, coefficients: np.ndarray) -> None:
         """Add some rows, each times its coefficient, to values at all examples; sums are in double precision."""
-        known = None if self.available.all() else np.flatnonzero(self.available)
-        columns = self.right if known is None else self.right[known]
-        # Allocating memory anew costs as much as a third of the values in it.
-        buffer = np.empty((BAND, columns.shape[0]), dtype=np.float32) if self.fast else None
-        for i in range(0, len(index), BAND):
-            rows = index[i : i + BAND]
-            values = self._values(rows, columns, None if buffer is None else buffer[: len(rows)])
-            part = coefficients[i : i + BAND].astype(values.dtype) @ values
-            if known is None:
-                out += part
-            else:
-                out[known] += part
-
-
-@dataclass(frozen=True)
-class HeldBlocks:
-    """The same for a space with a matrix or features in memory."""
-
-    space: Space
-    single: bool
-
-    def among(self, index: np.ndarray) -> np.ndarray:
-        """The block of some examples."""
-        block = self.space.block(index, index) / self.space.weight
-        return rounded(block) if self.single else block
-
-    def add_product(self, out: np.ndarray, index: np.ndarray, coefficients: np.ndarray) -> None:
-        """Add some rows, each times its coefficient, to values at all examples."""
-        factor = self.space.factor
-        if self.space.matrix is None and factor is not None:
+        source, factor = self.space.source, self.space.factor
+        if source is None and self.space.matrix is None and factor is not None:
             out += factor @ (coefficients @ factor[index])
-        else:
+            return
+        if source is None:
             out += coefficients @ self.space.dense[index]
+            return
+        # Allocating memory anew costs as much as a third of the values in it.
+        buffer = np.empty((BAND, len(out)), dtype=np.float32)
+        for i in range(0, len(index), BAND):
+            rows, c = index[i : i + BAND], coefficients[i : i + BAND]
+            if self.left is None:
+                out += c @ source.block(rows)
+            else:
+                out += c.astype(np.float32) @ self._rbf(rows, self.right, buffer[: len(rows)])
 
 
 def rounded(matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -18,7 +18,7 @@ from lupi.svm.duals import check_nu, one_class_dual, one_class_plus_dual
 from lupi.svm.kernel_machine import LAM, KernelMachine, store, warn_about
 from lupi.svm.solve import SOLVERS, solve
 
-# Working sets would need kernel rows on demand, which one-class problems do not have.
+# One-class problems have no kernel rows on demand, which working sets need.
 ONE_CLASS_SOLVERS = set(SOLVERS["kernel"]) - {"decomposition"}
 
 
@@ -36,20 +36,20 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
     Parameters
     ----------
     nu : float, default=0.5
-        In (0, 1]: about the share of training examples that may be left outside.
+        In (0, 1]: about the share of training examples outside of the support.
     lam : float, or list or dict of float, default=1.0
-        Weight of the correcting function's norm. Of several spaces one
-        value for all, or one each: their kernels enter as the sum of :math:`K^*_m / \lambda_m`.
+        Weight of the correcting function's norm. Several spaces have one value for all, or one each: their kernels
+        enter as the sum of :math:`K^*_m / \lambda_m`.
     kernel, gamma, degree, coef0
         Kernel of the decision space, as in :class:`SVMPlus`.
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        The same for the privileged space; of several spaces one value for all, or a list or dict with one each.
+        The same for the privileged space; several spaces have one value for all, or a list or dict with one each.
     solver : {"auto", "smo", "interior_point", "reference"}, default="auto"
         As in :class:`SVMPlus`.
     tol : float, default=1e-4
         Largest violation of the optimality conditions.
     max_iter : int, default=-1
-        Limit on the solver's iterations; -1 for none.
+        Largest number of iterations; -1 for no limit.
     max_time : float or None, default=None
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
 
@@ -161,7 +161,7 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
             return self
 
     def score_samples(self, X: MatrixLike) -> np.ndarray:
-        """How typical each example is: the kernel expansion, without the offset.
+        """Kernel expansion of each example, without the offset: large for typical examples.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         return self._decision_values(X).ravel()
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Positive inside of the support, negative outside.
+        """Score of each example: positive inside the support, negative outside.
 
         Parameters
         ----------

@@ -35,7 +35,7 @@ class SVM2K(KernelClassifier):
         + \sum_i D_i \big[\,|f_A(x_i) - f_B(z_i)| - \epsilon\,\big]_+
 
     Predictions use :math:`f_A` alone, so the second view may be privileged (the baseline of Xu et al. [2]_). An example
-    without privileged features has no second view. Without any this is the C-SVM.
+    without privileged features has no second view. Without any privileged features this is the C-SVM.
 
     Parameters
     ----------
@@ -56,15 +56,15 @@ class SVM2K(KernelClassifier):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        The same for the privileged space; of several spaces, whose kernels are added up, one value for all or one each.
+        The same for the privileged space; several spaces, whose kernels are added up, have one value for all or one each.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with the sample weights; both scale C, C_privileged and D.
     solver : {"auto", "smo", "decomposition", "interior_point", "reference"}, default="auto"
-        "auto" is SMO, finished exactly where that is cheap; on working sets where a kernel matrix does not fit into memory.
+        "auto" is SMO, finished by active-set steps where that is cheap; on working sets if a kernel matrix exceeds ``cache_size``.
     tol : float, default=1e-3
         Tolerance of the optimality conditions (of the duality gap with "interior_point").
     max_iter : int, default=-1
-        Limit on the iterations of the solver; -1 for none.
+        Largest number of iterations; -1 for no limit.
     max_time : float or None, default=None
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     cache_size : float, default=200

@@ -36,21 +36,21 @@ class SVRPlus(RegressorMixin, KernelMachine):
         g_k(z_i) \ge 0,
 
     where :math:`f(x) = w \cdot x + b` is the prediction, and the correcting functions :math:`g_k(z) = w^*_k \cdot z + b^*_k`
-    say how far above (:math:`g_1`) and below (:math:`g_2`) of it a target is expected. This is SVM+ [1]_ for numbers [2]_, with
-    the residual slack of :class:`SVMPlus`. Examples without privileged features keep slacks of their own at price C; without
-    any it is the epsilon-SVR. The dual is solved; ``dual_gap_`` certifies the result.
+    model how far above (:math:`g_1`) and below (:math:`g_2`) of it a target lies. This is SVM+ [1]_ for numbers [2]_, with the
+    residual slack of :class:`SVMPlus`. Examples without privileged features have slacks of their own that cost C; without any
+    privileged features this is the epsilon-SVR. The dual is solved; ``dual_gap_`` certifies the result.
 
     Parameters
     ----------
     C : float, default=1.0
         Weight of the loss.
     lam : float, or list or dict of float, default=1.0
-        Weight of the correcting functions' norms. Small: slacks follow the privileged features closely. Of several spaces one
+        Weight of the correcting functions' norms. Small: slacks follow the privileged features closely. Several spaces have one
         value for all, or one each: their kernels enter as the sum of :math:`K^*_m / \lambda_m`.
     epsilon : float, default=0.1
         Half the width of the tube in which errors cost nothing, in units of the target.
     kappa : float, default=3.0
-        Price of slack that the privileged features do not explain, relative to C; ``inf`` forbids it.
+        Cost of slack that the privileged features do not explain, relative to C; ``inf`` forbids it.
     kernel : {"linear", "rbf", "poly", "sigmoid", "chi2", "laplacian", "intersection", "precomputed"} or callable, default="rbf"
         Kernel of the decision space; a callable gets two feature matrices and returns their kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
@@ -60,19 +60,19 @@ class SVRPlus(RegressorMixin, KernelMachine):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     privileged_kernel, privileged_gamma, privileged_degree, privileged_coef0
-        The same for the privileged space; of several spaces one value for all, or a list or dict with one each.
+        The same for the privileged space; several spaces have one value for all, or a list or dict with one each.
     solver : {"auto", "interior_point", "smo", "decomposition", "reference"}, default="auto"
-        "auto": with linear kernels of few features in both spaces an interior point on the features;
-        otherwise SMO over both sides of the tube, on working sets where a kernel matrix does not fit into ``cache_size``,
-        finished by active-set steps, with an interior point as the last resort. "reference" is PIQP, slow, for checking.
+        "auto" with linear kernels of few features in both spaces is an interior point on the features; otherwise SMO over both
+        sides of the tube, on working sets if a kernel matrix exceeds ``cache_size``, finished by active-set steps, with an
+        interior point as the last resort. "reference" is PIQP, slow, for checking.
     tol : float, default=1e-3
         Largest violation of the optimality conditions, in units of the target.
     max_iter : int, default=-1
-        Limit on the iterations of the solver; -1 for none.
+        Largest number of iterations; -1 for no limit.
     max_time : float or None, default=None
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
     cache_size : float, default=200
-        Megabytes that a kernel matrix may take; of a larger one, blocks are computed when they are needed.
+        Megabytes for a kernel matrix; blocks of a larger one are computed when they are needed.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class SVRPlus(RegressorMixin, KernelMachine):
     True
     >>> model.predict(X[:2]).shape
     (2,)
-    >>> model.correcting_function([[2.0], [-2.0]]).shape  # above and below of the tube
+    >>> model.correcting_function([[2.0], [-2.0]]).shape  # above and below the tube
     (2, 2)
     """
 
@@ -187,7 +187,7 @@ class SVRPlus(RegressorMixin, KernelMachine):
             Numbers.
         privileged : array-like, sparse matrix or data frame of shape (n_samples, n_privileged), optional
             Features that exist at training time only. A row that is entirely NaN is not available for that example. A list or
-            dict of tables is several spaces; one that an example lacks contributes nothing to its correction.
+            dict of tables is several spaces; a space that an example lacks contributes nothing to its correction.
             None fits the epsilon-SVR.
         sample_weight : array-like of shape (n_samples,), optional
             Weights that multiply C.

@@ -213,7 +213,7 @@ def test_blocks_are_those_of_the_matrix(name, available, single):
     kernel = make(name)
     full = kernel(X) if available is None else kernel(X) * np.outer(available, available)
     index, tolerance = np.array([7, 2, 30, 8]), 1e-5 if single else 1e-10
-    blocks = KernelRows(kernel, X + 100.0, available).blocks(single)
+    blocks = Space(source=KernelRows(kernel, X + 100.0, available)).blocks(single)
     assert blocks.among(index).dtype == (np.float32 if single else np.float64)
     np.testing.assert_allclose(blocks.among(index), full[np.ix_(index, index)], atol=tolerance)
     out, coefficients = np.ones(40), np.array([1.0, -2.0, 0.5, 3.0])
@@ -238,7 +238,7 @@ def test_features_and_matrices_have_blocks_too(kind, single):
 
 def test_single_precision_is_refused_where_it_would_cancel():
     far = 1e4 * X
-    blocks = KernelRows(Kernel("rbf", gamma=1.0), far).blocks(single=True)
+    blocks = Space(source=KernelRows(Kernel("rbf", gamma=1.0), far)).blocks(single=True)
     np.testing.assert_allclose(blocks.among(np.arange(40)), Kernel("rbf", gamma=1.0)(far), atol=1e-5)
 
 

@@ -276,7 +276,7 @@ def test_single_precision_blocks_meet_a_tolerance_in_double_precision(family, mi
 
 def test_double_precision_goes_on_where_single_precision_ends_too_early(monkeypatch):
     _, X, _, y = data(8, 200)
-    blocks = KernelRows.blocks
+    blocks = Space.blocks
 
     def wrong(self, single):
         """Single precision that is far off."""
@@ -285,7 +285,7 @@ def test_double_precision_goes_on_where_single_precision_ends_too_early(monkeypa
             out.left *= np.float32(1.001)
         return out
 
-    monkeypatch.setattr(KernelRows, "blocks", wrong)
+    monkeypatch.setattr(Space, "blocks", wrong)
     kernel = Kernel("rbf", gamma=0.5)
     found = solve_decomposition(svm_dual(Space(source=KernelRows(kernel, X)), y, np.full(200, 10.0)), tol=1e-4)
     assert found.converged

@@ -234,6 +234,21 @@ def test_joint_features_of_several_tasks():
         several.fit(X, y, privileged={"a": first})
 
 
+@pytest.mark.parametrize("make", [SVMPlus, SVM2Plus, SVRPlus, SVM2K])
+def test_integer_weights_equal_repeated_rows(make):
+    """Also in gamma="scale" of each space, which sees the rows that have the space."""
+    X, y, first, second = spaces(12)
+    weight = np.random.default_rng(0).integers(0, 4, size=N)
+    X2, y2, first2, second2 = (np.repeat(table, weight, axis=0) for table in (X, y, first, second))
+    weighted = make(**EXACT).fit(X, y, privileged=[first, second], sample_weight=weight)
+    repeated = make(**EXACT).fit(X2, y2, privileged=[first2, second2])
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-6)
+    assert_allclose(values(weighted, X), values(repeated, X), atol=1e-4)
+    known = ~np.isnan(second2).any(axis=1)
+    gamma = weighted._privileged_kernel.parts[1].gamma
+    assert gamma == pytest.approx(1 / (second2.shape[1] * second2[known].var()))
+
+
 def test_groups_of_columns_are_spaces():
     X, y, first, second = spaces(10, missing=False)
     table = np.hstack([X, first, second])

@@ -227,6 +227,20 @@ def test_searches_choose_by_r2():
     assert search.best_estimator_.score(X, T) > 0.3
 
 
+@pytest.mark.parametrize("tol", [0.2, 1e-2])
+def test_the_reported_violation_is_that_of_the_optimality_conditions(tol):
+    C, epsilon = 2.0, 0.1
+    model = SVRPlus(C, epsilon=epsilon, solver="smo", tol=tol).fit(X, T)
+    beta = np.zeros(len(T))
+    beta[model.support_] = model.dual_coef_[0]
+    residual = T - model.predict(X)
+    a, slope = np.maximum([beta, -beta], 0), np.array([residual, -residual]) - epsilon
+    room = np.where(slope > 0, C - a, a) / a.max()
+    violation = 2 * np.minimum(np.abs(slope), room).max()
+    assert 1e-4 * tol < violation < tol
+    assert model.kkt_violation_ == pytest.approx(violation, rel=1e-6)
+
+
 def test_dask_collections_are_refused_with_a_way_out():
     array = pytest.importorskip("dask.array")
     with pytest.raises(ValueError, match=r"SVRPlus on 5400 rows in chunks needs its rows in memory: pass X\.compute"):
