@@ -126,7 +126,9 @@ def test_columns_that_tell_nothing():
 
 
 def test_identifiers_are_pointed_out():
-    assert "almost as many words as rows" in notes_on([f"p{k}" for k in range(N)])
+    notes = notes_on([f"p{k}" for k in range(N)])
+    assert "almost as many words as rows" in notes
+    assert "alone predicts" not in notes  # a word is scored by the rows of the other half, not by its own row
 
 
 def test_a_wide_table_is_quick_enough_to_run():
@@ -190,6 +192,19 @@ def test_two_honest_columns_give_no_alarm():
     rare = (np.arange(N) < 9).astype(int)  # nine rows are told apart by some pair out of many
     assert examine(X, rare, Z)[0] == []
     assert examine(X, THREE, Z)[0] == []
+
+
+@pytest.mark.parametrize(("noise", "single", "leaks"), [(0.1, 1.0, 1), (0.35, 1.0, 0), (0.1, 0.02, 0)])
+def test_a_joint_leak_is_nearly_exact_and_clearly_better_than_either_column(noise, single, leaks):
+    """Noise in the difference moves its rank correlation across 0.98; a small `single` makes one column nearly as good."""
+    generator = np.random.default_rng(5)
+    a = generator.standard_normal(N) * single
+    b = a - NUMBER - noise * generator.standard_normal(N)
+    correlation = abs(pd.Series(a - b).corr(pd.Series(NUMBER), method="spearman"))
+    assert (correlation > 0.98) == (noise < 0.2)
+    assert correlation > 0.9
+    found = examine(pd.DataFrame({"a": a, "age": AGE}), NUMBER, pd.DataFrame({"b": b}))[0]
+    assert len([leak for leak in found if len(leak["columns"]) == 2]) == leaks
 
 
 def test_rows_without_a_label_say_nothing():
