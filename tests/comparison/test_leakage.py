@@ -194,9 +194,12 @@ def test_two_honest_columns_give_no_alarm():
     assert examine(X, THREE, Z)[0] == []
 
 
-@pytest.mark.parametrize(("noise", "single", "leaks"), [(0.1, 1.0, 1), (0.35, 1.0, 0), (0.1, 0.02, 0)])
+@pytest.mark.parametrize(("noise", "single", "leaks"), [(0.1, 1.0, 1), (0.35, 1.0, 0), (0.1, 0.02, 0), (0.16, 0.14, 0)])
 def test_a_joint_leak_is_nearly_exact_and_clearly_better_than_either_column(noise, single, leaks):
-    """Noise in the difference moves its rank correlation across 0.98; a small `single` makes one column nearly as good."""
+    """Noise moves the rank correlation of the difference across 0.98; `single` that of column b alone.
+
+    In the last case b is no leak (0.977), but the difference (0.987) leaves more than half of its error.
+    """
     generator = np.random.default_rng(5)
     a = generator.standard_normal(N) * single
     b = a - NUMBER - noise * generator.standard_normal(N)
