@@ -17,9 +17,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from lupi.files import write_atomically
-from lupi.model_parts import MODEL_PARTS
+from lupi.privacy import MODEL_PARTS, without_local_data
 from lupi.privacy import keep_privileged as keeping
-from lupi.privacy import without_local_data
 
 # Number of the file format, the content of the archive member of this name.
 FORMAT_MEMBER, MODEL_FORMAT = "lupi_format", 1

@@ -1,17 +1,27 @@
-"""What may leave the process: no privileged rows, unless requested, and no paths of this machine."""
+"""What may leave the process: registered classes, no privileged rows unless requested, and no paths of this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy, deepcopy
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+Kind = TypeVar("Kind", bound=Callable[..., Any])
+
+# Classes that a model file may contain, by their full name.
+MODEL_PARTS: dict[str, Any] = {}
 _kept = ContextVar("keep_privileged", default=False)
+
+
+def model_part(kind: Kind) -> Kind:
+    """Class decorator: :func:`lupi.load` may create its objects. Loading only sets their attributes."""
+    MODEL_PARTS[f"{kind.__module__}.{kind.__qualname__}"] = kind
+    return kind
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lupi.inputs import is_per_space
 from lupi.inputs.types import Matrix, MatrixLike
 from lupi.kernels.linalg import OPERATIONS, scale_and_mirror, self_products
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from lupi.inputs import ArrayRows, PrivilegedBlock, check_privileged_rows, per_space, side_by_side, values_per_space
 from lupi.kernels.kernel import KERNEL_CONSTRAINTS, Kernel, SumKernel
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -16,7 +16,7 @@ from lupi.inputs import read_table
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import RandomState
 from lupi.localize.evaluation import evaluate_boxes
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.structured.boxes import BoxLocalization
 from lupi.structured.jkse import JKSE, JKSEPlus
 from lupi.structured.structural_svm import StructuralSVM, StructuralSVMPlus

@@ -17,8 +17,7 @@ from lupi.inputs import check_rows, check_training_set
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.meta.delegation import Delegation, delegated_tags
-from lupi.model_parts import model_part
-from lupi.privacy import WithoutPrivilegedRows
+from lupi.privacy import WithoutPrivilegedRows, model_part
 
 if TYPE_CHECKING:
     from lupi.inputs import TrainingSet

@@ -21,8 +21,7 @@ from lupi.inputs import column_names
 from lupi.inputs.decorators import available_if
 from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.meta.delegation import Delegation, delegated_tags, has_method
-from lupi.model_parts import model_part
-from lupi.privacy import WithoutPrivilegedRows
+from lupi.privacy import WithoutPrivilegedRows, model_part
 
 
 @model_part

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, RandomState, VectorLike
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.ranking.pairwise import plain_pairs
 from lupi.ranking.ranker import (
     RANKER_CONSTRAINTS,

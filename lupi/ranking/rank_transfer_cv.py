@@ -16,8 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
-from lupi.model_parts import model_part
-from lupi.privacy import WithoutPrivilegedRows
+from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.ranking.rank_transfer import RankTransfer, fit_transfer, warn_about_teacher
 from lupi.ranking.ranker import BaseRanker, check_has_pairs, check_ranking_set, path_scores
 from lupi.ranking.ranking_metrics import RANKING_METRICS, default_metric

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.structured.task import Examples, Task, check_equal, check_integer, check_positive
 from lupi.vision.box_search import SEARCHES, Images, check_weights, search_images
 from lupi.vision.box_terms import N_PLACEMENT, grid_edges, placement

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.structured.task import Examples, Task, check_equal, check_inputs, check_integer
 
 

@@ -19,8 +19,7 @@ from lupi.inputs import check_privileged_rows, check_rows, check_training_set, p
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike
 from lupi.kernels import Kernel, resolve_gamma
-from lupi.model_parts import model_part
-from lupi.privacy import WithoutPrivilegedRows
+from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.solution import MAX_TIME, deadline, unfinished
 from lupi.structured.structural_svm import POSITIVE, TASK_METHODS, as_predictions, mean_score
 from lupi.structured.task import (

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from lupi.inputs import check_rows, check_training_set, per_space, values_per_space
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.solution import MAX_TIME, deadline, unfinished
 from lupi.structured.oracle import INFERENCE, Oracle
 from lupi.structured.solvers import SOLVERS, StructuralProblem, solve

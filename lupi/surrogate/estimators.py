@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from lupi.inputs.types import MatrixLike, RandomState, VectorLike
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.surrogate.ridge import correlation, unit_of
 from lupi.surrogate.targets import LOGIT_LIMIT, class_shares
 

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.surrogate.ridge import BLOCK, EPS, spread
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from lupi.inputs.training_set import ArrayRows, TrainingSet, chunkwise
 from lupi.inputs.types import Matrix, RandomState
 from lupi.kernels import Kernel
 from lupi.kernels.nystroem import FeatureSpace
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.surrogate.estimators import EstimatorMember
 from lupi.surrogate.forest import ForestMember
 from lupi.surrogate.ridge import BLOCK, GRID, SMALLEST_SPREAD, TINY, RidgePath, fit_ridge, spread

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from lupi.inputs.types import MatrixLike
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.surrogate.members import Pool, SurrogateData, pool_outputs
 from lupi.surrogate.targets import Calibration, Target, blend
 from lupi.surrogate.teachers import Surrogate, Teachers

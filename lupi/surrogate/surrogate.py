@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.training_set import check_rows, check_training_set
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
-from lupi.model_parts import model_part
-from lupi.privacy import WithoutPrivilegedRows
+from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
 from lupi.surrogate.members import (
     MEMBERS,

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
 
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.surrogate.ridge import TINY, spread, unit_of
 
 # The surrogate's logits are clipped here, and so are the logits of probabilities 0 and 1.

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from lupi.inputs import check_training_set
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.solution import deadline
 from lupi.svm.duals import check_nu, one_class_dual, one_class_plus_dual
 from lupi.svm.kernel_machine import LAM, KernelMachine, store, warn_about

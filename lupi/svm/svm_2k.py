@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.solution import deadline
 from lupi.svm.duals import svm_2k_dual, svm_dual
 from lupi.svm.kernel_machine import (

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.kernels import Space, all_are, fits
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.solution import deadline
 from lupi.svm.deformation import deformation_space
 from lupi.svm.duals import svm2_plus_dual, svm_dual, svm_plus_dual

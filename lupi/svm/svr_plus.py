@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.solution import deadline
 from lupi.svm.duals import svr_plus_dual
 from lupi.svm.kernel_machine import KAPPA, LAM, NON_NEGATIVE, POSITIVE, KernelMachine, check_input, store, warn_about

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 
 # A column with more words than this is closer to an identifier; rarer words get no feature.
 MAX_LEVELS = 30

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from lupi.inputs import is_frame
 from lupi.inputs.decorators import available_if
 from lupi.inputs.types import MatrixLike, VectorLike
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.svm.paths import fit_path
 from lupi.tabular.encoder import encode_privileged, fit_encoder

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lupi.inputs import is_frame
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 
 # Date formats with a regular expression for each, in the order in which they are tried.
 TIME = r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?"

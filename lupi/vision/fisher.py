@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import RandomState
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.vision.descriptors import Extraction
 from lupi.vision.words import BagOfVisualWords
 

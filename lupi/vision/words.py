@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from lupi.files import ArrayFolder, digest_of
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import RandomState
-from lupi.model_parts import model_part
+from lupi.privacy import model_part
 from lupi.run import progress, run_units
 from lupi.vision.descriptors import DETECTORS, Extraction
 from lupi.vision.geometry import Box, WordImage, check_box

@@ -21,8 +21,7 @@ from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
 
 import lupi
-from lupi.model_parts import MODEL_PARTS
-from lupi.privacy import WithoutPrivilegedRows
+from lupi.privacy import MODEL_PARTS, WithoutPrivilegedRows
 from lupi.structured import Multiclass
 from lupi.tabular.model import TabularModel
 
