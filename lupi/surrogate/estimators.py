@@ -138,7 +138,8 @@ class EstimatorMember(BaseEstimator):
         rows = everything if sample.cross_fit_rows is None else sample.cross_fit_rows
         strata = np.zeros(len(targets), dtype=int) if labels is None else labels
         folds = make_folds(rows, strata, groups, check_random_state(self.random_state), self.cv)
-        parts = [everything, *(np.setdiff1d(everything, _with_group(fold, groups)) for fold in folds)]
+        units = everything if groups is None else groups
+        parts = [everything, *(np.flatnonzero(~np.isin(units, units[fold])) for fold in folds)]
         jobs = (delayed(self._fit_rows)(X, targets, sample.weight, labels, part) for part in parts)
         self.estimator_, *refitted = Parallel(n_jobs=self.n_jobs)(jobs)
         left_out = np.full(targets.shape, np.nan)
@@ -179,12 +180,9 @@ def _for_soft_targets(estimator: BaseEstimator) -> BaseEstimator:
         return SoftLabelStudent(estimator) if is_classifier(estimator) else clone(estimator)
     search = clone(estimator).set_params(scoring=soft_correlation)
     if is_classifier(estimator):
-        grids = {
-            name: _prefixed(value)
-            for name, value in search.get_params(deep=False).items()
-            if name in ("param_grid", "param_distributions")
-        }
-        search.set_params(estimator=SoftLabelStudent(search.estimator), **grids)
+        name = "param_grid" if hasattr(search, "param_grid") else "param_distributions"
+        grid = _prefixed(getattr(search, name))
+        search.set_params(estimator=SoftLabelStudent(search.estimator), **{name: grid})
     return search
 
 
@@ -192,10 +190,6 @@ def _prefixed(grid: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
     if isinstance(grid, dict):
         return {f"estimator__{name}": values for name, values in grid.items()}
     return [_prefixed(part) for part in grid]
-
-
-def _with_group(fold: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    return fold if groups is None else np.flatnonzero(np.isin(groups, groups[fold]))
 
 
 def make_folds(

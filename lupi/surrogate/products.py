@@ -64,7 +64,14 @@ def factor(
     start = counts * np.linalg.eigh(counted @ counted.T)[1][:, -1]
     u = counts * (flat @ (flat.T @ start))
     if groups is None:
-        h = _without_rows(columns, X, centered, np.minimum(weight, 1.0), moments, counts, start, lengths)
+        # The formula for all rows at once, expanded.
+        out, towards = np.minimum(weight, 1.0), np.tensordot(start, moments, axes=1)  # C' K u0, of shape (k, p)
+        along, counted_columns = columns @ start, columns * counts
+        pairs = zip(centered.T, moments.swapaxes(0, 1))
+        through = sum(t * (counted_columns @ part * X).sum(axis=1) for t, part in pairs)
+        own = (centered * (X @ towards.T)).sum(axis=1) - out * along * lengths
+        h = counted_columns @ np.tensordot(moments, towards, axes=2)
+        h = h - out * along * through - out * (np.square(columns) @ counts) * own
     else:
         h = np.empty(len(Z))
         for members in (row for same_size in groups_of_equal_size(groups) for row in same_size):
@@ -78,26 +85,6 @@ def factor(
 def _moments(columns: np.ndarray, X: np.ndarray, centered: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Sums of w [1, z] t x', of shape (s + 1, k, p)."""
     return np.stack([columns.T @ ((weight * t)[:, None] * X) for t in centered.T], axis=1)
-
-
-def _without_rows(
-    columns: np.ndarray,
-    X: np.ndarray,
-    centered: np.ndarray,
-    removed: np.ndarray,
-    moments: np.ndarray,
-    counts: np.ndarray,
-    start: np.ndarray,
-    lengths: np.ndarray,
-) -> np.ndarray:
-    """The formula of `factor` for all rows at once, expanded."""
-    towards = np.tensordot(start, moments, axes=1)  # C' K u0, of shape (k, p)
-    along = columns @ start
-    value = (columns * counts) @ np.tensordot(moments, towards, axes=2)
-    pairs = zip(centered.T, moments.swapaxes(0, 1))
-    through = sum(t * ((columns * counts) @ part * X).sum(axis=1) for t, part in pairs)
-    own = (centered * (X @ towards.T)).sum(axis=1) - removed * along * lengths
-    return np.asarray(value - removed * along * through - removed * (np.square(columns) @ counts) * own)
 
 
 @dataclass(frozen=True)

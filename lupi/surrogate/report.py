@@ -63,13 +63,11 @@ def explain_fit(
     data: SurrogateData,
     A: Any,
     target: Target,
-    teachers: Teachers | None,
+    teachers: Teachers,
     surrogate: Surrogate | None,
     students: list[Student],
 ) -> Explanation:
-    """Explanation of a fit; empty without teachers."""
-    if teachers is None:
-        return Explanation()
+    """Explanation of a fit with privileged features."""
     y, weight = data.rows.target[data.taught], data.rows.weight[data.taught]
     columns = teachers.column_evidence
     report = Explanation(
@@ -80,10 +78,8 @@ def explain_fit(
         n_unlabeled=len(data.unlabeled),
         n_taught=float(weight.sum()),
         columns=None if columns is None else dict(zip(_column_names(data), map(float, columns))),
-        surrogate_r2=None,
-        surrogate_correlation=None,
-        effective_rows=None,
         plain_weight=students[0].weight,
+        **dict.fromkeys(("surrogate_correlation", "surrogate_r2", "effective_rows")),
     )
     if surrogate is not None:
         left_out = students[-1].left_out

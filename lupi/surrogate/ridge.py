@@ -201,7 +201,7 @@ class RidgePath:
         residual = targets - self.fitted(targets, alpha)
         if groups is None:
             leverage = self._leverage(alpha)[:, 0] + 1.0 / self.total
-            return _errors_without(self.rows, self.weight, residual.T, leverage, towards, pivots, coefs) / self.total
+            return _errors_without(self.rows, self.weight, residual.T, leverage, (towards, pivots, coefs)) / self.total
         directions = self.rows.times(towards)
         errors = np.zeros(len(pivots))
         for members in groups_of_equal_size(groups):
@@ -227,15 +227,10 @@ def _squares_times(rows: Any, matrix: np.ndarray) -> np.ndarray:
 
 @chunkwise("sum", "weight", "residual", "leverage")
 def _errors_without(
-    rows: np.ndarray,
-    weight: np.ndarray,
-    residual: np.ndarray,
-    leverage: np.ndarray,
-    towards: np.ndarray,
-    pivots: np.ndarray,
-    coefs: np.ndarray,
+    rows: Any, weight: np.ndarray, residual: np.ndarray, leverage: np.ndarray, change: tuple[np.ndarray, ...]
 ) -> np.ndarray:
     """Weighted sums of squared left-out errors without each of several columns; `residual` of shape (k, n)."""
+    towards, pivots, coefs = change
     directions = rows @ towards
     free = leverage[:, None] - np.square(directions) / pivots
     keep = np.maximum(1.0 - np.minimum(weight, 1.0)[:, None] * free, EPS)

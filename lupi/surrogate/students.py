@@ -12,7 +12,7 @@ from lupi.inputs.types import MatrixLike
 from lupi.privacy import model_part
 from lupi.surrogate.members import Pool, SurrogateData, pool_outputs
 from lupi.surrogate.targets import Calibration, Target, blend
-from lupi.surrogate.teachers import Surrogate, Teachers
+from lupi.surrogate.teachers import Surrogate
 
 # Smallest slope of the output, relative to the unit of the target, so that the output always orders the rows.
 SMALLEST_SLOPE = 1e-3
@@ -58,34 +58,23 @@ class Model(BaseEstimator):
         return self.calibration.logits(sum(weight * pool.outputs(A) for weight, pool in self.parts))
 
 
-def combine(plain: Student, student: Student | None, data: SurrogateData, teachers: Teachers | None) -> list[Student]:
-    """The plain student alone, or both students with their weights in the output.
-
-    With l labeled and m scored rows the plain student has weight l / m against 1, plus what the teachers take from it.
-    """
-    if student is None or teachers is None:
-        return [plain]
+def combine(plain: Student, student: Student, data: SurrogateData, surrogate: Surrogate) -> list[Student]:
+    """Weights in the output: l / m against 1 with l labeled and m scored rows, plus what the teachers take from the plain."""
     weight = data.rows.weight
     ratio = weight[data.labeled].sum() / weight[data.scored].sum()
-    of_student = (1.0 - ratio / (1.0 + ratio)) * (1.0 - teachers.plain_weight)
+    of_student = (1.0 - ratio / (1.0 + ratio)) * (1.0 - surrogate.plain_weight)
     return [replace(plain, weight=1.0 - of_student), replace(student, weight=of_student)]
 
 
 def calibrate_output(
-    students: list[Student],
-    data: SurrogateData,
-    features: Any,
-    target: Target,
-    teachers: Any,
-    surrogate: Surrogate | None,
+    students: list[Student], data: SurrogateData, features: Any, target: Target, surrogate: Surrogate | None
 ) -> Calibration:
     """Calibration of the combined left-out outputs, to the labels and to the surrogate.
 
     Calibrated to the labels alone, the output is overconfident (the labels took part in the teachers); to the surrogate alone,
     slightly underconfident (the teachers shrink). The blend is right.
     """
-    parts = [student.weight * student.outputs(features) for student in students if student.weight]
-    outputs = np.sum(parts, axis=0)
+    outputs = np.sum([student.weight * student.outputs(features) for student in students if student.weight], axis=0)
     weight = data.rows.weight
     labeled = data.labeled[~np.isnan(outputs[data.labeled, 0])]
     if not len(labeled):  # One row or group: no left-out outputs exist, so in-sample outputs are used.
@@ -97,5 +86,5 @@ def calibrate_output(
         found = ~np.isnan(outputs[surrogate.rows, 0])
         rows = surrogate.rows[found]
         soft = target.calibrate_to(outputs[rows], surrogate.values[found], weight[rows])
-        calibration = blend(calibration, soft, 1.0 - (1.0 - LABEL_WEIGHT) * (1.0 - teachers.plain_weight))
+        calibration = blend(calibration, soft, 1.0 - (1.0 - LABEL_WEIGHT) * (1.0 - surrogate.plain_weight))
     return replace(calibration, slope=max(calibration.slope, SMALLEST_SLOPE * target.unit(y, weight[labeled])))

@@ -17,15 +17,7 @@ from lupi.inputs.training_set import check_rows, check_training_set
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
-from lupi.surrogate.members import (
-    MEMBERS,
-    Pool,
-    Standardizer,
-    SurrogateData,
-    TableRows,
-    make_pool,
-    member_names,
-)
+from lupi.surrogate.members import MEMBERS, Pool, Standardizer, SurrogateData, TableRows, make_pool, member_names
 from lupi.surrogate.report import Explanation, explain_fit
 from lupi.surrogate.students import Model, Student, calibrate_output, combine
 from lupi.surrogate.targets import ClassTarget, NumberTarget, Target
@@ -112,20 +104,21 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         sample = data.sample(features, data.labeled, target.columns(labels), labels=target.labels(labels))
         plain = Student(pool, data.labeled, pool.fit_left_out(sample))
 
-        teachers = student = None
-        if can_teach(data, type(self).__name__):
-            teachers = fit_teachers(data, A, features, target, plain, self)
-        surrogate = make_surrogate(teachers, target, data)
+        taught = can_teach(data, type(self).__name__)
+        teachers = fit_teachers(data, A, features, target, plain, self) if taught else None
+        surrogate, students = make_surrogate(teachers, target, data), [plain]
         if surrogate is not None:
-            pool, taught = make_pool(self, scaler), np.isin(surrogate.rows, data.taught)
-            sample = data.sample(features, surrogate.rows, surrogate.values, cross_fit_rows=np.flatnonzero(taught))
+            pool, cross_fit_rows = make_pool(self, scaler), np.flatnonzero(np.isin(surrogate.rows, data.taught))
+            sample = data.sample(features, surrogate.rows, surrogate.values, cross_fit_rows=cross_fit_rows)
             student = Student(pool, surrogate.rows, pool.fit_left_out(sample))
-        students = combine(plain, student, data, teachers)
-        calibration = calibrate_output(students, data, features, target, teachers, surrogate)
+            students = combine(plain, student, data, surrogate)
+        calibration = calibrate_output(students, data, features, target, surrogate)
 
         self._model = Model(plain.pool.scaler, [(part.weight, part.pool) for part in students], calibration)
-        self._report = dict(explain_fit(data, A, target, teachers, surrogate, students))
-        self.teacher_weights_ = {} if teachers is None else teachers.weights
+        self._report, self.teacher_weights_ = {}, {}
+        if teachers is not None:
+            self._report = dict(explain_fit(data, A, target, teachers, surrogate, students))
+            self.teacher_weights_ = teachers.weights
         self.member_weights_ = {name: 1.0 / len(pool.members) for name in pool.members}
         self.plain_weight_ = students[0].weight
         self.n_labeled_, self.n_unlabeled_ = len(data.labeled), len(data.unlabeled)
@@ -254,10 +247,9 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
 
     Notes
     -----
-    The gain is large where X is wide, Z narrow and the label noisy given Z, and with unlabeled rows.
-
-    A row of `privileged` that is entirely NaN is not available: a labeled row then counts in the baseline only, an unlabeled
-    row is dropped. `privileged=None` fits the baseline.
+    The gain is large where X is wide, Z narrow and the label noisy given Z, and with unlabeled rows. A row of `privileged`
+    that is entirely NaN is not available: a labeled row then counts in the baseline only, an unlabeled row is dropped.
+    `privileged=None` fits the baseline.
 
     Examples
     --------

@@ -103,10 +103,11 @@ class Teachers:
 
 @dataclass(frozen=True)
 class Surrogate:
-    """Targets of the student: `values` of shape (n, k) for `rows`."""
+    """Targets of the student: `values` of shape (n, k) for `rows`, and the weight of the plain student in them."""
 
     rows: np.ndarray
     values: np.ndarray
+    plain_weight: float
 
 
 def can_teach(data: SurrogateData, name: str) -> bool:
@@ -180,7 +181,8 @@ def make_surrogate(teachers: Teachers | None, target: Target, data: SurrogateDat
     scores = np.empty((len(data.rows), teachers.taught.shape[1]))
     scores[data.taught], scores[data.unlabeled] = teachers.taught, teachers.unlabeled
     rows = data.scored
-    return Surrogate(rows, target.surrogate(teachers.calibration, scores[rows], data.rows.target[rows]))
+    values = target.surrogate(teachers.calibration, scores[rows], data.rows.target[rows])
+    return Surrogate(rows, values, teachers.plain_weight)
 
 
 def make_candidates(names: list[Any], kernels: tuple[str, ...] = ("linear",)) -> list[Candidate]:
@@ -236,9 +238,9 @@ def line_scores(
 
 def _with_gaps(block: PrivilegedBlock) -> Any:
     """Rows of a privileged table with NaN where they are not available."""
-    if not block.rows.resident:
-        return block.rows.with_gaps()
-    return ArrayRows(np.where(block.available[:, None], block.rows.values, np.nan))
+    if block.rows.resident:
+        return ArrayRows(np.where(block.available[:, None], block.rows.values, np.nan))
+    return block.rows.with_gaps()
 
 
 def _plain_outputs(data: SurrogateData, features: Any, plain: Student) -> tuple[np.ndarray, np.ndarray]:
