@@ -233,7 +233,7 @@ def test_teacher_of_the_users_with_groups_is_fitted_without_the_group():
     blind.fit(X[twice], y[twice], privileged=Z[twice])
     grouped = clone(blind).fit(X[twice], y[twice], privileged=Z[twice], groups=twice)
     assert blind.explain()["teacher_quality"]["AUC"] > 0.95
-    assert grouped.explain()["teacher_quality"]["AUC"] < 0.95
+    assert grouped.explain()["teacher_quality"]["AUC"] < 0.93
 
 
 @pytest.mark.parametrize(
