@@ -15,10 +15,10 @@ from benchmarks.measure import Row, case, cpu_time, peak_bytes, peer_time, reset
 from benchmarks.peers import PEERS
 from lupi import SVM2Plus, SVMPlus
 from lupi.datasets import make_privileged
-from lupi.kernels import Kernel, resolve_gamma
-from lupi.svm import Space, svm_plus_dual
+from lupi.kernels import Kernel, Space, resolve_gamma
+from lupi.svm.auto import solve
+from lupi.svm.duals import svm_plus_dual
 from lupi.svm.reference import dense_qp
-from lupi.svm.solve import solve
 
 
 def standardized(n, seed=0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -90,29 +90,15 @@ class Solution:
         return relative_gap(self.objective, self.lower_bound)
 
     @property
-    def vague(self) -> bool:
+    def inconclusive(self) -> bool:
         """Whether the gap is too large to prove anything about the point."""
         return not self.gap <= MOST_GAP
 
-    @classmethod
-    def certify(
-        cls,
-        problem: Any,
-        point: np.ndarray,
-        n_iter: int,
-        converged: bool,
-        solver: str,
-        biases: np.ndarray | None = None,
-    ) -> Solution:
-        """Solution whose values are computed by ``problem.certificate`` from the point alone."""
-        proof = problem.certificate(point, biases)
-        return cls(point, proof.primal, proof.lower_bound, n_iter, converged, solver, proof.violation, proof)
 
-    def better(self, other: Solution) -> Solution:
-        """The solution with the smaller gap (ties: the larger dual value), with the iterations of both."""
-        mine, its = ((s.gap, -s.certificate.dual) for s in (self, other))
-        best = self if mine <= its else other
-        return replace(best, n_iter=self.n_iter + other.n_iter, converged=self.converged or other.converged)
+def best_of(first: Solution, second: Solution) -> Solution:
+    """The solution of a kernel QP with the smaller gap (ties: the larger dual value), with the iterations of both."""
+    best = min(first, second, key=lambda solution: (solution.gap, -solution.certificate.dual))
+    return replace(best, n_iter=first.n_iter + second.n_iter, converged=first.converged or second.converged)
 
 
 def stop_behind(problem: BaseException | None) -> BaseException | None:
@@ -170,72 +156,48 @@ def steps_left(max_iter: int, done: int, most: int = -1) -> int:
     return left if most < 0 else min(left, most)
 
 
-def run_in_slices(run: Callable[[int], tuple[int, float]], limit: int, work: int) -> tuple[int, float]:
-    """Repeat a compiled loop that continues where it stopped, until it ends, reaches the limit, or the time is over.
+def slices(limit: int, work: int) -> Iterator[int]:
+    """Numbers of steps in which to run a compiled loop, until they reach the limit or the time is over.
 
     Parameters
     ----------
-    run : callable
-        From a limit on the steps to the number of steps taken and a measure of the point.
     limit : int
         Largest number of steps in all.
     work : int
         Elementary operations of a step.
 
-    Returns
-    -------
-    int, float
-        Number of steps, and the last measure.
+    Examples
+    --------
+    >>> list(slices(50, work=1_000_000))
+    [20, 20, 10]
     """
     size = max(1, SLICE // max(1, work))
-    done = 0
-    while True:
-        part = min(size, limit - done)
-        steps, measure = run(part)
-        done += steps
-        if steps < part or done >= limit or out_of_time():
-            return done, measure
+    yield min(size, limit)
+    for done in range(size, limit, size):
+        if out_of_time():
+            return
+        yield min(size, limit - done)
 
 
-def run_solver(
-    solvers: dict[str, Callable[..., Solution]], problem: Any, solver: str, *, tol: float, max_iter: int, **options: Any
-) -> Solution:
-    """Solve a problem by the name of a solver; ``converged`` of the result requires a gap that proves something.
-
-    Parameters
-    ----------
-    solvers : dict of str to callable
-        Functions (problem, *, tol, max_iter, ...) -> Solution of the problem's family.
-    problem : KernelQP, RankingProblem or StructuralProblem
-    solver : str
-        One of the keys.
-    tol : float
-    max_iter : int
-    **options
-        Further arguments of the solver, such as a start.
-
-    Returns
-    -------
-    Solution
-    """
+@contextmanager
+def double_precision() -> Iterator[None]:
+    """Run a solver: overflow shows in its result, and a failed factorization raises the same ValueError."""
     try:
-        # Overflow shows in the result.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            found = solvers[solver](problem, tol=tol, max_iter=max_iter, **options)
-            return _judged(problem, found, tol)
+            yield
     except (LinAlgError, ArithmeticError) as error:
         raise ValueError(BEYOND) from error
 
 
-def _judged(problem: Any, solution: Solution, tol: float) -> Solution:
-    # The objective is infinite only where a constraint without slack is missed.
-    unlimited = problem.family in ("kernel", "linear") and any(side.any() for side in problem.hard)
-    if not np.isfinite(solution.point).all() or not (np.isfinite(solution.objective) or unlimited):
+def judge(solution: Solution, tol: float, *, hard: bool = False) -> Solution:
+    """Solution whose ``converged`` requires a gap that proves something; raises ValueError for numbers beyond double precision.
+
+    With ``hard`` the problem has constraints without slack: its objective is infinite where one of them is missed.
+    """
+    if not np.isfinite(solution.point).all() or not (np.isfinite(solution.objective) or hard):
         raise ValueError(BEYOND)
-    if problem.family == "kernel" and np.isneginf(solution.lower_bound):
-        solution = replace(solution, lower_bound=problem.value(problem.start()))
     # A user may ask for a large gap.
-    if solution.converged and (solution.gap <= tol or not solution.vague):
+    if solution.converged and (solution.gap <= tol or not solution.inconclusive):
         return solution
     return replace(solution, converged=False, in_time=not out_of_time())
 
@@ -254,7 +216,7 @@ def unfinished(
             f"{name} stopped at the end of {limit} after {solution.n_iter} iterations {measures} (tol={estimator.tol:g}); "
             "this is the best point so far: allow more time, or raise tol."
         )
-    if solution.vague and solution.violation <= estimator.tol:
+    if solution.inconclusive and solution.violation <= estimator.tol:
         return ConvergenceWarning(
             f"{name} met the optimality conditions to tol={estimator.tol:g} after {solution.n_iter} iterations, but with a "
             f"relative duality gap of {solution.gap:.2g}: its solution is not known to be near the optimum; lower tol, or {advice}."

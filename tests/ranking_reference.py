@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 from numba import njit
 
 from lupi.ranking.newton import start_weights
 from lupi.ranking.pairwise import Array, RankingProblem
-from lupi.solution import Solution, out_of_time, relative_gap, run_in_slices
+from lupi.solution import Solution, out_of_time, relative_gap, slices
 
 # Stop after this many planes in a row that shrink the gap by less than this share: rounding dominates.
 _PATIENCE, _PROGRESS = 30, 1e-6
@@ -108,11 +106,9 @@ def solve_ranking_bundle(
     least, idle = np.inf, 0
     while n_iter < max_iter and idle < _PATIENCE and not out_of_time():
         gradient = heights - gram @ lam
-        run_in_slices(
-            partial(_simplex_qp, gram, gradient, lam, 0.1 * tol * max(best, 1e-300)),
-            limit=200 * len(lam) + 10_000,
-            work=3 * len(lam),
-        )
+        for part in slices(200 * len(lam) + 10_000, work=3 * len(lam)):
+            if _simplex_qp(gram, gradient, lam, 0.1 * tol * max(best, 1e-300), part)[0] < part:
+                break
         w = planes.T @ lam
         bound = max(bound, float(heights @ lam) - 0.5 * float(w @ w))
         gap = relative_gap(best, bound)

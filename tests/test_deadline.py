@@ -4,17 +4,18 @@ import numpy as np
 import pytest
 
 from lupi.kernels import Kernel, make_space
+from lupi.ranking import ranker
 from lupi.ranking.pairwise import RankingProblem, plain_pairs
-from lupi.ranking.ranker import SOLVERS as RANKING_SOLVERS
-from lupi.solution import deadline, out_of_time, run_in_slices, run_solver, steps_left
+from lupi.solution import deadline, out_of_time, slices, steps_left
 from lupi.structured import Multiclass
 from lupi.structured import solvers as structured
 from lupi.structured.multiclass import ClassExamples
 from lupi.structured.oracle import Oracle
 from lupi.structured.solvers import StructuralProblem
-from lupi.svm import smo, svm_dual, svm_plus_dual
+from lupi.svm import smo
+from lupi.svm.auto import SOLVERS, solve
+from lupi.svm.duals import svm_dual, svm_plus_dual
 from lupi.svm.smo_loop import smo_loop
-from lupi.svm.solve import SOLVERS, solve
 
 N = 60
 
@@ -55,10 +56,12 @@ def test_slices_take_the_steps_of_one_run(data, name, monkeypatch):
     np.testing.assert_array_equal(sliced.point, whole.point)
 
 
-def test_a_run_ends_where_its_loop_ends():
-    assert run_in_slices(lambda part: (min(part, 3), 0.5), limit=100, work=1) == (3, 0.5)
-    assert run_in_slices(lambda part: (part, 0.5), limit=0, work=1) == (0, 0.5)
-    assert run_in_slices(lambda part: (part, 0.5), limit=7, work=10**9) == (7, 0.5)
+def test_slices_add_up_to_the_limit_or_end_with_the_time():
+    assert list(slices(100, work=1)) == [100]
+    assert list(slices(0, work=1)) == [0]
+    assert list(slices(7, work=10**9)) == [1] * 7
+    with deadline(0.0):
+        assert list(slices(7, work=10**9)) == [1]
 
 
 def test_the_earlier_deadline_counts():
@@ -105,7 +108,7 @@ def test_rankers_give_a_certified_point_when_time_is_over(data, solver):
     X, y, _ = data
     problem = RankingProblem(X, plain_pairs(y, None), 1.0, "hinge")
     with deadline(0.0):
-        solution = run_solver(RANKING_SOLVERS, problem, solver, tol=1e-9, max_iter=500)
+        solution = ranker.solve(problem, solver, tol=1e-9, max_iter=500)
     assert not solution.converged
     assert not solution.in_time
     assert solution.objective == pytest.approx(problem.hinge(solution.point)[0])

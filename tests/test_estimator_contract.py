@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator, estimator_checks_gen
 
 from lupi import SVM2K, SVM2Plus, SVMPlus, keep_privileged
 from lupi.datasets import make_privileged
-from lupi.svm.solve import SOLVERS
+from lupi.svm.auto import SOLVERS
 
 made = make_privileged(80, 4, 3, random_state=1, missing=0.2)
 X, Y, Z = made.data, made.target, made.privileged

@@ -14,7 +14,7 @@ Kernel classifier (``data.X.values`` is an array or CSR matrix; ``data.loss_weig
     self._privileged_columns = data.privileged_columns
     data.set_columns(model)                                     # a clone that shares the data (fit_path)
 
-Several blocks as one table with one kernel (:class:`lupi.kernels.stack.BlockStack`; one block is a stack, too)::
+Several blocks as one table with one kernel (:class:`lupi.kernels.kernel.BlockStack`; one block is a stack, too)::
 
     stack = BlockStack.of(self, data.privileged)
     joined = stack.join(data.privileged)                        # a PrivilegedBlock

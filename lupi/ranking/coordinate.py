@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy import sparse
 
 from lupi.inputs.types import MatrixLike
 from lupi.ranking.pairwise import Array, PairSet, RankingProblem
-from lupi.solution import Solution, relative_gap, run_in_slices
+from lupi.solution import Solution, relative_gap, slices
 
 # Limits of the explicit list of pairs and the Gram matrix: 50 MB.
 MOST_PAIRS, MOST_EXAMPLES = 1_000_000, 2_000
@@ -203,11 +202,12 @@ def solve_ranking_coordinate(
     gram = _gram(problem.X) if gram is None else gram
     winner, loser, margin = pairs.written_down
     scale = np.ones(1)
-    n_iter, _ = run_in_slices(
-        partial(_passes, gram, C, tol, winner, loser, margin, alpha, scale),
-        limit=max_iter,
-        work=pairs.n_pairs * pairs.n_examples,
-    )
+    n_iter = 0
+    for part in slices(max_iter, work=pairs.n_pairs * pairs.n_examples):
+        passes, _ = _passes(gram, C, tol, winner, loser, margin, alpha, scale, part)
+        n_iter += passes
+        if passes < part:
+            break
     return _certified(problem, PairDual(pairs, alpha, problem.X, gram), float(scale[0]), n_iter, tol)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,8 +221,6 @@ class RankingProblem:
         Smooths the hinge: a parabola on [0, width], the difference of two squared hinges, replaces the kink. A power of two
         keeps the keys on their grid. The certificate is that of the hinge itself.
     """
-
-    family: ClassVar[str] = "ranking"
 
     X: Any
     pairs: PairSet

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lupi.inputs import take_together
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
-from lupi.kernels.stack import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
+from lupi.kernels.kernel import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.ranking.pairwise import plain_pairs, transfer_pairs
 from lupi.ranking.rank_svm import RankSVM, fit_rankers

@@ -18,7 +18,7 @@ from lupi.ranking.coordinate import solve_ranking_coordinate
 from lupi.ranking.newton import solve_ranking_auto, solve_ranking_newton
 from lupi.ranking.pairwise import RankingProblem
 from lupi.ranking.ranking_metrics import default_metric
-from lupi.solution import MAX_TIME, Solution, run_solver, unfinished
+from lupi.solution import MAX_TIME, Solution, double_precision, judge, unfinished
 
 if TYPE_CHECKING:
     from lupi.ranking.pairwise import PairSet
@@ -158,14 +158,19 @@ def make_features(ranker: BaseRanker, rows: Any) -> FeatureSpace:
     return FeatureSpace.of(kernel, X, n_components=ranker.n_components, random_state=ranker.random_state)
 
 
+def solve(problem: RankingProblem, solver: str, *, tol: float, max_iter: int, **options: Any) -> Solution:
+    """Solve a ranking problem with the solver of that name; ``options`` are further arguments of it, such as a start."""
+    with double_precision():
+        return judge(SOLVERS[solver](problem, tol=tol, max_iter=max_iter, **options), tol)
+
+
 def solve_path(ranker: BaseRanker, space: FeatureSpace, pairs: PairSet, Cs: Iterable[float]) -> dict[float, Solution]:
     """Solution for every C; each fit starts at the solution for the next smaller C."""
     found: dict[float, Solution] = {}
     start = None
     for C in sorted(set(Cs)):
         problem = RankingProblem(space.values, pairs, float(C), ranker.loss)
-        options = {"tol": ranker.tol, "max_iter": ranker.max_iter, "start": start}
-        found[C] = start = run_solver(SOLVERS, problem, ranker.solver, **options)
+        found[C] = start = solve(problem, ranker.solver, tol=ranker.tol, max_iter=ranker.max_iter, start=start)
     return found
 
 

@@ -29,9 +29,9 @@ from lupi.structured.task import (
     normalized,
     privileged_tasks,
 )
-from lupi.svm import check_nu, one_class_dual, one_class_plus_dual
+from lupi.svm.auto import solve
+from lupi.svm.duals import check_nu, one_class_dual, one_class_plus_dual
 from lupi.svm.one_class_svm_plus import ONE_CLASS_SOLVERS
-from lupi.svm.solve import solve
 
 if TYPE_CHECKING:
     from lupi.inputs import PrivilegedBlock, TrainingSet

@@ -1,17 +1,22 @@
-"""Which solver when, and the active-set steps that finish what the others began."""
+"""Solvers of kernel machines by name, which solver when, and the active-set steps that finish a solution."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from lupi.kernels.linalg import WHOLE, cholesky
-from lupi.solution import Solution, out_of_time, steps_left
+from lupi.solution import Solution, best_of, double_precision, judge, out_of_time, steps_left
 from lupi.svm.decomposition import solve_decomposition
-from lupi.svm.interior_point import follow_central_path
+from lupi.svm.interior_point import follow_central_path, solve_weights
 from lupi.svm.kernel_qp import KernelQP
+from lupi.svm.newton import solve_newton
+from lupi.svm.reference import solve_reference
+from lupi.svm.row_generation import solve_linear, solve_linear_near
 from lupi.svm.smo import solve_smo, step_limit
 
 # A tolerance below this is met by SMO to this one, followed by active-set steps.
@@ -67,12 +72,12 @@ def _until_gap(problem: KernelQP, solution: Solution, tol: float, max_iter: int)
         goal = solution.violation * max(STEEPEST, min(0.5, 0.5 * tol / solution.gap))
         more = solve_smo(problem, tol=goal, max_iter=budget, start=solution.point)
         budget -= more.n_iter
-        solution = more.better(solution)
+        solution = best_of(more, solution)
         if more.violation > goal:
             break
     if solution.gap > tol and steps_left(max_iter, solution.n_iter) != 0 and not out_of_time():
         more = solve_interior_point(problem, tol=tol, max_iter=steps_left(max_iter, solution.n_iter))
-        solution = solution.better(more)
+        solution = best_of(solution, more)
     return replace(solution, converged=solution.gap <= tol and not problem.diverges(solution.point))
 
 
@@ -109,8 +114,8 @@ def _from_central_path(problem: KernelQP, start: Solution) -> Solution:
     rough, active = follow_central_path(problem, tol=NEAR_THE_END, max_iter=-1, early=True)
     found = polish(problem, rough, guess=active, max_iter=ROUNDS_FROM_INTERIOR)
     if not _exact(found) and not out_of_time():
-        found = found.better(solve_interior_point(problem))
-    return found.better(start)
+        found = best_of(found, solve_interior_point(problem))
+    return best_of(found, start)
 
 
 def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
@@ -157,7 +162,7 @@ def solve_kernel_near(problem: KernelQP, neighbor: KernelQP, solved: Solution, *
         (solved.point <= neighbor.lower) & np.isfinite(problem.lower),
         (solved.point >= neighbor.upper) & np.isfinite(problem.upper),
     )
-    start = Solution.certify(problem, problem.start(), 0, False, "neighbor")
+    start = problem.solution(problem.start(), 0, False, "neighbor")
     start = replace(start, point=np.clip(solved.point, problem.lower, problem.upper))
     found = polish(problem, start, guess=guess, max_iter=ROUNDS_FROM_NEIGHBOR)
     usable = _exact(found) and _good(problem, found, tol)
@@ -198,7 +203,7 @@ def finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> 
         return replace(solution, converged=False)
     if problem.n_variables <= MOST_FACTORIZED:
         left = steps_left(max_iter, solution.n_iter)
-        solution = solution.better(solve_interior_point(problem, tol=tol, max_iter=left))
+        solution = best_of(solution, solve_interior_point(problem, tol=tol, max_iter=left))
         if problem.diverges(solution.point):
             return replace(solution, converged=False)
         if _good(problem, solution, tol):
@@ -208,7 +213,7 @@ def finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> 
         limit = steps_left(max_iter, solution.n_iter, step_limit(problem))
         # The gap is about proportional to the violation that is left.
         more = solve_smo(problem, tol=tol * min(1.0, VAGUE / solution.gap), max_iter=limit)
-        solution = more.better(solution)
+        solution = best_of(more, solution)
     return replace(solution, converged=_good(problem, solution, tol))
 
 
@@ -217,7 +222,7 @@ def _less_vague(problem: KernelQP, solution: Solution, free: int, tol: float, ma
     most = int(ROUND_OPERATION * free**3 / (STEP_OPERATION * problem.n_examples)) // ROUNDS_USUAL
     limit = steps_left(max_iter, solution.n_iter, most)
     more = solve_smo(problem, tol=tol * CLEAR / solution.gap, max_iter=limit, start=solution.point)
-    return replace(more.better(solution), converged=solution.converged)
+    return replace(best_of(more, solution), converged=solution.converged)
 
 
 def _exact(solution: Solution) -> bool:
@@ -228,7 +233,7 @@ def _good(problem: KernelQP, solution: Solution, tol: float) -> bool:
     """Optimality conditions met with a gap that says something, or a gap far below what they would give."""
     if solution.gap <= 1e-3 * min(tol, 1e-3):
         return True
-    if solution.vague:
+    if solution.inconclusive:
         return False
     if solution.violation <= tol:
         return True
@@ -281,8 +286,8 @@ def polish(
             grain = 1e-13 * max(scale, float(np.max(np.abs(x), initial=0.0)))
             x = np.where(x <= problem.lower + grain, problem.lower, x)
             x = np.where(x >= problem.upper - grain, problem.upper, x)
-            polished = Solution.certify(problem, x, done, True, f"{start.solver}+active_set")
-            return polished.better(start)
+            polished = problem.solution(x, done, True, f"{start.solver}+active_set")
+            return best_of(polished, start)
         corrections = int(np.sum(release | below | above))
         stuck = 0 if corrections < fewest else stuck + 1
         fewest = min(fewest, corrections)
@@ -322,3 +327,38 @@ def _newton_on_free(problem: KernelQP, x: np.ndarray, free: np.ndarray, E: np.nd
         biases = np.linalg.lstsq(schur, E_free @ step - residual, rcond=None)[0]
         x[free] += step - R @ biases
     return biases
+
+
+# Kind of problem -> name (the estimators' ``solver``) -> function (problem, *, tol, max_iter, ...) -> Solution.
+SOLVERS: dict[str, dict[str, Callable[..., Solution]]] = {
+    "kernel": {
+        "auto": solve_auto,
+        "smo": solve_smo,
+        "decomposition": solve_decomposition,
+        "interior_point": solve_interior_point,
+        "reference": solve_reference,
+    },
+    "linear": {"auto": solve_linear, "newton": solve_newton, "interior_point": solve_weights},
+}
+# Kind of problem -> function (problem, neighbor, solved, *, tol) that starts from the solution of a neighbor.
+NEAR: dict[str, Callable[..., Solution | None]] = {"kernel": solve_kernel_near, "linear": solve_linear_near}
+
+
+def solve(problem: Any, solver: str, *, tol: float, max_iter: int, **options: Any) -> Solution:
+    """Solve a kernel machine's problem with the solver of that name; ``options`` are further arguments of the solver."""
+    with double_precision():
+        found = SOLVERS[problem.family][solver](problem, tol=tol, max_iter=max_iter, **options)
+        if problem.family == "kernel" and np.isneginf(found.lower_bound):
+            found = replace(found, lower_bound=problem.value(problem.start()))
+        return judge(found, tol, hard=any(side.any() for side in problem.hard))
+
+
+def solve_near(problem: Any, neighbor: Any, solved: Solution, *, tol: float) -> Solution | None:
+    """Solve from the solution of a problem with the same examples and other costs, as in a grid search.
+
+    Returns None where the neighbor does not help: solve from scratch then.
+    """
+    if problem.family != neighbor.family:
+        return None
+    found = NEAR[problem.family](problem, neighbor, solved, tol=tol)
+    return None if found is None or found.inconclusive else found

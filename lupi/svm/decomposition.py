@@ -38,12 +38,12 @@ def solve_decomposition(
     before = 0
     if tol >= SINGLE_PRECISION:
         x, before = _rounds(problem, start, fields, ALMOST * tol, limit, working_set, single=True)
-        found = Solution.certify(problem, x, before, False, "decomposition")
+        found = problem.solution(x, before, False, "decomposition")
         if found.violation < tol or before >= limit or out_of_time():
             return replace(found, converged=found.violation < tol)
         start, fields = x, list(found.certificate.fields)
     x, steps = _rounds(problem, start, fields, tol, limit - before, working_set, single=False)
-    found = Solution.certify(problem, x, before + steps, False, "decomposition")
+    found = problem.solution(x, before + steps, False, "decomposition")
     # The last digits of the fields, updated over and over, are not those of the certificate.
     return replace(found, converged=found.violation < tol * (1 + ROUNDING))
 

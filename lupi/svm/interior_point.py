@@ -59,7 +59,7 @@ def follow_central_path(
     # Merging drops only spaces without an intercept.
     biases = np.zeros(len(problem.spaces))
     biases[: len(iterate.biases)] = iterate.biases
-    return Solution.certify(problem, x, steps, converged, "interior_point", biases), iterate.active_bounds()
+    return problem.solution(x, steps, converged, "interior_point", biases), iterate.active_bounds()
 
 
 def solve_weights(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:

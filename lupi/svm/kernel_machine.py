@@ -17,13 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from lupi.inputs import check_rows, check_training_set, per_space
 from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, all_are, make_space
-from lupi.kernels.stack import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
+from lupi.kernels.kernel import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
 from lupi.privacy import WithoutPrivilegedRows
 from lupi.solution import MAX_TIME, unfinished
-from lupi.svm import over_weights
-from lupi.svm.kernel_qp import KernelQP
+from lupi.svm.auto import SOLVERS
+from lupi.svm.kernel_qp import MANY_FEATURES, KernelQP
 from lupi.svm.linear import LinearPrimal
-from lupi.svm.solve import SOLVERS
 
 if TYPE_CHECKING:
     from lupi.inputs import TrainingSet
@@ -42,6 +41,12 @@ LINEAR_ONLY = (
     "kernel='linear', privileged_kernel='linear', solver='auto' and, with hinges, at most 5000 weights: these machines train on "
     "the weights of linear functions"
 )
+# So few examples are solved exactly on their kernel matrices.
+VERY_FEW = 200
+# Where weights are many, kernel matrices of up to this many examples are cheaper.
+MOST_EXAMPLES = 5000
+# The interior point factorizes a matrix over the weights; not over more of them.
+MOST_WEIGHTS = 5000
 # Private attributes of a fitted machine.
 FITTED = ("_kernel", "_stack", "_privileged_kernel", "_privileged_rows", "_privileged_data", "_landmark_coef")
 
@@ -133,6 +138,15 @@ class Spaces:
         if not chosen and not data.X.resident:
             raise ValueError(f"{type(estimator).__name__} on {len(data)} rows in chunks needs {LINEAR_ONLY}.")
         return chosen
+
+
+def over_weights(n: int, n_weights: int, smooth: bool) -> bool:
+    """Whether a problem with linear kernels is better posed over its weights than over kernel matrices."""
+    if n <= VERY_FEW:
+        return False
+    if n_weights < MANY_FEATURES * n:
+        return smooth or n_weights <= MOST_WEIGHTS
+    return smooth and n > MOST_EXAMPLES
 
 
 def check_input(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from lupi.kernels import Space
+from lupi.solution import Solution
 
 # A constraint without slack is met with this much to spare: missing it by a rounding error would cost infinitely much.
 MARGIN = 1e-13
@@ -153,18 +154,18 @@ class KernelQP:
         one = Space(matrix=matrix, bias=first.bias)
         return KernelQP((one,), self.example, self.coef[:1], self.p, self.lower, self.upper, self.ridge, self.total[:1])
 
-    def decision(self, solution: Any) -> Expansion:
+    def decision(self, solution: Solution) -> Expansion:
         """The decision function, in units of its space's weight."""
         certificate = solution.certificate
         return Expansion(certificate.expansions[0], certificate.biases[0] / self.spaces[0].weight)
 
-    def privileged(self, solution: Any) -> Expansion:
+    def privileged(self, solution: Solution) -> Expansion:
         """The function of the privileged space: w* = weight * sum of eta_i z_i, and b*; one row each of several functions."""
         certificate = solution.certificate
         eta, biases = self.spaces[1].weight * np.vstack(certificate.expansions[1:]), certificate.biases[1:]
         return Expansion(eta, biases) if len(eta) > 1 else Expansion(eta[0], float(biases[0]))
 
-    def collapsed(self, solution: Any) -> bool:
+    def collapsed(self, solution: Solution) -> bool:
         """Whether the privileged space pays for everything: w = 0, the same decision for every example."""
         certificate = solution.certificate
         beta, field = certificate.expansions[0], certificate.fields[0]
@@ -287,6 +288,13 @@ class KernelQP:
         # A point that misses an equality or a bound proves nothing.
         bound = dual if self.infeasibility(x) <= 1e-7 else -np.inf
         return Certificate(primal, dual, bound, violation, biases, scale, tuple(betas), tuple(fields))
+
+    def solution(
+        self, x: np.ndarray, n_iter: int, converged: bool, solver: str, biases: np.ndarray | None = None
+    ) -> Solution:
+        """The point x as a solution whose values are computed from the point alone."""
+        proof = self.certificate(x, biases)
+        return Solution(x, proof.primal, proof.lower_bound, n_iter, converged, solver, proof.violation, proof)
 
     def _feasible(self, margins: np.ndarray, biases: np.ndarray) -> tuple[np.ndarray, float]:
         """Meet the constraints that allow no slack: raise a bias where that always helps, else stretch the functions."""

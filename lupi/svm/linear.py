@@ -25,18 +25,12 @@ from scipy.linalg import cho_factor, cho_solve
 
 from lupi.inputs import is_resident, take_values
 from lupi.svm.feature_products import both_times, both_transposed_times, second_moment
-from lupi.svm.kernel_qp import MANY_FEATURES, MARGIN, Expansion, largest_move
+from lupi.svm.kernel_qp import MARGIN, Expansion, largest_move
 
 # Sums over the examples that are 0 at a feasible point carry rounding errors of this size, relative to their terms.
 SUM_TOLERANCE = 1e-9
 # Decisions that differ by no more than this, where the margin is 1, are the same.
 FLAT = 1e-2
-# So few examples are solved exactly on their kernel matrices.
-VERY_FEW = 200
-# Where weights are many, kernel matrices of up to this many examples are cheaper.
-MOST_EXAMPLES = 5000
-# The interior point factorizes a matrix over the weights; not over more of them.
-MOST_WEIGHTS = 5000
 
 
 @dataclass(frozen=True)
@@ -280,15 +274,6 @@ class LinearPrimal:
             outside=outside,
             gained=gained,
         )
-
-
-def over_weights(n: int, n_weights: int, smooth: bool) -> bool:
-    """Whether a problem with linear kernels is better posed over its weights than over kernel matrices."""
-    if n <= VERY_FEW:
-        return False
-    if n_weights < MANY_FEATURES * n:
-        return smooth or n_weights <= MOST_WEIGHTS
-    return smooth and n > MOST_EXAMPLES
 
 
 def linear_problems(

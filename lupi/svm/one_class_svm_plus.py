@@ -14,9 +14,9 @@ from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
 from lupi.privacy import model_part
 from lupi.solution import deadline
+from lupi.svm.auto import SOLVERS, solve
 from lupi.svm.duals import check_nu, one_class_dual, one_class_plus_dual
 from lupi.svm.kernel_machine import LAM, KernelMachine, store, warn_about
-from lupi.svm.solve import SOLVERS, solve
 
 # One-class problems have no kernel rows on demand, which working sets need.
 ONE_CLASS_SOLVERS = set(SOLVERS["kernel"]) - {"decomposition"}

@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.solution import Solution, deadline
+from lupi.svm.auto import solve, solve_near
 from lupi.svm.kernel_machine import KernelMachine, Problems, check_input, store, warn_about
-from lupi.svm.solve import solve, solve_near
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

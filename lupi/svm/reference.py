@@ -74,7 +74,7 @@ def solve_reference(problem: KernelQP, *, tol: float = 1e-9, max_iter: int = -1)
     found = solve_qp(dense_qp(problem), tol=min(tol, ACCEPTED), max_iter=200 if max_iter < 0 else max_iter)
     biases = np.zeros(len(problem.spaces))
     biases[problem.biased] = found.y
-    return Solution.certify(problem, found.x, found.n_iter, found.error <= max(tol, ACCEPTED), "reference", biases)
+    return problem.solution(found.x, found.n_iter, found.error <= max(tol, ACCEPTED), "reference", biases)
 
 
 def _piqp(qp: dict[str, np.ndarray], tol: float, max_iter: int) -> QPSolution:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lupi.solution import Solution, out_of_time, run_in_slices
+from lupi.solution import Solution, out_of_time, slices
 from lupi.svm.kernel_qp import KernelQP
 from lupi.svm.smo_loop import (
     BLOCKED,
@@ -50,14 +50,14 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, start
     single = tol >= SINGLE_PRECISION and problem.n_variables > problem.n_examples >= LARGE
     if not (single or any(space.inexact for space in problem.spaces)):
         n_iter, violation = state.run([space.dense for space in problem.spaces], tol, limit)
-        return Solution.certify(problem, state.variables(), n_iter, violation < tol, "smo")
+        return problem.solution(state.variables(), n_iter, violation < tol, "smo")
     # Steps on a matrix near the kernel lead to the optimum as well, if they start again from the kernel's own fields.
     matrices = [space.rounded for space in problem.spaces]
     n_iter, before = 0, np.inf
     for _ in range(MOST_CORRECTIONS):
         done, _ = state.run(matrices, ALMOST * tol, limit - n_iter)
         n_iter += done
-        found = Solution.certify(problem, state.variables(), n_iter, False, "smo")
+        found = problem.solution(state.variables(), n_iter, False, "smo")
         if found.violation < tol or n_iter >= limit or out_of_time():
             break
         if found.violation > SLOWEST * before:
@@ -187,10 +187,13 @@ class SMOState:
             np.zeros((len(matrices), MOST_MEMBERS)),
         )
 
-        def steps(part: int) -> tuple[int, float]:
-            return smo_loop(K, self.weight, slots, tol, part, *memory, np.ones(n_rows, dtype=bool))
-
-        return run_in_slices(steps, limit, work=STEP_OPERATIONS * n_rows * n)
+        done, violation = 0, np.inf
+        for part in slices(limit, work=STEP_OPERATIONS * n_rows * n):
+            steps, violation = smo_loop(K, self.weight, slots, tol, part, *memory, np.ones(n_rows, dtype=bool))
+            done += steps
+            if steps < part:
+                break
+        return done, violation
 
 
 @dataclass

@@ -8,6 +8,7 @@ from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
 from lupi.privacy import model_part
 from lupi.solution import deadline
+from lupi.svm.auto import solve
 from lupi.svm.duals import svm_2k_dual, svm_dual
 from lupi.svm.kernel_machine import (
     NON_NEGATIVE,
@@ -18,7 +19,6 @@ from lupi.svm.kernel_machine import (
     store,
     warn_about,
 )
-from lupi.svm.solve import solve
 
 if TYPE_CHECKING:
     from lupi.inputs import TrainingSet

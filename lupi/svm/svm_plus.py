@@ -16,8 +16,8 @@ from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomStat
 from lupi.kernels import Space, all_are, fits
 from lupi.privacy import model_part
 from lupi.solution import deadline
-from lupi.svm.deformation import deformation_space
-from lupi.svm.duals import svm2_plus_dual, svm_dual, svm_plus_dual
+from lupi.svm.auto import SOLVERS, solve
+from lupi.svm.duals import svm_dual, svm_plus_dual
 from lupi.svm.kernel_machine import (
     KAPPA,
     LAM,
@@ -30,7 +30,7 @@ from lupi.svm.kernel_machine import (
     warn_about,
 )
 from lupi.svm.linear import linear_problems
-from lupi.svm.solve import SOLVERS, solve
+from lupi.svm.svm2_dual import deformation_space, svm2_plus_dual
 
 if TYPE_CHECKING:
     from lupi.inputs import TrainingSet

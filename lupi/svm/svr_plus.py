@@ -12,9 +12,9 @@ from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
 from lupi.privacy import model_part
 from lupi.solution import deadline
+from lupi.svm.auto import solve
 from lupi.svm.duals import svr_plus_dual
 from lupi.svm.kernel_machine import KAPPA, LAM, NON_NEGATIVE, POSITIVE, KernelMachine, check_input, store, warn_about
-from lupi.svm.solve import solve
 
 if TYPE_CHECKING:
     from lupi.inputs import TrainingSet

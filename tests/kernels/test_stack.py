@@ -7,7 +7,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from lupi import SVM2K, SVM2Plus
 from lupi.inputs import check_training_set
-from lupi.kernels.stack import BlockStack
+from lupi.kernels.kernel import BlockStack
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(12, 2)), np.arange(12) % 2

@@ -5,9 +5,9 @@ import pytest
 from sklearn.svm import SVC
 
 from lupi import SVM2K, SVM2Plus, SVMPlus
-from lupi.kernels import Kernel
-from lupi.svm import Space, svm_plus_dual
-from lupi.svm.solve import SOLVERS
+from lupi.kernels import Kernel, Space
+from lupi.svm.auto import SOLVERS
+from lupi.svm.duals import svm_plus_dual
 
 N = 50
 rng = np.random.default_rng(11)

@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
 
-from lupi.kernels import Kernel, KernelRows
+from lupi.kernels import Kernel, KernelRows, Space
 from lupi.solution import relative_gap
-from lupi.svm import KernelQP, Space, svm_2k_dual, svm_dual, svm_plus_dual
-from lupi.svm.deformation import deformation_features, deformation_matrix, deformation_space
-from lupi.svm.duals import svm2_plus_dual
-from lupi.svm.kernel_qp import central_biases
+from lupi.svm.duals import svm_2k_dual, svm_dual, svm_plus_dual
+from lupi.svm.kernel_qp import KernelQP, central_biases
 from lupi.svm.reference import solve_reference
+from lupi.svm.svm2_dual import deformation_features, deformation_matrix, deformation_space, svm2_plus_dual
 
 N = 24
 rng = np.random.default_rng(3)
@@ -302,7 +301,7 @@ def test_deformation_where_lam_is_lost_beside_the_prices():
 @pytest.mark.parametrize("share", [1.0, 0.7])
 @pytest.mark.parametrize("lam", [0.5, 3.0])
 def test_a_factorization_in_single_precision_gives_products_in_double_precision(share, lam, monkeypatch):
-    monkeypatch.setattr("lupi.svm.deformation.LARGE_MATRIX", 1)
+    monkeypatch.setattr("lupi.svm.svm2_dual.LARGE_MATRIX", 1)
     draw = np.random.default_rng(3)
     features = draw.normal(size=(60, 5))
     available, C = draw.random(60) < share, draw.uniform(0.5, 2.0, size=60)
@@ -317,7 +316,7 @@ def test_a_factorization_in_single_precision_gives_products_in_double_precision(
 
 @pytest.mark.parametrize("share", [1.0, 0.7])
 def test_a_low_rank_matrix_near_q_gives_products_in_double_precision(share, monkeypatch):
-    monkeypatch.setattr("lupi.svm.deformation.LARGE_MATRIX", 1)
+    monkeypatch.setattr("lupi.svm.svm2_dual.LARGE_MATRIX", 1)
     draw = np.random.default_rng(3)
     features = draw.normal(size=(200, 3))
     available, C = draw.random(200) < share, draw.uniform(0.5, 2.0, size=200)
@@ -335,14 +334,14 @@ def test_a_low_rank_matrix_near_q_gives_products_in_double_precision(share, monk
 
 
 def test_a_kernel_of_full_rank_has_no_low_rank_matrix_near_it(monkeypatch):
-    monkeypatch.setattr("lupi.svm.deformation.LARGE_MATRIX", 1)
+    monkeypatch.setattr("lupi.svm.svm2_dual.LARGE_MATRIX", 1)
     space = deformation_space(Space(matrix=np.eye(40)), np.ones(40), 1.0, np.ones(40, bool), single=True, curvature=1.0)
     assert space.inexact
     assert space.low_rank is None
 
 
 def test_single_precision_is_not_trusted_with_a_bad_condition(monkeypatch):
-    monkeypatch.setattr("lupi.svm.deformation.LARGE_MATRIX", 1)
+    monkeypatch.setattr("lupi.svm.svm2_dual.LARGE_MATRIX", 1)
     C, every = np.full(30, 1e6), np.ones(30, bool)
     space = deformation_space(
         Space(matrix=Kernel("rbf")(rng.normal(size=(30, 2)))), C, 1e-3, every, single=True, curvature=1.0

@@ -1,16 +1,14 @@
 import numpy as np
 import pytest
 
-from lupi.kernels import Kernel, KernelRows, make_space
-from lupi.svm import Space, svm_2k_dual, svm_dual, svm_plus_dual
-from lupi.svm.auto import polish, solve_auto, solve_interior_point
+from lupi.kernels import Kernel, KernelRows, Space, make_space
+from lupi.svm.auto import SOLVERS, polish, solve_auto, solve_interior_point
 from lupi.svm.decomposition import solve_decomposition
-from lupi.svm.deformation import deformation_features, deformation_matrix, deformation_space
-from lupi.svm.duals import svm2_plus_dual
+from lupi.svm.duals import svm_2k_dual, svm_dual, svm_plus_dual
 from lupi.svm.reference import _clarabel, dense_qp, solve_reference
 from lupi.svm.smo import solve_smo
 from lupi.svm.smo_loop import BLOCKED, LANES, highest, position
-from lupi.svm.solve import SOLVERS
+from lupi.svm.svm2_dual import deformation_features, deformation_matrix, deformation_space, svm2_plus_dual
 from lupi.svm.systems import DenseSystem, FeatureSystem, MixedSystem, newton_system
 
 KERNELS = ["linear", "rbf", "poly", "chi2", "laplacian"]
@@ -316,7 +314,7 @@ def test_smo_on_a_matrix_near_the_kernel_finds_the_optimum_of_the_kernel():
 
 @pytest.mark.parametrize("kappa", [3.0, np.inf])
 def test_a_low_rank_matrix_near_q_leads_to_the_optimum(kappa, monkeypatch):
-    monkeypatch.setattr("lupi.svm.deformation.LARGE_MATRIX", 1)
+    monkeypatch.setattr("lupi.svm.svm2_dual.LARGE_MATRIX", 1)
     _, X, Z, y = data(5, 300)
     C, every, kernel = np.ones(300), np.ones(300, bool), Kernel("rbf", gamma=0.1)
     decision, privileged = (make_space(kernel, A, 200) for A in (X, Z))

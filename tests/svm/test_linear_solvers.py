@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lupi.svm import Space, linear_svm2_plus, linear_svm_plus, svm_plus_dual
-from lupi.svm.deformation import deformation_matrix
-from lupi.svm.duals import svm2_plus_dual
+from lupi.kernels import Space
+from lupi.svm.duals import svm_plus_dual
 from lupi.svm.interior_point import solve_weights
+from lupi.svm.linear import linear_svm2_plus, linear_svm_plus
 from lupi.svm.linear_systems import wide
 from lupi.svm.newton import solve_newton
 from lupi.svm.reference import solve_reference
 from lupi.svm.row_generation import solve_linear, solve_rows
+from lupi.svm.svm2_dual import deformation_matrix, svm2_plus_dual
 
 
 def data(seed, n, d=6, s=3, missing=0.3):

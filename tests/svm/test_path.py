@@ -8,10 +8,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from lupi import SVM2K, SVM2Plus, SVMPlus
 from lupi.datasets import make_privileged
+from lupi.kernels import Space
 from lupi.ranking.ranking_metrics import precision_of_ranking
-from lupi.svm import Space, paths, svm_plus_dual
+from lupi.svm import paths
+from lupi.svm.auto import SOLVERS, solve_near
+from lupi.svm.duals import svm_plus_dual
 from lupi.svm.paths import fit_path
-from lupi.svm.solve import SOLVERS, solve_near
 
 JOINT = [{"C": C, "lam": lam} for C in (0.1, 1.0, 10.0, 100.0) for lam in (0.01, 0.1, 1.0, 10.0)]
 ESTIMATORS = [

@@ -10,12 +10,11 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import lupi
 from lupi import SVRPlus
-from lupi.kernels import Kernel
-from lupi.svm import Space
+from lupi.kernels import Kernel, Space
+from lupi.svm.auto import solve
 from lupi.svm.duals import svr_plus_dual
 from lupi.svm.paths import fit_path
 from lupi.svm.smo import solve_smo
-from lupi.svm.solve import solve
 from lupi.svm.systems import DenseSystem, TwoSidesSystem, newton_system
 
 KERNELS = ("linear", "rbf", "poly", "laplacian")

@@ -1,4 +1,4 @@
-r"""The matrix Q through which privileged features enter SVM2+.
+r"""The dual problem of SVM2+, and its matrix Q of the privileged features.
 
 .. math:: Q = P - \lambda P (\tilde K + \lambda P)^{-1} P, \qquad P = \mathrm{diag}(1/C_i),\; \tilde K = K^* + 1,
 
@@ -8,7 +8,7 @@ whose eigenvalues stay in [0, 1/C). Rows of examples without privileged features
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,8 @@ from scipy.linalg import LinAlgError, blas, cho_factor, get_lapack_funcs, solve_
 
 from lupi.kernels import LARGE_MATRIX, Space, pivoted_cholesky, require_matrix, scale_and_mirror
 from lupi.kernels.linalg import WHOLE, cholesky, inverse_from_cholesky
+from lupi.solution import Solution
+from lupi.svm.kernel_qp import Expansion, KernelQP
 
 # Largest product of the condition number and the rounding error of single precision.
 WORST_ERROR = 1e-2
@@ -29,6 +31,62 @@ LOW_RANK, REMAINDER, SMALLER = 0.25, 0.03, 3.0
 # Limits of that eigenvalue as a share of lam / C: the more the decision kernel is curved, the less Q matters.
 LEAST_EIGENVALUE, LARGEST_EIGENVALUE = 0.3, 1.5
 POWER_STEPS = 4
+
+
+@dataclass(frozen=True)
+class SVM2PlusDual(KernelQP):
+    """Dual of SVM2+ with the weights by which its correcting function follows from the dual point."""
+
+    C: np.ndarray
+    lam: float
+    available: np.ndarray
+
+    def privileged(self, solution: Solution) -> Expansion:
+        """V = (1 / lam) sum eta_i z_i and rho = (1 / lam) sum eta_i, where eta = s o a - C xi and xi = Q (s o a)."""
+        certificate = solution.certificate
+        eta = np.where(self.available, certificate.expansions[1] - self.C * certificate.fields[1], 0.0) / self.lam
+        return Expansion(eta, float(eta.sum()))
+
+
+def svm2_plus_dual(
+    decision: Space,
+    deformation: Space | None,
+    y: np.ndarray,
+    C: np.ndarray,
+    lam: float,
+    kappa: float,
+    labeled: bool,
+    available: np.ndarray,
+) -> SVM2PlusDual:
+    r"""Dual of SVM2+ (Xu et al. 2016, eq. 4), the deformation Q being a second space without a bias.
+
+    .. math:: \max 1'a - \tfrac12 a'(yy' \circ K + Q)a - \tfrac{1}{2 \kappa} \sum_i a_i^2 / C_i, \qquad a \ge 0,\; y'a = 0,
+
+    with :math:`yy' \circ Q` for the labeled correction. ``deformation`` has zero rows for missing examples; their ridge
+    is 1 / C. With ``deformation=None`` no row is available: the L2-SVM.
+    """
+    n = len(y)
+    spaces, signs = [decision], [y]
+    if deformation is not None:
+        # Beside a matrix Q, features of K save nothing.
+        if deformation.factor is None and decision.factor is not None:
+            spaces = [Space(matrix=decision.dense)]
+        # What a space computes once and keeps, such as Q itself, is shared by all problems that have the same object.
+        spaces.append(replace(deformation, bias=False) if deformation.bias else deformation)
+        signs.append(y if labeled else np.ones(n))
+    return SVM2PlusDual(
+        spaces=tuple(spaces),
+        example=np.arange(n),
+        coef=np.vstack(signs).astype(float),
+        p=np.ones(n),
+        lower=np.zeros(n),
+        upper=np.full(n, np.inf),
+        ridge=np.where(available, 1.0 / kappa, 1.0) / C,
+        total=np.zeros(len(signs)),
+        C=C,
+        lam=lam,
+        available=available,
+    )
 
 
 def deformation_space(
