@@ -83,7 +83,7 @@ def compare(
     from rich.console import Console
 
     from lupi.comparison.comparison import compare as run
-    from lupi.comparison.render.terminal import TerminalTable
+    from lupi.comparison.terminal import TerminalTable
     from lupi.run import cluster, progress
 
     (out / "units").mkdir(parents=True, exist_ok=True)

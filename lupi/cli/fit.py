@@ -71,8 +71,7 @@ def fit(
         if not chunked:
             for text in examine(problem.X, problem.y, problem.privileged, target, grouped=True)[1]:
                 note(text)
-        n_classes = 0 if problem.classes is None else len(problem.classes)
-        used = list(choose_methods([method or "surrogate"], [], metric, n_classes).values())[-1]
+        used = list(choose_methods([method or "surrogate"], [], metric, problem.n_classes).values())[-1]
         plan = Plan(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(problem.labeled),))
         model = fit_final(used, problem, plan)
         if chunked:

@@ -98,7 +98,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Card for a notebook: badge, sentence, small table."""
-        from lupi.comparison.render.page import card
+        from lupi.comparison.page import card
 
         return card(self.summary)
 
@@ -110,7 +110,7 @@ class Comparison:
         object
             Renderable of `rich`, for any width.
         """
-        from lupi.comparison.render.terminal import TerminalTable
+        from lupi.comparison.terminal import TerminalTable
 
         return TerminalTable(self.summary)
 
@@ -123,7 +123,7 @@ class Comparison:
         """
         import pandas as pd
 
-        from lupi.comparison.render.page import method_lines
+        from lupi.comparison.page import method_lines
 
         return pd.DataFrame(method_lines(self.summary))
 
@@ -175,7 +175,7 @@ class Comparison:
         ----------
         path : path-like
         """
-        from lupi.comparison.render.page import render
+        from lupi.comparison.page import render
 
         write_atomically(path, render(self.summary).encode())
 
@@ -200,10 +200,9 @@ class Comparison:
             failures = sorted({e for row in self.summary["sizes"][-1]["methods"] for e in row["errors"]})
             raise ValueError(f"there is no model to fit: {'; '.join(failures) or 'no method has a finite score'}")
         name, _, part = name.partition("/")
-        known = {**METHODS, **self._plan.methods}
-        if name not in known:
-            raise ValueError(f"no method is called {name!r}; compared were {', '.join(self._plan.methods)}.")
-        return fit_final(known[name], self._problem, self._plan, labeled_only=part == "labeled")
+        problem, plan = self._problem, self._plan
+        known = plan.methods if name in plan.methods else choose_methods([name], [], plan.metric, problem.n_classes)
+        return fit_final(known[name], problem, plan, labeled_only=part == "labeled")
 
 
 @dataclass(frozen=True)
@@ -366,7 +365,7 @@ def compare(
         max_test=more.max_test,
         max_unlabeled=more.max_unlabeled,
         grids={name: {key: list(values) for key, values in grid.items()} for name, grid in (more.grids or {}).items()},
-        methods=choose_methods(methods, baselines, metric, 0 if problem.classes is None else len(problem.classes)),
+        methods=choose_methods(methods, baselines, metric, problem.n_classes),
     )
     for split in range(n_splits if problem.groups is not None else 1):
         split_rows(plan, split, problem)  # report an impossible split before the first fit

@@ -12,10 +12,10 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_regressor
+from sklearn.base import clone, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
-from lupi.comparison.metrics import METRICS
+from lupi.comparison.problem import METRICS
 
 # A method and its counterpart have the same number of candidates: a larger grid alone can look like a gain.
 COARSE = (0.1, 1.0, 10.0, 100.0)
@@ -60,8 +60,8 @@ class Method:
         Whether a fit is fast enough for a hundred permutations.
     origin : str
         Digest of the parameters and grid of a user's estimator.
-    regression_title : str
-        Title where the target is a number.
+    if_regression : dict
+        Fields that differ where the target is a number.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Method:
     unlabeled: bool = False
     closed_form: bool = False
     origin: str = ""
-    regression_title: str = ""
+    if_regression: dict[str, Any] = field(default_factory=dict)
 
     @property
     def privileged(self):
@@ -97,159 +97,118 @@ class Method:
         return estimator.set_params(**dict.fromkeys(names, seed))
 
 
-def _load(path, **params):
-    """Estimator of the class at ``package.module:Class``."""
+def load_estimator(path, **params):
+    """An estimator of the class at ``package.module:Class``.
+
+    Examples
+    --------
+    >>> load_estimator("sklearn.naive_bayes:GaussianNB")
+    GaussianNB()
+    """
     module, _, name = path.partition(":")
-    return getattr(import_module(module), name)(**params)
+    try:
+        return getattr(import_module(module), name)(**params)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{path!r}: {error}; expected the path of an installed class, package.module:Class.") from None
+    except AttributeError:
+        raise ValueError(f"{path!r}: the module {module} has no class {name}.") from None
+    except TypeError as error:
+        raise ValueError(f"{path!r} requires arguments ({error}); use lupi.compare in Python.") from None
 
 
 def _create(classifier, regressor, params, regression):
-    return _load(regressor if regression else classifier, **params)
+    parts = {name: value(regression) if isinstance(value, partial) else value for name, value in params.items()}
+    return load_estimator(regressor if regression else classifier, **parts)
 
 
-def _make(classifier, regressor="", **params):
+def _make(classifier, regressor="", /, **params):
+    """From `regression` to an estimator; a parameter that is itself made by `_make` is a nested estimator."""
     return partial(_create, classifier, regressor or classifier, params)
 
 
-SVM = ("lupi:SVMPlus", "sklearn.svm:SVR")
-SURROGATE = ("lupi:SurrogateClassifier", "lupi:SurrogateRegressor")
+def _forests(name, regressor_only=False, **params):
+    kinds = [f"sklearn.ensemble:{name}{kind}" for kind in ("Regressor", "Classifier")]
+    return _make(kinds[0] if regressor_only else kinds[1], kinds[0], **params)
 
 
-def _logistic(regression):
-    from sklearn.linear_model import LogisticRegression, Ridge
-
-    return Ridge() if regression else LogisticRegression(max_iter=2000)
-
-
-def _forest(regression):
-    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
-    return RandomForestRegressor() if regression else RandomForestClassifier()
-
-
-def _boosting(regression):
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
-    kind = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
-    # Small trees of coarse bins are as good on a few hundred rows and take a fifth of the time. Words are one-hot encoded:
-    # a model with categories holds functions, which `lupi.load` refuses.
-    sizes = {"max_iter": 60, "min_samples_leaf": 5, "max_leaf_nodes": 8, "max_bins": 64}
-    return kind(**sizes, early_stopping=False, categorical_features=None)
-
-
-def _boosted_surrogate(regression):
-    return _make(*SURROGATE)(regression).set_params(estimator=_boosting(True))
-
-
-def _transfer(regression):
-    from sklearn.linear_model import Ridge
-
-    return _load("lupi:KnowledgeTransfer", estimator=_make(*SVM)(regression), regressor=Ridge())
-
-
-def _distillation(regression):
-    return _load("lupi:Distillation", estimator=_make(*SVM)(regression))
-
-
-BOTH = ("kernel", "privileged_kernel", "C")
-ONE = ("kernel", "C")
-INNER = ("estimator__kernel", "estimator__C")
-CLASSES = ("classification",)
-RANKING = ("ranking",)
+# Small trees of coarse bins are as good on a few hundred rows and take a fifth of the time. Words are one-hot encoded:
+# a model with categories holds functions, which `lupi.load` refuses.
+BOOSTING = {"max_iter": 60, "min_samples_leaf": 5, "max_leaf_nodes": 8, "max_bins": 64}
+BOOSTING |= {"early_stopping": False, "categorical_features": None}
+SVM = _make("lupi:SVMPlus", "sklearn.svm:SVR")
+SURROGATES = {
+    name: _make("lupi:SurrogateClassifier", "lupi:SurrogateRegressor", **params)
+    for name, params in {
+        "averaged": {},
+        "ridge": {"estimator": "ridge"},
+        "boosted": {"estimator": _forests("HistGradientBoosting", regressor_only=True, **BOOSTING)},
+    }.items()
+}
+BOTH, ONE, INNER = ("kernel", "privileged_kernel", "C"), ("kernel", "C"), ("estimator__kernel", "estimator__C")
+CLASSES, RANKING = {"tasks": ("classification",)}, {"tasks": ("ranking",)}
+BASELINES = ("linear", "forest", "boosting", "svm")
+_Privileged = partial(Method, role="privileged")
+_Reference = partial(Method, role="reference")
 METHODS = {
     method.name: method
     for method in (
-        # Baselines.
         Method(
-            "linear", "logistic regression", _logistic, {"C": (0.01, 0.1, 1.0, 10.0)}, regression_title="ridge regression"
+            "linear", "logistic regression",
+            _make("sklearn.linear_model:LogisticRegression", "sklearn.linear_model:Ridge", max_iter=2000),
+            {"C": (0.01, 0.1, 1.0, 10.0)},
+            if_regression={"title": "ridge regression", "grid": {"alpha": (50.0, 5.0, 0.5, 0.05)}},
         ),
-        Method("forest", "random forest", _forest, {"min_samples_leaf": (1, 5)}),
-        Method("boosting", "gradient boosting", _boosting, {"learning_rate": (0.03, 0.1)}),
-        Method("svm", "SVM", _make(*SVM), {"C": FINE}, kernels=ONE),
+        Method("forest", "random forest", _forests("RandomForest"), {"min_samples_leaf": (1, 5)}),
         Method(
-            "surrogate-plain", "averaged student", _make(*SURROGATE), by_name=True
+            "boosting", "gradient boosting", _forests("HistGradientBoosting", **BOOSTING), {"learning_rate": (0.03, 0.1)}
         ),
-        Method("ridge-plain", "ridge student", _make(*SURROGATE, estimator="ridge"), by_name=True),
-        Method("boosted-plain", "boosted student", _boosted_surrogate, by_name=True),
-        Method(
-            "l2svm", "L2-SVM", _make("lupi:SVM2Plus"), {"C": FINE}, tasks=CLASSES, kernels=ONE,
+        Method("svm", "SVM", SVM, {"C": FINE}, kernels=ONE),
+        Method("surrogate-plain", "averaged student", SURROGATES["averaged"], by_name=True),
+        Method("ridge-plain", "ridge student", SURROGATES["ridge"], by_name=True),
+        Method("boosted-plain", "boosted student", SURROGATES["boosted"], by_name=True),
+        Method("l2svm", "L2-SVM", _make("lupi:SVM2Plus"), {"C": FINE}, **CLASSES, kernels=ONE, by_name=True),
+        Method("ranksvm", "rank SVM", _make("lupi:RankSVM"), {"C": FINE_PAIRS}, **RANKING, kernels=ONE, by_name=True),
+        # With privileged features.
+        _Privileged("surrogate", "surrogate", SURROGATES["averaged"], {}, "surrogate-plain", unlabeled=True),
+        _Privileged(
+            "surrogate-ridge", "surrogate, ridge", SURROGATES["ridge"], {}, "ridge-plain", unlabeled=True, closed_form=True
+        ),
+        _Privileged("surrogate-boosted", "surrogate, boosted", SURROGATES["boosted"], {}, "boosted-plain", unlabeled=True),
+        _Privileged("svm2+", "SVM2+", _make("lupi:SVM2Plus"), {"C": COARSE, "lam": THREE}, "l2svm", **CLASSES, kernels=BOTH),
+        _Privileged(
+            "distillation", "distillation", _make("lupi:Distillation", estimator=SVM),
+            {"estimator__C": COARSE, "imitation": (0.3, 0.6, 0.9)}, "svm", kernels=INNER, by_name=True, rotates=False,
+        ),
+        _Privileged(
+            "transfer", "knowledge transfer",
+            _make("lupi:KnowledgeTransfer", estimator=SVM, regressor=_make("sklearn.linear_model:Ridge")),
+            {"estimator__C": COARSE, "regressor__alpha": (1.0, 10.0, 100.0)}, "svm", kernels=INNER, by_name=True,
+        ),
+        _Privileged(
+            "ranktransfer", "Rank Transfer", _make("lupi:RankTransfer"),
+            {"C": COARSE_PAIRS, "C_privileged": (1e-3, 1e-2, 1e-1)}, "ranksvm", **RANKING, kernels=BOTH, by_name=True,
+        ),
+        _Privileged("svm+", "SVM+", SVM, {"C": COARSE, "lam": THREE}, "svm", **CLASSES, kernels=BOTH, by_name=True),
+        _Privileged(
+            "svr+", "SVR+", _make("lupi:SVRPlus"), {"C": COARSE, "lam": THREE}, "svm", tasks=("regression",), kernels=BOTH,
             by_name=True,
         ),
-        Method(
-            "ranksvm", "rank SVM", _make("lupi:RankSVM"), {"C": FINE_PAIRS}, tasks=RANKING,
-            kernels=ONE, by_name=True,
-        ),
-        # With privileged features.
-        Method(
-            "surrogate", "surrogate", _make(*SURROGATE), {}, counterpart="surrogate-plain", role="privileged", unlabeled=True
-        ),
-        Method(
-            "surrogate-ridge", "surrogate, ridge", _make(*SURROGATE, estimator="ridge"), {}, counterpart="ridge-plain",
-            role="privileged", unlabeled=True, closed_form=True,
-        ),
-        Method(
-            "surrogate-boosted", "surrogate, boosted", _boosted_surrogate, {}, counterpart="boosted-plain",
-            role="privileged", unlabeled=True,
-        ),
-        Method(
-            "svm2+", "SVM2+", _make("lupi:SVM2Plus"), {"C": COARSE, "lam": THREE}, counterpart="l2svm",
-            role="privileged", tasks=CLASSES, kernels=BOTH,
-        ),
-        Method(
-            "distillation", "distillation", _distillation, {"estimator__C": COARSE, "imitation": (0.3, 0.6, 0.9)},
-            counterpart="svm", role="privileged", kernels=INNER, by_name=True, rotates=False,
-        ),
-        Method(
-            "transfer", "knowledge transfer", _transfer,
-            {"estimator__C": COARSE, "regressor__alpha": (1.0, 10.0, 100.0)}, counterpart="svm", role="privileged",
-            kernels=INNER, by_name=True,
-        ),
-        Method(
-            "ranktransfer", "Rank Transfer", _make("lupi:RankTransfer"),
-            {"C": COARSE_PAIRS, "C_privileged": (1e-3, 1e-2, 1e-1)}, counterpart="ranksvm", role="privileged", tasks=RANKING,
-            kernels=BOTH, by_name=True,
-        ),
-        Method(
-            "svm+", "SVM+", _make(*SVM), {"C": COARSE, "lam": THREE}, counterpart="svm", role="privileged", tasks=CLASSES,
-            kernels=BOTH, by_name=True,
-        ),
-        Method(
-            "svr+", "SVR+", _make("lupi:SVRPlus"), {"C": COARSE, "lam": THREE}, counterpart="svm",
-            role="privileged", tasks=("regression",), kernels=BOTH, by_name=True,
-        ),
-        Method(
-            "svm2k", "SVM-2K", _make("lupi:SVM2K"), {"C": COARSE, "D": THREE}, counterpart="svm",
-            role="privileged", tasks=CLASSES, kernels=BOTH, by_name=True,
+        _Privileged(
+            "svm2k", "SVM-2K", _make("lupi:SVM2K"), {"C": COARSE, "D": THREE}, "svm", **CLASSES, kernels=BOTH, by_name=True
         ),
         # Upper bounds.
-        Method(
-            "reference", "privileged only", _make(*SVM), {"C": FINE}, role="reference", sees="privileged", kernels=ONE
-        ),
-        Method("joint", "X with privileged", _make(*SVM), {"C": FINE}, role="reference", sees="both", kernels=ONE),
-        Method(
-            "rankreference", "privileged only, rank SVM", _make("lupi:RankSVM"), {"C": FINE_PAIRS},
-            role="reference", sees="privileged", tasks=RANKING, kernels=ONE, by_name=True,
+        _Reference("reference", "privileged only", SVM, {"C": FINE}, sees="privileged", kernels=ONE),
+        _Reference("joint", "X with privileged", SVM, {"C": FINE}, sees="both", kernels=ONE),
+        _Reference(
+            "rankreference", "privileged only, rank SVM", _make("lupi:RankSVM"), {"C": FINE_PAIRS}, sees="privileged",
+            **RANKING, kernels=ONE, by_name=True,
         ),
     )
 }  # fmt: skip
-BASELINES = ("linear", "forest", "boosting", "svm")
 
 
 def choose_methods(methods, baselines, metric, n_classes):
-    """The methods of a comparison, with their counterparts; baselines first.
-
-    Parameters
-    ----------
-    methods, baselines : sequence or None
-        Names in ``METHODS``, ``"package.module:Class"``, estimators, or (name, estimator, grid). None: the default ones
-        that the metric allows. An estimator whose `fit` takes `privileged` is a method, any other one a baseline.
-    metric : str
-    n_classes : int
-        0 for regression.
-
-    Returns
-    -------
-    dict of str to Method
+    """The methods of a comparison by name, with their counterparts; baselines first. Arguments as in :func:`lupi.compare`.
 
     Examples
     --------
@@ -281,8 +240,7 @@ def choose_methods(methods, baselines, metric, n_classes):
         else:
             found = [METHODS[name] for name in (METHODS[wanted].counterpart, wanted) if name]
         for method in found:
-            if regression and method.regression_title:
-                method = replace(method, title=method.regression_title)
+            method = replace(method, **method.if_regression) if regression else method
             if chosen.setdefault(method.name, method) != method:
                 raise ValueError(
                     f"two methods are called {method.name!r}; rename one of them: (name, estimator, grid)."
@@ -295,9 +253,8 @@ def choose_methods(methods, baselines, metric, n_classes):
 def _from_estimator(wanted, regression):
     """An estimator as a method, with its counterpart if `fit` does not require the privileged features."""
     name, estimator, grid = wanted if isinstance(wanted, tuple) else (None, wanted, {})
-    if isinstance(estimator, str):
-        estimator = load_estimator(estimator)
-    if isinstance(estimator, type) or not (isinstance(estimator, BaseEstimator) or hasattr(estimator, "get_params")):
+    estimator = load_estimator(estimator) if isinstance(estimator, str) else estimator
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         raise ValueError(
             f"{estimator!r} is not an estimator; pass a name, an unfitted estimator such as SVMPlus(), or (name, estimator, "
             "grid)."
@@ -331,26 +288,7 @@ def _copy_of(estimator, regression):
     return clone(estimator)
 
 
-def load_estimator(path):
-    """An estimator of the class at ``package.module:Class``, with its default parameters.
-
-    Examples
-    --------
-    >>> load_estimator("sklearn.naive_bayes:GaussianNB")
-    GaussianNB()
-    """
-    module, _, name = path.partition(":")
-    try:
-        return _load(path)
-    except ModuleNotFoundError as error:
-        raise ValueError(f"{path!r}: {error}; expected the path of an installed class, package.module:Class.") from None
-    except AttributeError:
-        raise ValueError(f"{path!r}: the module {module} has no class {name}.") from None
-    except TypeError as error:
-        raise ValueError(f"{path!r} requires arguments ({error}); use lupi.compare in Python.") from None
-
-
-def candidates(method, grids=None, kernel=None, regression=False):
+def candidates(method, grids=None, kernel=None):
     """Grids of a method for ``ParameterGrid``: the user's, or the built-in ones, one per kernel.
 
     The built-in penalties suit kernels with values up to 1. Inner products of standardized columns grow with the number
@@ -363,15 +301,9 @@ def candidates(method, grids=None, kernel=None, regression=False):
     """
     built_in = method.name not in (grids or {})
     grid = dict(method.grid if built_in else grids[method.name])
-    if method.make is _logistic and regression and built_in:
-        return [{"alpha": tuple(1.0 / (2 * C) for C in grid["C"])}]
     *names, penalty = method.kernels or ("",)
     if not names or any(name in grid for name in names):
         return [grid]
-    found = []
-    for chosen in KERNELS_TRIED if kernel is None else (kernel,):
-        scaled = dict(grid)
-        if chosen == "linear" and built_in:
-            scaled[penalty] = tuple(LINEAR_SCALE * value for value in grid[penalty])
-        found.append(dict.fromkeys(names, (chosen,)) | scaled)
-    return found
+    scaled = grid | {penalty: tuple(LINEAR_SCALE * C for C in grid[penalty])} if built_in else grid
+    kernels = KERNELS_TRIED if kernel is None else (kernel,)
+    return [dict.fromkeys(names, (one,)) | (scaled if one == "linear" else grid) for one in kernels]

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, check_X_y
 
-from lupi.comparison.metrics import task_of
 from lupi.files import digest_of
 from lupi.inputs import is_frame
 from lupi.tabular.model import MAX_CLASSES, missing_targets, plain_labels
 from lupi.tabular.read import expand, no_column
 from lupi.tabular.schema import Schema, Table, as_pandas, parse_column
+
+
+class Metric(NamedTuple):
+    """Metric by its title, the task it belongs to, and whether it rates the order of the rows."""
+
+    title: str
+    task: str = "classification"
+    rates_order: bool = False
+
+
+METRICS = {
+    "ap": Metric("average precision", rates_order=True),
+    "accuracy": Metric("accuracy"),
+    "auc": Metric("area under the ROC curve", rates_order=True),
+    "balanced_accuracy": Metric("balanced accuracy"),
+    "r2": Metric("R²", task="regression"),
+}
 
 
 @dataclass(frozen=True)
@@ -68,6 +84,11 @@ class Problem:
         return self.task == "classification"
 
     @property
+    def n_classes(self):
+        """Number of classes; 0 for regression."""
+        return 0 if self.classes is None else len(self.classes)
+
+    @property
     def labeled(self):
         """Positions of the labeled rows."""
         return np.flatnonzero(~np.isnan(self.y))
@@ -107,30 +128,21 @@ class Problem:
 def make_problem(
     X, y=None, privileged=None, *, target=None, drop=(), groups=None, metric=None, test_only=None, validation=None
 ):
-    """Check and encode the data of a comparison, given as arrays or as one table with column names.
-
-    Parameters
-    ----------
-    X, y, privileged, target, drop, groups, metric, test_only, validation
-        As in :func:`lupi.compare`.
-
-    Returns
-    -------
-    Problem, str
-        The problem and its metric.
-    """
-    dropped = None
+    """Problem and metric of the arguments of :func:`lupi.compare`: arrays, or one table with column names."""
+    if metric is not None and metric not in METRICS:
+        raise ValueError(f"`metric` must be one of {', '.join(METRICS)}, got {metric!r}.")
+    regression, dropped = metric is not None and METRICS[metric].task == "regression", None
     if target is not None:
         if y is not None:
             raise ValueError("pass either `y` or `target`, not both: `target` is a column of the table.")
         if not is_frame(X):
             raise TypeError(f"`X` must be a data frame with the column `target`, got {type(X).__name__}.")
-        X, y, privileged, groups, dropped = _split_frame(X, target, privileged, drop, groups, task_of(metric))
+        X, y, privileged, groups, dropped = _split_frame(X, target, privileged, drop, groups, regression)
     elif y is None or privileged is None:
         raise ValueError("pass X, y and privileged, or a data frame with the names `target` and `privileged`.")
     parts = (X, y, privileged, groups, test_only, *(validation or ()))
     digest = digest_of(*(part if part is None or is_frame(part) else np.asarray(part) for part in parts))
-    problem, metric = _encode(X, y, privileged, groups, metric)
+    problem, metric = _encode(X, y, privileged, groups, metric, regression)
     if test_only is not None:
         if groups is not None:
             raise ValueError("`test_only` fixes the test rows already; leave out `groups`.")
@@ -140,7 +152,7 @@ def make_problem(
     return replace(problem, target=target, dropped=dropped, digest=digest), metric
 
 
-def _split_frame(frame, target, privileged, drop, groups, task):
+def _split_frame(frame, target, privileged, drop, groups, regression):
     """X, y, privileged, groups and unused columns of a table; names may have wildcards."""
     frame = as_pandas(frame).rename(columns=str)
     columns = list(frame.columns)
@@ -167,18 +179,18 @@ def _split_frame(frame, target, privileged, drop, groups, task):
     if not y.notna().any():
         raise ValueError(f"the table has no row with a value of the target {target!r}.")
     kind, form = Schema.learn(frame[[target]]).columns[target]
-    if task == "regression" and kind not in ("number", "boolean"):
+    if regression and kind not in ("number", "boolean"):
         raise ValueError(f"metric r2 requires numbers, but the target {target!r} holds {kind}s.")
     if by_name:
         if frame[groups].isna().any():
             raise ValueError(f"the column {groups!r} of the groups has gaps; every row needs a group.")
         groups = frame[groups].to_numpy()
     numbers_as_text = kind == "number" and y.dtype.kind not in "biuf"
-    y = parse_column(y, kind, form) if task == "regression" or numbers_as_text else y.to_numpy()
+    y = parse_column(y, kind, form) if regression or numbers_as_text else y.to_numpy()
     return frame[ordinary], y, frame[left], groups, frame[dropped]
 
 
-def _encode(X, y, privileged, groups, metric):
+def _encode(X, y, privileged, groups, metric, regression):
     """The problem with its target encoded, and its metric."""
     X, privileged = (t if is_frame(t) else np.asarray(t, dtype=np.float64) for t in (X, privileged))
     for name, table in (("X", X), ("privileged", privileged)):
@@ -194,7 +206,7 @@ def _encode(X, y, privileged, groups, metric):
     if problem.privileged.empty_rows().all():
         raise ValueError("`privileged` has no value.")
     known = y[~missing]
-    if task_of(metric) == "regression":
+    if regression:
         problem.y[~missing] = known.astype(np.float64)
         return replace(problem, task="regression"), metric
     labels = plain_labels(known)

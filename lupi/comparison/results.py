@@ -236,7 +236,7 @@ def _row(method, results, problem, plan, unlabeled, alone):
     for result in results:
         for category, count in (result.warnings or {}).items():
             warned[category] = warned.get(category, 0) + count
-    grid = candidates(method, plan.grids, plan.kernel, not problem.classification)
+    grid = candidates(method, plan.grids, plan.kernel)
     return MethodResult(
         **_scores(results),
         name=f"{method.name}/labeled" if alone else method.name,

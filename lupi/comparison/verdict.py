@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lupi.comparison.metrics import METRICS
+from lupi.comparison.problem import METRICS
 from lupi.comparison.results import HELPS, HURTS, LEVEL, MATCHED, NOT_THE_COLUMNS
 
 # A gain whose whole interval lies below this is not worth more splits.

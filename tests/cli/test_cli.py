@@ -57,7 +57,7 @@ def test_methods_named_in_the_help_are_those_there_are():
 def test_metrics_and_kernels_of_the_options_are_those_there_are():
     from lupi.cli.shared import KERNEL_NAMES, METRIC_NAMES
     from lupi.comparison.methods import KERNELS_TRIED
-    from lupi.comparison.metrics import METRICS
+    from lupi.comparison.problem import METRICS
 
     assert METRIC_NAMES.split(", ") == list(METRICS)
     assert KERNEL_NAMES.split(", ") == list(KERNELS_TRIED)

@@ -6,7 +6,7 @@ import pytest
 from browser import FIGURES, faults, find_browser, look_at, visit
 from summaries import summary, with_every_outcome
 
-from lupi.comparison.render.page import render
+from lupi.comparison.page import render
 
 pytest.importorskip("jinja2")
 

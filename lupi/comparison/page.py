@@ -10,8 +10,8 @@ from importlib.resources import files
 from importlib.util import find_spec
 from io import StringIO
 
-from lupi.comparison.render.terminal import MARKS, heading
 from lupi.comparison.results import Worth
+from lupi.comparison.terminal import MARKS, heading
 from lupi.comparison.verdict import p_value, percent, signed, worth_sentence
 from lupi.files import strict_json
 from lupi.plot.colors import COLORS, css_variables
@@ -67,7 +67,7 @@ def render(summary):
 
 
 def _template(name):
-    return files("lupi.comparison.render").joinpath(f"templates/{name}").read_text("utf-8")
+    return files("lupi.comparison").joinpath(f"templates/{name}").read_text("utf-8")
 
 
 def _colors():
