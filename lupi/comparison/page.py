@@ -14,8 +14,8 @@ from lupi.comparison.results import Worth
 from lupi.comparison.terminal import MARKS, heading
 from lupi.comparison.verdict import p_value, percent, signed, worth_sentence
 from lupi.files import strict_json
-from lupi.plot.colors import COLORS, css_variables
-from lupi.plot.gains import find_row
+from lupi.plot.comparison import find_row
+from lupi.plot.display import COLORS, css_variables
 from lupi.plot.report import report_figures
 
 SIGNS = {"yes": "✓", "no": "✗", "unclear": "?"}

@@ -1,18 +1,35 @@
-"""The base class of all displays, and their figures as SVG for a page with its own colors."""
+"""Colors, the base class of all displays, and figures as SVG for a page with its own colors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Self
 
-from lupi.plot.colors import COLORS, LIGHT
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+_COLORS = {  # light, dark, print
+    "paper": ("#ffffff", "#12161c", "#ffffff"),
+    "ink": ("#1c2128", "#e6edf3", "#000000"),
+    "soft": ("#57606a", "#a5b0bb", "#444444"),
+    "rule": ("#d0d7de", "#39424e", "#bbbbbb"),
+    "panel": ("#f4f6f8", "#1c232c", "#f4f4f4"),
+    "real": ("#1b6ca8", "#6cb6ff", "#1b6ca8"),
+    "counterpart": ("#7b3fa0", "#d2a8ff", "#7b3fa0"),
+    "shuffled": ("#6e7781", "#8b949e", "#6e7781"),
+    "negative": ("#b3541e", "#f0a06a", "#b3541e"),
+    "good": ("#1a6e34", "#6fdd8b", "#1a6e34"),
+    "bad": ("#a4161a", "#ff8f8f", "#a4161a"),
+    "doubt": ("#7d5700", "#e3c55b", "#7d5700"),
+}
+COLORS = {
+    scheme: {name: found[k] for name, found in _COLORS.items()} for k, scheme in enumerate(("light", "dark", "print"))
+}
+LIGHT = COLORS["light"]
+_VARIABLES = {color: f"var(--{name})" for name, color in LIGHT.items()}
 
 # Width of a figure of the report in points. Text stays text.
 WIDTH = 480
@@ -67,14 +84,18 @@ class Display:
     def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         raise NotImplementedError
 
-    def _names(self, names: Sequence[str]) -> None:
-        """Names down the left side, the first on top; dollar signs start no formula."""
-        self.ax_.set_yticks(range(len(names)), [shorten(name, 30) for name in names], parse_math=False)
-        self.ax_.set_ylim(len(names) - 0.5, -0.5)
 
-    def _legend(self, **style: Any) -> None:
-        for text in self.ax_.legend(**{"fontsize": "small", "frameon": False} | style).get_texts():
-            text.set_parse_math(False)
+def name_rows(ax: Axes, names: Iterable[str]) -> None:
+    """Names down the left side, the first on top; dollar signs start no formula."""
+    labels = [shorten(name, 30) for name in names]
+    ax.set_yticks(range(len(labels)), labels, parse_math=False)
+    ax.set_ylim(len(labels) - 0.5, -0.5)
+
+
+def legend(ax: Axes, **style: Any) -> None:
+    """Legend in which dollar signs start no formula."""
+    for text in ax.legend(**{"fontsize": "small", "frameon": False} | style).get_texts():
+        text.set_parse_math(False)
 
 
 def shorten(text: str, most: int) -> str:
@@ -89,26 +110,36 @@ def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
 
 
-def figure_svg(display: Display, name: str, title: str, description: str, height: float) -> str:
-    """SVG element of a display for a page: colors as CSS variables, a title and a description for screen readers."""
+def css_variables(scheme: str) -> str:
+    """Colors of a scheme as variables of a style sheet.
+
+    Examples
+    --------
+    >>> css_variables("light")[:17]
+    '--paper: #ffffff;'
+    """
+    return " ".join(f"--{name}: {color};" for name, color in COLORS[scheme].items())
+
+
+def figure_svg(draw: Callable[[Axes], Any], name: str, title: str, description: str, height: float) -> str:
+    """SVG element of a figure for a page: colors as CSS variables, a title and a description for screen readers."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
+    file = StringIO()
     with rc_context(SVG_STYLE):
         figure = Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")
-        display.plot(figure.subplots())
-        body = _svg_body(figure, name)
+        draw(figure.subplots())
+        figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{name}-t {name}-d" class="figure" id="{name}">'
-        f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(description)}</desc>{body}</svg>'
+        f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(description)}</desc>'
+        f"{_svg_body(file.getvalue(), name)}</svg>"
     )
 
 
-def _svg_body(figure: Figure, name: str) -> str:
-    """Content of a figure's SVG without style sheets and comments; identifiers start with the name of the figure."""
-    file = StringIO()
-    figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    text = file.getvalue()
+def _svg_body(text: str, name: str) -> str:
+    """Content of an SVG without style sheets and comments; identifiers start with the name of the figure."""
     text = re.sub(r"<!--.*?-->|<style.*?</style>|<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.search(r"<svg[^>]*>(.*)</svg>", text, flags=re.DOTALL)[1]  # type: ignore[index]
     used = set(re.findall(r"(?:href=\"|url\()#([^\")]+)", text))
@@ -120,6 +151,3 @@ def _svg_body(figure: Figure, name: str) -> str:
 def _with_variables(style: str) -> str:
     style = style.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")  # fonts of the same widths
     return re.sub(r"#[0-9a-f]{6}", lambda found: _VARIABLES.get(found[0], found[0]), style)
-
-
-_VARIABLES = {color: f"var(--{name})" for name, color in reversed(COLORS["light"].items())}

@@ -10,7 +10,7 @@ from summaries import summary, with_every_outcome
 
 from lupi import SurrogateClassifier, SurrogateRegressor, SVM2Plus, SVMPlus, plot
 from lupi.comparison import Comparison
-from lupi.plot.report import DifferencesDisplay, PermutationDisplay, report_figures
+from lupi.plot.report import draw_differences, draw_permutations, report_figures
 
 figures = pytest.importorskip("matplotlib.figure")
 
@@ -60,13 +60,13 @@ def test_curve_marks_what_the_columns_are_worth(axes):
 
 
 def test_bars_are_sorted(axes):
-    DifferencesDisplay([1.0, -2.0, 3.0], "points").plot(axes)
+    draw_differences(np.array([1.0, -2.0, 3.0]), "points", axes)
     assert [bar.get_height() for bar in axes.patches] == [3, 1, -2]
     assert axes.patches[2].get_facecolor() != axes.patches[0].get_facecolor()
 
 
 def test_histogram_counts_the_permutations(axes):
-    PermutationDisplay([0.5] * 6 + [0.6] * 3 + [0.7], 0.72, "by AUC").plot(axes)
+    draw_permutations(np.array([50.0] * 6 + [60.0] * 3 + [70.0]), 72.0, "by AUC", axes)
     assert [bar.get_height() for bar in axes.patches if bar.get_height()] == [6, 3, 1]
     assert axes.lines[0].get_xdata() == [72, 72]
     assert axes.get_title(loc="right") == "real rows: 72.00"

@@ -1,14 +1,14 @@
-"""Surrogate models: targets of the training rows, weights of the teachers, evidence of the privileged columns."""
+"""Displays of fitted models: surrogate targets, teachers, evidence of columns, and the correcting function of SVM+."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from lupi.inputs.types import VectorLike
-from lupi.plot.colors import LIGHT
-from lupi.plot.display import Display
+from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
+from lupi.plot.display import LIGHT, Display, legend, name_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 NO_LABEL = "no label"
 
 
+@dataclass(eq=False, repr=False)
 class SurrogateDisplay(Display):
     """Surrogate targets of the training rows against their labels.
 
@@ -50,11 +51,10 @@ class SurrogateDisplay(Display):
     (80,)
     """
 
-    def __init__(self, surrogate: Any, labels: Any, classes: Any = None, *, label: str = "surrogate") -> None:
-        self.surrogate = surrogate
-        self.labels = labels
-        self.classes = classes
-        self.label = label
+    surrogate: Any
+    labels: Any
+    classes: Any = None
+    label: str = field(default="surrogate", kw_only=True)
 
     @classmethod
     def from_estimator(cls, estimator: Any, y: VectorLike, *, ax: Axes | None = None, **style: Any) -> Self:
@@ -87,7 +87,7 @@ class SurrogateDisplay(Display):
             )
         if not hasattr(estimator, "classes_"):
             return cls(surrogate, np.asarray(y, dtype=float)).plot(ax, **style)
-        names = {value: class_name(value) for value in estimator.classes_.tolist()}
+        names = {value: _class_name(value) for value in estimator.classes_.tolist()}
         labels = np.array([names.get(value, NO_LABEL) for value in np.asarray(y, dtype=object)])
         values, label = _probabilities(surrogate, labels, list(names.values()))
         kept = [name for name in (*names.values(), NO_LABEL) if (labels[~np.isnan(values)] == name).any()]
@@ -96,34 +96,25 @@ class SurrogateDisplay(Display):
     def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
         style = {"s": 12, "alpha": 0.5, "lw": 0} | style
         if self.classes is None:
-            self._scatter(style)
-        else:
-            self._strips(style)
-
-    def _scatter(self, style: dict[str, Any]) -> None:
-        labeled = ~(np.isnan(self.surrogate) | np.isnan(self.labels))
-        known, given = self.surrogate[labeled], self.labels[labeled]
-        self.ax_.scatter(given, known, **{"color": LIGHT["real"]} | style)
-        low, high = min(known.min(), given.min()), max(known.max(), given.max())
-        self.ax_.plot([low, high], [low, high], ":", color=LIGHT["ink"], lw=0.8)
-        self.ax_.set_xlabel("label")
-        self.ax_.set_ylabel(self.label)
-
-    def _strips(self, style: dict[str, Any]) -> None:
+            labeled = ~(np.isnan(self.surrogate) | np.isnan(self.labels))
+            known, given = self.surrogate[labeled], self.labels[labeled]
+            ax.scatter(given, known, **{"color": LIGHT["real"], **style})
+            ends = [min(known.min(), given.min()), max(known.max(), given.max())]
+            ax.plot(ends, ends, ":", color=LIGHT["ink"], lw=0.8)
+            ax.set(xlabel="label", ylabel=self.label)
+            return
         # Points are spread over the height of a strip in a fixed order, so that the figure is reproducible.
         for k, name in enumerate(self.classes):
             values = self.surrogate[(self.labels == name) & ~np.isnan(self.surrogate)]
             height = np.random.default_rng(0).permutation(np.linspace(-0.3, 0.3, len(values)))
             color = LIGHT["shuffled" if name == NO_LABEL else "real"]
-            self.ax_.scatter(values, k + height, **{"color": color} | style)
-            self.ax_.plot([np.median(values)] * 2, [k - 0.38, k + 0.38], color=LIGHT["ink"], lw=1.5)
-        self._names(self.classes)
-        self.ax_.set_xlim(-0.02, 1.02)
-        self.ax_.set_xlabel(self.label)
-        self.ax_.set_ylabel("label")
+            ax.scatter(values, k + height, **{"color": color, **style})
+            ax.plot([np.median(values)] * 2, [k - 0.38, k + 0.38], color=LIGHT["ink"], lw=1.5)
+        name_rows(ax, self.classes)
+        ax.set(xlim=(-0.02, 1.02), xlabel=self.label, ylabel="label")
 
 
-def class_name(value: float | str) -> str:
+def _class_name(value: float | str) -> str:
     """A class as text; missing labels have turned 1 into 1.0."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -138,24 +129,18 @@ def _probabilities(surrogate: np.ndarray, labels: np.ndarray, names: list[str]) 
     return surrogate[np.arange(len(chosen)), chosen], "surrogate: probability of the label"
 
 
-class _Bars(Display):
+def _draw_bars(ax: Axes, values: dict[str, float], label: str, style: dict[str, Any]) -> None:
     """Named numbers as horizontal bars, the largest on top."""
-
-    label = ""
-
-    def __init__(self, values: dict[str, float]) -> None:
-        self.values = values
-
-    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
-        ranked = dict(sorted(self.values.items(), key=lambda item: -item[1]))
-        colors = [LIGHT["real" if value >= 0 else "negative"] for value in ranked.values()]
-        ax.barh(range(len(ranked)), list(ranked.values()), **{"height": 0.6, "color": colors, **style})
-        ax.axvline(0, color=LIGHT["ink"], lw=0.8)
-        self._names(list(ranked))
-        ax.set_xlabel(self.label)
+    ranked = dict(sorted(values.items(), key=lambda item: -item[1]))
+    colors = [LIGHT["real" if value >= 0 else "negative"] for value in ranked.values()]
+    ax.barh(range(len(ranked)), list(ranked.values()), **{"height": 0.6, "color": colors, **style})
+    ax.axvline(0, color=LIGHT["ink"], lw=0.8)
+    name_rows(ax, ranked)
+    ax.set_xlabel(label)
 
 
-class TeacherWeightsDisplay(_Bars):
+@dataclass(eq=False, repr=False)
+class TeacherWeightsDisplay(Display):
     """Weights of the teachers of a :class:`lupi.SurrogateClassifier` or :class:`lupi.SurrogateRegressor`.
 
     If the weight of the teacher on X alone is near 1, the privileged features teach nothing here.
@@ -182,10 +167,7 @@ class TeacherWeightsDisplay(_Bars):
     1.0
     """
 
-    label = "weight of the teacher"
-
-    def __init__(self, weights: Any) -> None:
-        self.weights = self.values = weights
+    weights: Any
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None, **style: Any) -> Self:
@@ -207,11 +189,12 @@ class TeacherWeightsDisplay(_Bars):
         return cls(_explained(estimator, "teachers")).plot(ax, **style)
 
     def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
-        super()._draw(ax, style)
+        _draw_bars(ax, self.weights, "weight of the teacher", style)
         ax.set_xlim(0, 1)
 
 
-class ColumnEvidenceDisplay(_Bars):
+@dataclass(eq=False, repr=False)
+class ColumnEvidenceDisplay(Display):
     """Log-evidence that the teacher of a surrogate model loses without each privileged column.
 
     Below 0, the teacher is better without the column.
@@ -237,10 +220,7 @@ class ColumnEvidenceDisplay(_Bars):
     True
     """
 
-    label = "log-evidence lost without the column"
-
-    def __init__(self, evidence: Any) -> None:
-        self.evidence = self.values = evidence
+    evidence: Any
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, max_columns: int = 20, ax: Axes | None = None, **style: Any) -> Self:
@@ -264,6 +244,9 @@ class ColumnEvidenceDisplay(_Bars):
         ranked = sorted(_explained(estimator, "columns").items(), key=lambda item: -item[1])
         return cls(dict(ranked[:max_columns])).plot(ax, **style)
 
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
+        _draw_bars(ax, self.evidence, "log-evidence lost without the column", style)
+
 
 def _explained(estimator: Any, key: str) -> dict[str, Any]:
     """One part of ``estimator.explain()``; an error if it is empty."""
@@ -278,3 +261,102 @@ def _explained(estimator: Any, key: str) -> dict[str, Any]:
             f"this {name} has no evidence of columns; only teachers in closed form have it (teacher=None)."
         )
     raise ValueError(f"this {name} was fitted without privileged features; call fit with privileged=Z.")
+
+
+@dataclass(eq=False, repr=False)
+class CorrectionDisplay(Display):
+    """Correcting function against margin, one point per training row.
+
+    The line is the slack that a margin needs, max(0, 1 - margin). For points on the line the privileged features explain
+    the slack; for points below it, the rest costs ``kappa``. A flat cloud: the privileged features do not explain it.
+
+    Parameters
+    ----------
+    margins : ndarray of shape (n_samples,)
+        Sign of the class times the decision function.
+    correction : ndarray of shape (n_samples,)
+        Values of the correcting function; NaN where the privileged features are missing.
+    positive : ndarray of bool, shape (n_samples,)
+        Rows of the class that is drawn.
+    names : tuple of str
+        Names of the class and of the other classes, for the legend.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        After `plot`.
+
+    Examples
+    --------
+    >>> from lupi import SVM2Plus
+    >>> from lupi.datasets import make_privileged
+    >>> from lupi.plot import CorrectionDisplay
+    >>> X, y, privileged = make_privileged(80, random_state=0, return_X_y_privileged=True)
+    >>> model = SVM2Plus().fit(X, y, privileged=privileged)
+    >>> CorrectionDisplay.from_estimator(model, X, y, privileged).margins.shape
+    (80,)
+    """
+
+    margins: Any
+    correction: Any
+    positive: Any
+    names: Any
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: MatrixLike,
+        y: VectorLike,
+        privileged: PrivilegedLike,
+        *,
+        target: Any = None,
+        ax: Axes | None = None,
+        **style: Any,
+    ) -> Self:
+        """Draw the correcting function of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : SVMPlus or SVM2Plus
+            Fitted with privileged features.
+        X, y, privileged : array-like
+            Rows, such as those of the fit.
+        target : label, optional
+            The class that is drawn, by default the second of two; required with more than two.
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; new ones by default.
+        **style
+            Passed to ``Axes.scatter``.
+
+        Returns
+        -------
+        CorrectionDisplay
+        """
+        classes = estimator.classes_.tolist()
+        if len(classes) == 2:
+            target = classes[1] if target is None else target
+        if target not in classes:
+            raise ValueError(f"`target` must be one of the classes {classes}; got {target!r}.")
+        k = classes.index(target)
+        decision, correction = estimator.decision_function(X), estimator.correcting_function(privileged)
+        positive = np.asarray(y) == target
+        signs = np.where(positive, 1.0, -1.0)
+        if len(classes) == 2:
+            margins = (2 * k - 1) * signs * decision
+            names = (_class_name(target), _class_name(classes[1 - k]))
+        else:
+            margins, correction, names = signs * decision[:, k], correction[:, k], (_class_name(target), "the others")
+        if getattr(estimator, "correction", "slack") == "labeled":
+            # There the slack is y g(z), with the signs of the problem that was solved.
+            correction = correction * (signs if k or len(classes) > 2 else -signs)
+        return cls(margins, correction, positive, names).plot(ax, **style)
+
+    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
+        for rows, name, color in ((self.positive, self.names[0], "real"), (~self.positive, self.names[1], "negative")):
+            drawn = {"s": 14, "alpha": 0.6, "lw": 0, "color": LIGHT[color], "label": name} | style
+            ax.scatter(self.margins[rows], self.correction[rows], **drawn)
+        low, high = min(self.margins.min(), 0.0), max(self.margins.max(), 1.2)
+        ax.plot([low, 1, high], [1 - low, 0, 0], "--", color=LIGHT["ink"], lw=1, label="slack that the margin needs")
+        ax.set(xlabel="margin", ylabel="correcting function")
+        legend(ax)
