@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.linalg import LinAlgError
 
 from lupi.solution import Solution, out_of_time
 from lupi.svm.kernel_qp import KernelQP
-from lupi.svm.linear import LinearPrimal
+from lupi.svm.linear import LinearPrimal, best_iterate
 from lupi.svm.linear_systems import FactorizedSystem
 from lupi.svm.systems import newton_system
 
@@ -63,26 +62,12 @@ def follow_central_path(
 
 
 def solve_weights(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
-    """The same method with the weights of a linear problem as iterates: a step solves one system of their number.
+    """The same method over the weights of a linear problem: a step solves one system of their number.
 
-    Stops at the relative gap ``tol``. The solution's point are the weights, its certificate the dual variables.
+    Stops at the relative gap ``tol``; see :func:`best_iterate`.
     """
-    limit = MAX_STEPS if max_iter < 0 else min(max_iter, MAX_STEPS)
     iterate = _LinearIterate(problem)
-    best = iterate.solution(0)
-    steps, length = 0, 1.0
-    while steps < limit and best.gap > tol and length >= SHORTEST and np.isfinite(iterate.complementarity):
-        if out_of_time():
-            break
-        steps += 1
-        try:
-            length = iterate.advance()
-        except LinAlgError:
-            break
-        found = iterate.solution(steps)
-        best = found if (found.gap, -found.lower_bound) <= (best.gap, -best.lower_bound) else best
-    violation = problem.violation(best.certificate, *problem.fields(best.point))
-    return replace(best, n_iter=steps, violation=violation, converged=best.gap <= tol)
+    return best_iterate(problem, iterate, "interior_point", tol=tol, max_iter=max_iter, most_steps=MAX_STEPS)
 
 
 class _Iterate:
@@ -255,71 +240,49 @@ class _KernelIterate(_Iterate):
 
 
 class _LinearIterate(_Iterate):
-    """Iterate of a linear problem, with its weights and both functions' values."""
+    """Iterate of a linear problem, with its weights and slacks."""
 
     def __init__(self, problem: LinearPrimal):
         p = self.problem = problem
-        self.system = FactorizedSystem(p, updates=False)
-        lower, upper = np.zeros((p.n_kinds, p.n_examples)), np.empty((p.n_kinds, p.n_examples))
-        upper[0] = p.tables[1]
-        if p.n_kinds == 2:
-            lower[1], upper[1] = p.tables[2], p.tables[3]
-        super().__init__(_balanced_start(p), lower, upper)
-        self.fixed = ~(upper > lower)
+        self.system, self.moving = FactorizedSystem(p), True
+        super().__init__(_balanced_start(p), p.lower, p.upper)
         self.theta = np.zeros(p.n_weights)
-        self.f, self.g = np.zeros(p.n_examples), np.zeros(p.n_examples)
-        self.q = p.adjoint(*p.coefficients(self.x))
+        self.slack = np.tile(p.p, p.n_examples)
+        self.q = p.outside + p.adjoint(self.x)
 
-    def advance(self) -> float:
-        """One predictor-corrector step; its length."""
+    def advance(self) -> None:
+        """One predictor-corrector step."""
         p = self.problem
         unmet = p.metric(self.theta) - self.q
-        slack = p.s * self.g
-        r = np.empty_like(self.x)
-        r[-1] = slack
-        r[0] = 1.0 - p.y * self.f - slack - p.tables[0] * self.x[0]
-        r += self.z_below - self.z_above
-        D = self.z_below / self.below + self.z_above / self.above
-        D[0] += p.tables[0]
-        D[self.fixed] = np.inf
+        r = self.slack - p.ridge * self.x + self.z_below - self.z_above
+        D = p.ridge + self.z_below / self.below + self.z_above / self.above
+        D[p.lower == p.upper] = np.inf
         self.system.factorize(1.0 / D)
 
         def newton(change: np.ndarray) -> tuple[np.ndarray, Any]:
             dx = (r + change) / D
-            theta = self.system.solve(p.adjoint_of(dx) - unmet)
-            df, dg = p.fields(theta)
-            dx[0] -= (p.y * df + p.s * dg) / D[0]
-            if len(dx) == 2:
-                dx[1] += p.s * dg / D[1]
-            return dx, (theta, df, dg)
+            theta = self.system.solve(p.adjoint(dx) - unmet)
+            slack = p.changes(theta)
+            return dx + slack / D, (theta, slack)
 
-        length, (theta, df, dg) = self.step(newton)
+        length, (theta, slack) = self.step(newton)
         self.q = self.q + length * (p.metric(theta) + unmet)
         self.theta = self.theta + length * theta
-        self.f += length * df
-        self.g += length * dg
-        return length
-
-    def solution(self, n_iter: int) -> Solution:
-        """The current iterate with its certificate."""
-        p = self.problem
-        theta, f, g = p.feasible(self.theta, self.f, self.g)
-        value, bound = p.value(theta, f, g), p.lower_bound(self.x, self.q)
-        return Solution(theta.copy(), value, bound, n_iter, False, "interior_point", certificate=self.x.copy())
+        self.slack = self.slack + length * slack
+        self.moving = length >= SHORTEST and bool(np.isfinite(self.complementarity))
 
 
 def _balanced_start(p: LinearPrimal) -> np.ndarray:
     """Variables well inside their intervals that meet the equalities: every later point then does, too."""
     plus = p.y > 0
-    left_out = np.zeros(p.n_weights) if p.outside is None else p.outside
-    middle = np.minimum(p.tables[1], p.price)
-    x = np.empty((p.n_kinds, p.n_examples))
-    share = _shares(middle[plus].sum(), middle[~plus].sum(), -left_out[p.n_features])
+    middle = np.minimum(p.upper[0], p.C)
+    share = _shares(middle[plus].sum(), middle[~plus].sum(), -p.outside[p.n_features])
+    x = np.empty_like(p.lower)
     x[0] = np.where(plus, *share) * middle
-    if p.n_kinds == 2:
-        target = float(p.s @ x[0]) + left_out[-1]
-        upper = p.tables[3]
-        if np.any(np.isinf(p.tables[2])):
+    if len(x) == 2:
+        target = float(p.s @ x[0]) + p.outside[-1]
+        upper = p.upper[1]
+        if np.any(np.isinf(p.lower[1])):
             x[1] = min(target / upper.sum(), 1.0 - ROOM) * upper
         else:
             x[1] = np.where(plus, *_shares(upper[plus].sum(), upper[~plus].sum(), target)) * upper

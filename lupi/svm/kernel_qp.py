@@ -55,8 +55,30 @@ class Expansion(NamedTuple):
     weights: np.ndarray | None = None
 
 
+class BoundedVariables:
+    """Dual variables between bounds, and the losses to which they belong."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    ridge: np.ndarray
+
+    @cached_property
+    def hard(self) -> tuple[np.ndarray, np.ndarray]:
+        """Variables without an upper and without a lower bound: their constraints allow no slack."""
+        return np.isinf(self.upper) & (self.ridge == 0), np.isinf(self.lower) & (self.ridge == 0)
+
+    def loss(self, slack: np.ndarray) -> np.ndarray:
+        """h_j of every variable: what the primal pays for the slack p_j - c_j.f(i(j))."""
+        bound = np.where(slack > 0, self.upper, self.lower)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x = np.where(self.ridge > 0, np.clip(slack / self.ridge, self.lower, self.upper), bound)
+            value = x * slack - np.where(self.ridge > 0, 0.5 * self.ridge * x * x, 0.0)
+        # An infinite bound times a slack of exactly zero costs nothing.
+        return np.where(slack == 0, 0.0, value)
+
+
 @dataclass(frozen=True)
-class KernelQP:
+class KernelQP(BoundedVariables):
     r"""Box-constrained quadratic program over one or several kernel spaces.
 
     .. math::
@@ -112,11 +134,6 @@ class KernelQP:
     def biased(self) -> np.ndarray:
         """Indices of the spaces that have an intercept."""
         return np.array([m for m, space in enumerate(self.spaces) if space.bias], dtype=int)
-
-    @cached_property
-    def hard(self) -> tuple[np.ndarray, np.ndarray]:
-        """Variables without an upper and without a lower bound: their constraints allow no slack."""
-        return np.isinf(self.upper) & (self.ridge == 0), np.isinf(self.lower) & (self.ridge == 0)
 
     @property
     def on_demand(self) -> bool:
@@ -259,15 +276,6 @@ class KernelQP:
         """
         slope = margins - self.ridge * x - self.coef.T @ biases
         return 2.0 * largest_move(x, slope, self.lower, self.upper)
-
-    def loss(self, slack: np.ndarray) -> np.ndarray:
-        """h_j of every variable: what the primal pays for the slack p_j - c_j.f(i(j))."""
-        bound = np.where(slack > 0, self.upper, self.lower)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            x = np.where(self.ridge > 0, np.clip(slack / self.ridge, self.lower, self.upper), bound)
-            value = x * slack - np.where(self.ridge > 0, 0.5 * self.ridge * x * x, 0.0)
-        # An infinite bound times a slack of exactly zero costs nothing.
-        return np.where(slack == 0, 0.0, value)
 
     def certificate(self, x: np.ndarray, biases: np.ndarray | None = None) -> Certificate:
         """Duality gap and KKT violation of x, from scratch: nothing a solver believes is used."""

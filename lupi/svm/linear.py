@@ -16,16 +16,17 @@ with q = 0 on the intercepts without a norm. The vector :math:`q_0` stands for e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from lupi.inputs import is_resident, take_values
+from lupi.inputs import take_values
+from lupi.solution import Solution, out_of_time
 from lupi.svm.feature_products import both_times, both_transposed_times, second_moment
-from lupi.svm.kernel_qp import MARGIN, Expansion, largest_move
+from lupi.svm.kernel_qp import MARGIN, BoundedVariables, Expansion, largest_move
 
 # Sums over the examples that are 0 at a feasible point carry rounding errors of this size, relative to their terms.
 SUM_TOLERANCE = 1e-9
@@ -34,41 +35,22 @@ FLAT = 1e-2
 
 
 @dataclass(frozen=True)
-class LinearPrimal:
-    """One binary problem over the weights.
+class LinearPrimal(BoundedVariables):
+    """One binary problem over the weights; the arrays of dual variables have a row for a and, with hinges, one for d."""
 
-    Parameters
-    ----------
-    X : ndarray, csr matrix or DaskRows of shape (n, n_features)
-        Decision features, in single or double precision.
-    Z : ndarray, csr matrix or DaskRows of shape (n, n_privileged), or None
-        Privileged features; rows of examples without them are not read.
-    y, s : ndarray of shape (n,)
-        Labels -1 and 1, and signs of the correcting function.
-    tables : ndarray of shape (4, n)
-        Of a: ridge and upper bound. Of d: lower and upper bound.
-    price : ndarray of shape (n,)
-        C of every example: the usual size of its variables.
-    lam : float
-        Weight of the correcting function's norm.
-    moment : array-like of shape (n_privileged + 1, n_privileged + 1) or None
-        [Z, 1]' diag(C) [Z, 1] for the squared losses; None for hinges.
-    outside : ndarray of shape (n_features + n_privileged + 2,), optional
-        The vector q_0 of examples that are left out.
-    gained : float
-        Their part of 1'a.
-    """
-
-    X: Any
-    Z: Any
-    y: np.ndarray
-    s: np.ndarray
-    tables: np.ndarray
-    price: np.ndarray
-    lam: float
-    moment: Any = None
-    outside: np.ndarray | None = None
-    gained: float = 0.0
+    X: Any  # ndarray, CSR matrix or DaskRows, in single or double precision
+    Z: Any  # the same, or None; rows of examples with s = 0 do not count
+    y: np.ndarray  # labels -1 and 1
+    s: np.ndarray  # signs of the correcting function
+    C: np.ndarray  # of every example: the usual size of its variables
+    lam: float  # weight of the correcting function's norm
+    lower: np.ndarray
+    upper: np.ndarray
+    ridge: np.ndarray
+    outside: np.ndarray  # the vector q_0
+    gained: float = 0.0  # part of the fixed examples in 1'a
+    moment: Any = None  # [Z, 1]' diag(C) [Z, 1] for squared losses
+    _last: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     family: ClassVar[str] = "linear"
 
@@ -83,40 +65,27 @@ class LinearPrimal:
         return int(self.X.shape[1])
 
     @property
-    def n_privileged(self) -> int:
-        """Number of privileged features."""
-        return 0 if self.Z is None else int(self.Z.shape[1])
-
-    @property
     def n_weights(self) -> int:
         """Length of theta: both functions' weights and intercepts."""
-        return self.n_features + 1 + (self.n_privileged + 1 if self.Z is not None else 0)
-
-    @property
-    def n_kinds(self) -> int:
-        """Dual variables of an example: a, and d where the correcting function is paid for by hinges."""
-        return 2 if self.Z is not None and self.moment is None else 1
+        return len(self.outside)
 
     @property
     def smooth(self) -> bool:
         """Whether every loss has a continuous derivative."""
-        return self.n_kinds == 1 and bool(np.all(self.tables[0] > 0))
+        return bool(np.all(self.ridge > 0))
 
-    @cached_property
-    def hard(self) -> tuple[np.ndarray, np.ndarray]:
-        """Examples whose a and whose d is without a bound: their constraints allow no slack."""
-        below = np.isinf(self.tables[2]) if self.n_kinds == 2 else np.zeros(self.n_examples, dtype=bool)
-        return np.isinf(self.tables[1]) & (self.tables[0] == 0), below
+    @property
+    def p(self) -> np.ndarray:
+        """The slacks at theta = 0: 1 for a, 0 for d."""
+        return np.array([[1.0], [0.0]])[: len(self.lower)]
 
     @cached_property
     def privileged_metric(self) -> np.ndarray:
         """Block of A over (w*, b*)."""
-        size = self.n_privileged + 1
-        out = self.lam * np.eye(size)
-        if self.moment is None:
-            out[-1, -1] = 0.0
-        else:
-            out += self.moment
+        out = self.lam * np.eye(self.n_weights - self.n_features - 1)
+        if self.moment is not None:
+            return np.asarray(out + self.moment)
+        out[-1:, -1:] = 0.0
         return out
 
     @cached_property
@@ -128,140 +97,111 @@ class LinearPrimal:
         return theta[: self.n_features + 1], theta[self.n_features + 1 :]
 
     def fields(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Values f and g on the examples."""
-        if is_resident(self.X):
-            return both_times(self.X, self.Z, *self.split(theta))
-        # A pass over all blocks: the values at the solution are asked for several times.
-        if self._last.get("theta") != theta.tobytes():
-            self._last.update(theta=theta.tobytes(), values=both_times(self.X, self.Z, *self.split(theta)))
+        """Values f and g on the examples; the last ones are kept, because they may take a pass over all chunks."""
+        if not np.array_equal(theta, self._last.get("theta", ())):
+            self._last.update(theta=theta.copy(), values=both_times(self.X, self.Z, *self.split(theta)))
         f, g = self._last["values"]
-        return f.copy(), g.copy()
+        return f, g
 
-    @cached_property
-    def _last(self) -> dict[str, Any]:
-        return {}
+    def changes(self, theta: np.ndarray) -> np.ndarray:
+        """Changes of the slacks with theta: -y f - s g of a and s g of d."""
+        f, g = self.fields(theta)
+        return np.stack([-self.y * f - self.s * g, self.s * g][: len(self.lower)])
 
-    def adjoint(self, beta: np.ndarray, eta: np.ndarray) -> np.ndarray:
-        """The vector q of coefficients over the examples, with what is left out."""
-        q = both_transposed_times(self.X, self.Z, beta, eta)
-        return q if self.outside is None else q + self.outside
-
-    def adjoint_of(self, x: np.ndarray) -> np.ndarray:
-        """The vector q of a change of the dual variables: nothing is left out of it."""
-        q = self.adjoint(*self.coefficients(x))
-        return q if self.outside is None else q - self.outside
+    def slacks(self, theta: np.ndarray) -> np.ndarray:
+        """Slacks to which the dual variables belong."""
+        return self.p + self.changes(theta)
 
     def coefficients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients beta and eta of dual variables, of shape (n_kinds, n)."""
+        """Coefficients beta and eta of dual variables."""
         return self.y * x[0], self.s * (x[0] - x[1] if len(x) > 1 else x[0])
+
+    def adjoint(self, x: np.ndarray) -> np.ndarray:
+        """The vector q of dual variables without q_0."""
+        return both_transposed_times(self.X, self.Z, *self.coefficients(x))
 
     def metric(self, theta: np.ndarray) -> np.ndarray:
         """A theta."""
         decision, privileged = self.split(theta)
-        out = decision.copy()
-        out[-1] = 0.0
-        return out if self.Z is None else np.concatenate([out, self.privileged_metric @ privileged])
+        return np.concatenate([decision[:-1], [0.0], self.privileged_metric @ privileged])
 
     def inverse_metric(self, q: np.ndarray) -> np.ndarray:
         """Pseudo-inverse of A times q."""
         decision, privileged = self.split(q)
-        out = decision.copy()
-        out[-1] = 0.0
-        if self.Z is None:
-            return out
         if self.moment is not None:
-            return np.concatenate([out, cho_solve(self._factor, privileged)])
-        rest = privileged / self.lam
-        rest[-1] = 0.0
-        return np.concatenate([out, rest])
+            rest = cho_solve(self._factor, privileged)
+        else:
+            rest = privileged / self.lam
+            rest[-1:] = 0.0
+        return np.concatenate([decision[:-1], [0.0], rest])
 
     def lower_bound(self, x: np.ndarray, q: np.ndarray) -> float:
         """Dual value of feasible variables x with their vector q; -inf where a sum that must be 0 is not."""
-        beta, eta = self.coefficients(x)
-        sums = [(q[self.n_features], beta)] + ([(q[-1], eta)] if self.n_kinds == 2 else [])
-        outside = 0.0 if self.outside is None else float(np.max(np.abs(self.outside)))
-        if any(abs(total) > SUM_TOLERANCE * (1.0 + outside + np.abs(terms).sum()) for total, terms in sums):
-            return -np.inf
+        sums = q[self.n_features], q[-1]
+        outside = float(np.max(np.abs(self.outside)))
+        # Without d, the second intercept has a norm or does not exist.
+        for total, terms in list(zip(sums, self.coefficients(x)))[: len(x)]:
+            if abs(total) > SUM_TOLERANCE * (1.0 + outside + np.abs(terms).sum()):
+                return -np.inf
         linear = float(x[0].sum()) + self.gained
-        return linear - 0.5 * float(self.tables[0] @ (x[0] * x[0])) - 0.5 * float(q @ self.inverse_metric(q))
+        return linear - 0.5 * float(np.vdot(self.ridge, x * x)) - 0.5 * float(q @ self.inverse_metric(q))
 
-    def value(self, theta: np.ndarray, f: np.ndarray, g: np.ndarray) -> float:
-        """Primal value at theta; examples that are left out count by their linear part."""
-        residual = 1.0 - self.y * f - self.s * g
-        ridge, upper = self.tables[0], self.tables[1]
-        over = np.maximum(residual, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            loss = np.where(ridge > 0, 0.5 * over * over / ridge, upper * over)
-        total = float(np.where(over > 0, loss, 0.0).sum())
-        if self.n_kinds == 2:
-            own = self.s * g
-            with np.errstate(invalid="ignore"):
-                total += float(np.where(own == 0, 0.0, np.where(own > 0, self.tables[3], self.tables[2]) * own).sum())
-        total += 0.5 * float(theta @ self.metric(theta)) + self.gained
-        return total if self.outside is None else total - float(self.outside @ theta)
+    def value(self, theta: np.ndarray, slack: np.ndarray) -> float:
+        """Primal value at theta; fixed examples count by their linear part."""
+        norm = 0.5 * float(theta @ self.metric(theta))
+        return float(self.loss(slack).sum()) + norm + self.gained - float(self.outside @ theta)
 
-    def feasible(self, theta: np.ndarray, f: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def feasible(self, theta: np.ndarray, slack: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Meet the constraints that allow no slack: raise b*, or with the labeled correction stretch theta."""
         above, below = self.hard
-        residual = 1.0 - self.y * f - self.s * g
-        missed = max(np.max(residual[above], initial=0.0), np.max(-(self.s * g)[below], initial=0.0))
+        missed = max(np.max(slack[above], initial=0.0), np.max(-slack[below], initial=0.0))
         if missed <= 0:
-            return theta, f, g
-        if np.all(self.s[above | below] == 1.0):
-            step = missed + MARGIN * (1.0 + float(np.max(np.abs(residual))))
+            return theta, slack
+        if np.all(self.s[np.any(above | below, axis=0)] == 1.0):
+            step = missed + MARGIN * (1.0 + float(np.max(np.abs(slack[0]))))
             raised = theta.copy()
             raised[-1] += step
-            return raised, f, g + step
-        reached = float(np.min((1.0 - residual)[above]))
+            return raised, slack + step * np.stack([-self.s, self.s][: len(slack)])
+        reached = float(np.min((1.0 - slack)[above]))
         stretch = (1.0 + MARGIN) / reached if reached > 0 else 1.0
-        return stretch * theta, stretch * f, stretch * g
+        return stretch * theta, self.p + stretch * (slack - self.p)
 
-    def violation(self, x: np.ndarray, f: np.ndarray, g: np.ndarray) -> float:
-        """How much the optimality conditions are violated, as in :meth:`KernelQP.violation`."""
-        own = self.s * g
-        slopes = [1.0 - self.y * f - own - self.tables[0] * x[0], own]
-        ends = [(np.zeros(self.n_examples), self.tables[1]), (self.tables[2], self.tables[3])]
-        moves = [largest_move(value, slope, low, high) for value, slope, (low, high) in zip(x, slopes, ends)]
-        return 2.0 * max(moves)
+    def violation(self, x: np.ndarray, slack: np.ndarray) -> float:
+        """Largest violation of the optimality conditions, as in :meth:`KernelQP.violation`."""
+        return 2.0 * max(map(largest_move, x, slack - self.ridge * x, self.lower, self.upper))
 
-    def decision(self, solution: Any) -> Expansion:
+    def decision(self, solution: Solution) -> Expansion:
         """The decision function: its weights, and coefficients over the examples that carry it."""
-        x, (f, g) = solution.certificate, self.fields(solution.point)
+        x, weights = solution.certificate, self.split(solution.point)[0]
         # Interior points keep every variable off its bounds; one whose slope outweighs it is on its way to 0.
-        carried = x[0] > self.price * (self.y * f + self.s * g - 1.0)
-        weights = self.split(solution.point)[0]
+        carried = x[0] > -self.C * self.slacks(solution.point)[0]
         return Expansion(np.where(carried, self.coefficients(x)[0], 0.0), float(weights[-1]), weights[:-1])
 
-    def privileged(self, solution: Any) -> Expansion:
+    def privileged(self, solution: Solution) -> Expansion:
         """The correcting function: its weights, and coefficients over the examples."""
         weights = self.split(solution.point)[1]
         eta = self.coefficients(solution.certificate)[1]
         if self.moment is not None:
-            eta = eta - self.price * np.abs(self.s) * self.fields(solution.point)[1]
+            eta = eta - self.C * np.abs(self.s) * self.fields(solution.point)[1]
         return Expansion(eta / self.lam, float(weights[-1]), weights[:-1])
 
-    def collapsed(self, solution: Any) -> bool:
-        """Whether the correcting function pays for everything: w = 0, the same decision for every example."""
+    def collapsed(self, solution: Solution) -> bool:
+        """Whether the correcting function explains everything: w = 0, the same decision for every example."""
         w = self.split(solution.point)[0][:-1]
         small = float(w @ w) <= 2.0 * max(solution.gap, 1e-10) * abs(solution.objective)
         return self.Z is not None and small and float(np.ptp(self.fields(solution.point)[0])) <= FLAT
 
     def diverges(self, theta: np.ndarray) -> bool:
         """Whether no theta meets the constraints that allow no slack: the labeled correction, not separable."""
-        above, _ = self.hard
-        if not above.any() or np.all(self.s[above] == 1.0):
+        above = self.hard[0][0]
+        if np.all(self.s[above] == 1.0):
             return False
-        f, g = self.fields(theta)
-        return bool(np.min((self.y * f + self.s * g)[above]) <= 0)
+        return bool(np.max(self.slacks(theta)[0][above]) >= 1.0)
 
     def rows(
         self, index: np.ndarray, *, outside: np.ndarray | None = None, gained: float = 0.0, weight: float = 1.0
     ) -> LinearPrimal:
         """The problem of some of the examples, each counted ``weight`` times; fixed others enter by ``outside``."""
-        tables = self.tables[:, index]
-        if weight != 1.0:
-            tables[0] /= weight
-            tables[1:] *= weight
         X, Z = take_values(self.X, self.Z, index)
         return replace(
             self,
@@ -269,11 +209,50 @@ class LinearPrimal:
             Z=Z,
             y=self.y[index],
             s=self.s[index],
-            tables=tables,
-            price=self.price[index] * weight,
-            outside=outside,
+            C=self.C[index] * weight,
+            lower=self.lower[:, index] * weight,
+            upper=self.upper[:, index] * weight,
+            ridge=self.ridge[:, index] / weight,
+            outside=np.zeros(self.n_weights) if outside is None else outside,
             gained=gained,
         )
+
+
+class LinearIterate(Protocol):
+    """Current point of a solver over the weights."""
+
+    moving: bool
+    theta: np.ndarray
+    slack: np.ndarray
+    x: np.ndarray
+    q: np.ndarray
+
+    def advance(self) -> None:
+        """One step."""
+
+
+def best_iterate(
+    problem: LinearPrimal, iterate: LinearIterate, solver: str, *, tol: float, max_iter: int, most_steps: int
+) -> Solution:
+    """Advance to the relative gap `tol`; the best point are the weights, its certificate the dual variables."""
+    limit = most_steps if max_iter < 0 else min(max_iter, most_steps)
+    steps, best = 0, _certified(problem, iterate, solver)
+    while steps < limit and best.gap > tol and iterate.moving and not out_of_time():
+        steps += 1
+        try:
+            iterate.advance()
+        except LinAlgError:
+            break
+        found = _certified(problem, iterate, solver)
+        best = found if (found.gap, -found.lower_bound) <= (best.gap, -best.lower_bound) else best
+    violation = problem.violation(best.certificate, problem.slacks(best.point))
+    return replace(best, n_iter=steps, violation=violation, converged=best.gap <= tol)
+
+
+def _certified(problem: LinearPrimal, iterate: LinearIterate, solver: str) -> Solution:
+    theta, slack = problem.feasible(iterate.theta, iterate.slack)
+    bound = problem.lower_bound(iterate.x, iterate.q)
+    return Solution(theta, problem.value(theta, slack), bound, 0, False, solver, certificate=iterate.x)
 
 
 def linear_problems(
@@ -288,50 +267,31 @@ def linear_problems(
     *,
     squared: bool,
 ) -> list[LinearPrimal]:
-    """SVM+ or SVM2+ of every class against the others; what does not depend on the class is shared."""
-    prices = C, lam, kappa, labeled, available
-    if not squared:
-        return [linear_svm_plus(X, Z, y, *prices) for y in signs]
-    moment = None if Z is None else second_moment(Z, np.where(available, C, 0.0))
-    return [linear_svm2_plus(X, Z, y, *prices, moment) for y in signs]
-
-
-def linear_svm_plus(
-    X: Any,
-    Z: Any,
-    y: np.ndarray,
-    C: np.ndarray,
-    lam: float,
-    kappa: float,
-    labeled: bool,
-    available: np.ndarray,
-) -> LinearPrimal:
-    """SVM+ with hinge losses; without any privileged row (``Z=None``) the C-SVM."""
-    s = np.where(available, y if labeled else 1.0, 0.0)
-    upper = np.where(available, kappa, 1.0) * C
-    tables = np.zeros((4, len(y)))
-    tables[1] = upper
-    tables[2] = np.where(available, 0.0 if labeled else -np.inf, 0.0)
-    tables[3] = np.where(available, C, 0.0)
-    return LinearPrimal(X, Z, y, s, tables, C, lam)
-
-
-def linear_svm2_plus(
-    X: Any,
-    Z: Any,
-    y: np.ndarray,
-    C: np.ndarray,
-    lam: float,
-    kappa: float,
-    labeled: bool,
-    available: np.ndarray,
-    moment: Any = None,
-) -> LinearPrimal:
-    """SVM2+; without any privileged row (``Z=None``) the L2-SVM. ``moment`` does not depend on y: classes can share it."""
-    s = np.where(available, y if labeled else 1.0, 0.0)
-    tables = np.zeros((4, len(y)))
-    tables[0] = np.where(available, 1.0 / kappa, 1.0) / C
-    tables[1] = np.inf
-    if Z is not None and moment is None:
-        moment = second_moment(Z, np.where(available, C, 0.0))
-    return LinearPrimal(X, Z, y, s, tables, C, lam, moment)
+    """SVM+ or SVM2+ (``squared``) of every class against the others; without a table Z the C-SVM or the L2-SVM."""
+    n, moment = len(C), None
+    if squared:
+        lower, upper = np.zeros((1, n)), np.full((1, n), np.inf)
+        ridge = (np.where(available, 1.0 / kappa, 1.0) / C)[None]
+        moment = None if Z is None else second_moment(Z, np.where(available, C, 0.0))
+    else:
+        kinds = 1 if Z is None else 2
+        lower = np.stack([np.zeros(n), np.where(available & (not labeled), -np.inf, 0.0)])[:kinds]
+        upper = np.stack([np.where(available, kappa, 1.0) * C, np.where(available, C, 0.0)])[:kinds]
+        ridge = np.zeros((kinds, n))
+    outside = np.zeros(X.shape[1] + 1 + (0 if Z is None else Z.shape[1] + 1))
+    return [
+        LinearPrimal(
+            X,
+            Z,
+            y,
+            np.where(available, y if labeled else 1.0, 0.0),
+            C,
+            lam,
+            lower,
+            upper,
+            ridge,
+            outside,
+            moment=moment,
+        )
+        for y in signs
+    ]

@@ -8,16 +8,12 @@ value g, an example has the loss :math:`\tfrac{1}{2 r} [v]_+^2`, :math:`v = 1 - 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-
 import numpy as np
 from numba import njit
-from scipy.linalg import LinAlgError
 
-from lupi.solution import Solution, out_of_time
-from lupi.svm.linear import LinearPrimal
-from lupi.svm.linear_systems import System, linear_system
+from lupi.solution import Solution
+from lupi.svm.linear import LinearPrimal, best_iterate
+from lupi.svm.linear_systems import FactorizedSystem, IterativeSystem, many_weights
 
 MAX_STEPS = 200
 # The line search ends where the slope has fallen to this share.
@@ -29,147 +25,74 @@ BALANCED = 1e-13
 def solve_newton(
     problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1, start: np.ndarray | None = None
 ) -> Solution:
-    """Minimize a problem whose losses are all squared hinges.
-
-    Stops at the relative gap ``tol``. The solution's point are the weights, its certificate the dual variables.
-    """
+    """Minimize a problem whose losses are all squared hinges, to the relative gap ``tol``; see :func:`best_iterate`."""
     if not problem.smooth:
         raise ValueError(
             "solver='newton' needs squared hinges, i.e. SVM2Plus with a finite kappa; use solver='interior_point' or 'auto'."
         )
-    limit = MAX_STEPS if max_iter < 0 else min(max_iter, MAX_STEPS)
-    run = _Run(problem, np.zeros(problem.n_weights) if start is None else start.copy())
-    system = linear_system(problem)
-    best = run.solution(0)
-    steps, moving = 0, True
-    while steps < limit and best.gap > tol and moving and not out_of_time():
-        steps += 1
-        try:
-            moving = run.step(system)
-        except LinAlgError:
-            break
-        found = run.solution(steps)
-        best = found if found.gap < best.gap else best
-    violation = problem.violation(best.certificate, *problem.fields(best.point))
-    return replace(best, n_iter=steps, violation=violation, converged=best.gap <= tol)
+    iterate = _Iterate(problem, np.zeros(problem.n_weights) if start is None else start)
+    return best_iterate(problem, iterate, "newton", tol=tol, max_iter=max_iter, most_steps=MAX_STEPS)
 
 
-class _Run:
-    """Weights, values on the examples, and their dual variables."""
+class _Iterate:
+    """Weights, slacks of the examples, and their dual variables."""
 
     def __init__(self, problem: LinearPrimal, theta: np.ndarray):
-        self.problem, self.theta = problem, theta
-        self.rows = problem.y, problem.s, problem.tables[0]
-        self.f, self.g = problem.fields(theta)
-        self._update()
+        self.problem, self.moving = problem, True
+        self.system = IterativeSystem(problem) if many_weights(problem) else FactorizedSystem(problem)
+        self._move(theta, problem.slacks(theta))
 
-    def _update(self) -> None:
-        """Best intercept, dual variables, and the gradient."""
+    def _move(self, theta: np.ndarray, slack: np.ndarray) -> None:
+        """Go to these weights with the best intercept; dual variables and gradient follow."""
         p = self.problem
-        b = _best_intercept(self.f, self.g, *self.rows)
-        self.f += b
+        b = _best_intercept(slack[0], p.y, p.ridge[0])
+        self.slack = slack - b * p.y
+        self.theta = theta.copy()
         self.theta[p.n_features] += b
-        a, slope = _dual_variables(self.f, self.g, *self.rows)
-        self.x, self.slopes = a[None], slope[None]
-        self.q = p.adjoint(*p.coefficients(self.x))
+        self.slopes = (self.slack > 0) / p.ridge
+        self.x = self.slack * self.slopes
+        self.q = p.outside + p.adjoint(self.x)
         self.gradient = p.metric(self.theta) - self.q
 
-    def step(self, system: System) -> bool:
-        """One Newton step; False where no direction leads down any more."""
-        p = self.problem
-        system.factorize(self.slopes)
-        direction = system.solve(-self.gradient)
-        df, dg = p.fields(direction)
-        along = p.metric(direction)
-        t = _root(
-            lambda t: _slope_along(t, self.f, self.g, df, dg, *self.rows),
-            float(along @ self.theta),
-            float(along @ direction),
-            float(self.gradient @ direction),
-        )
-        self.theta = self.theta + t * direction
-        self.f += t * df
-        self.g += t * dg
-        self._update()
-        return t > 0.0
+    def advance(self) -> None:
+        """One Newton step; `moving` becomes false where no direction leads down any more."""
+        self.system.factorize(self.slopes)
+        direction = self.system.solve(-self.gradient)
+        change = self.problem.changes(direction)
+        t = self._length(direction, change)
+        self.moving = t > 0.0
+        self._move(self.theta + t * direction, self.slack + t * change)
 
-    def solution(self, n_iter: int) -> Solution:
-        """The current iterate with its certificate."""
-        p = self.problem
-        value, bound = p.value(self.theta, self.f, self.g), p.lower_bound(self.x, self.q)
-        return Solution(self.theta.copy(), value, bound, n_iter, False, "newton", certificate=self.x)
-
-
-def _root(slope: Callable[[float], tuple[float, float]], linear: float, quadratic: float, start: float) -> float:
-    """Where the derivative along a line, increasing and negative at 0, has all but vanished."""
-    if not start < 0:
-        return 0.0
-    low, high, t = 0.0, np.inf, 1.0
-    for _ in range(50):
-        first, second = slope(t)
-        first += linear + t * quadratic
-        second += quadratic
-        if abs(first) <= -SEARCHED * start:
-            break
-        if first < 0:
-            low = t
-        else:
-            high = t
-        guess = t - first / second if second > 0 else np.inf
-        t = guess if low < guess < high else (2.0 * t if np.isinf(high) else 0.5 * (low + high))
-    return t
+    def _length(self, direction: np.ndarray, change: np.ndarray) -> float:
+        """Where the derivative along a direction, increasing and negative at 0, has all but vanished."""
+        start = float(self.gradient @ direction)
+        if not start < 0:
+            return 0.0
+        along = self.problem.metric(direction)
+        linear, quadratic = float(along @ self.theta), float(along @ direction)
+        low, high, t = 0.0, np.inf, 1.0
+        for _ in range(50):
+            slack = self.slack + t * change
+            rate = np.where(slack > 0, change / self.problem.ridge, 0.0)
+            first = float(np.vdot(slack, rate)) + linear + t * quadratic
+            second = float(np.vdot(change, rate)) + quadratic
+            if abs(first) <= -SEARCHED * start:
+                break
+            low, high = (t, high) if first < 0 else (low, t)
+            guess = t - first / second if second > 0 else np.inf
+            t = guess if low < guess < high else (2.0 * t if np.isinf(high) else 0.5 * (low + high))
+        return t
 
 
 @njit(cache=True, nogil=True)
-def _dual_variables(
-    f: np.ndarray, g: np.ndarray, y: np.ndarray, s: np.ndarray, ridge: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Dual variables, and their derivatives with respect to the slacks."""
-    a = np.zeros(f.shape[0])
-    slope = np.zeros(f.shape[0])
-    for i in range(f.shape[0]):
-        v = 1.0 - y[i] * f[i] - s[i] * g[i]
-        if v > 0.0:
-            slope[i] = 1.0 / ridge[i]
-            a[i] = v * slope[i]
-    return a, slope
-
-
-@njit(cache=True, nogil=True)
-def _slope_along(
-    t: float,
-    f: np.ndarray,
-    g: np.ndarray,
-    df: np.ndarray,
-    dg: np.ndarray,
-    y: np.ndarray,
-    s: np.ndarray,
-    ridge: np.ndarray,
-) -> tuple[float, float]:
-    """First and second derivative of the losses at f + t df, g + t dg with respect to t."""
-    first = 0.0
-    second = 0.0
-    for i in range(f.shape[0]):
-        change = y[i] * df[i] + s[i] * dg[i]
-        v = 1.0 - y[i] * f[i] - s[i] * g[i] - t * change
-        if v > 0.0:
-            first -= v * change / ridge[i]
-            second += change * change / ridge[i]
-    return first, second
-
-
-@njit(cache=True, nogil=True)
-def _best_intercept(f: np.ndarray, g: np.ndarray, y: np.ndarray, s: np.ndarray, ridge: np.ndarray) -> float:
-    """Change of the intercept that minimizes the losses: there the sum of y_i a_i is 0.
-
-    The derivative is increasing and piecewise linear: Newton's method, kept between a point below and one above.
-    """
+def _best_intercept(slack: np.ndarray, y: np.ndarray, ridge: np.ndarray) -> float:
+    """Change of the intercept that minimizes the losses, by Newton's method between a point below and one above."""
     low, high = -np.inf, np.inf
     b = 0.0
     for _ in range(100):
         plus = minus = second = 0.0
-        for i in range(f.shape[0]):
-            v = 1.0 - y[i] * (f[i] + b) - s[i] * g[i]
+        for i in range(slack.shape[0]):
+            v = slack[i] - y[i] * b
             if v > 0.0:
                 second += 1.0 / ridge[i]
                 if y[i] > 0:

@@ -13,7 +13,7 @@ import numpy as np
 from lupi.solution import Solution, out_of_time, steps_left
 from lupi.svm.interior_point import solve_weights
 from lupi.svm.linear import LinearPrimal
-from lupi.svm.linear_systems import wide
+from lupi.svm.linear_systems import many_weights
 from lupi.svm.newton import solve_newton
 
 # The last digits cost little where the examples are few: the gap is then this share of the tolerance.
@@ -54,7 +54,7 @@ def solve_linear_near(
     problem: LinearPrimal, neighbor: LinearPrimal, solved: Solution, *, tol: float = 1e-3
 ) -> Solution | None:
     """Newton's method from the weights that another price has; None where it is of no use."""
-    if not problem.smooth or not solved.converged or wide(problem):
+    if not problem.smooth or not solved.converged or many_weights(problem):
         return None
     found = solve_newton(problem, tol=DIGITS * tol if problem.n_examples <= FEW_EXAMPLES else tol, start=solved.point)
     return found if found.converged else None
@@ -91,7 +91,7 @@ def _solve_whole(problem: LinearPrimal, tol: float, max_iter: int, start: np.nda
     """All examples at once."""
     if not problem.smooth:
         return solve_weights(problem, tol=tol, max_iter=max_iter)
-    if wide(problem) or max_iter >= 0:
+    if many_weights(problem) or max_iter >= 0:
         return solve_newton(problem, tol=tol, max_iter=max_iter, start=start)
     found = solve_newton(problem, tol=tol, max_iter=MOST_NEWTON_STEPS, start=start)
     return found if found.converged else solve_weights(problem, tol=tol)
@@ -105,10 +105,10 @@ def _sample(problem: LinearPrimal, size: int) -> LinearPrimal:
 
 
 def _solve_in_rounds(problem: LinearPrimal, first: Solution, errors: float, tol: float, max_iter: int) -> Solution:
-    """Solve for the examples near a kink with the others fixed, look at all, and add those that were fixed wrongly."""
+    """Solve for the examples near a kink with the others fixed, check all, and add those that were fixed wrongly."""
     n, steps = problem.n_examples, first.n_iter
-    f, g = problem.fields(first.point)
-    distance = _distance(problem, f, g)
+    slack = problem.slacks(first.point)
+    distance = _distance(problem, slack)
     inside = np.zeros(n, dtype=bool)
     best: Solution | None = None
     wanted = distance <= errors
@@ -116,17 +116,16 @@ def _solve_in_rounds(problem: LinearPrimal, first: Solution, errors: float, tol:
         inside |= wanted if np.count_nonzero(wanted) <= n // 4 else _nearest(distance, n // 4)
         if np.count_nonzero(inside) > n // 2:
             break
-        found, part_converged = _solve_part(problem, inside, f, g, tol, steps_left(max_iter, steps))
+        found, part_converged = _solve_part(problem, inside, slack, tol, steps_left(max_iter, steps))
         steps += found.n_iter
         best = found if best is None or found.gap <= best.gap else best
-        f, g = problem.fields(found.point)
+        slack = problem.slacks(found.point)
         if best.gap <= tol or steps_left(max_iter, steps) == 0 or out_of_time():
-            violation = problem.violation(best.certificate, *problem.fields(best.point))
+            violation = problem.violation(best.certificate, problem.slacks(best.point))
             return replace(best, n_iter=steps, violation=violation, converged=best.gap <= tol)
-        distance = _distance(problem, f, g)
-        distance[inside] = np.inf
+        distance = np.where(inside, np.inf, _distance(problem, slack))
         errors *= 0.3
-        wanted = _wrong(problem, found.certificate, f, g) | (distance <= errors)
+        wanted = _wrongly_fixed(problem, found.certificate, slack) | (distance <= errors)
         # The fixed variables may leave the others no balanced choice: more of them must be free.
         wanted |= False if part_converged else _nearest(distance, int(inside.sum()))
     found = solve_weights(problem, tol=tol, max_iter=steps_left(max_iter, steps))
@@ -134,76 +133,46 @@ def _solve_in_rounds(problem: LinearPrimal, first: Solution, errors: float, tol:
 
 
 def _solve_part(
-    problem: LinearPrimal, inside: np.ndarray, f: np.ndarray, g: np.ndarray, tol: float, max_iter: int
+    problem: LinearPrimal, inside: np.ndarray, slack: np.ndarray, tol: float, max_iter: int
 ) -> tuple[Solution, bool]:
     """Solution of the whole problem from that of some rows, and whether these were solved."""
-    x = _fixed(problem, f, g)
+    x = _fixed(problem, slack)
     x[:, inside] = 0.0
-    index = np.flatnonzero(inside)
-    part = problem.rows(index, outside=problem.adjoint(*problem.coefficients(x)), gained=float(x[0].sum()))
+    part = problem.rows(np.flatnonzero(inside), outside=problem.adjoint(x), gained=float(x[0].sum()))
     solved = solve_weights(part, tol=0.5 * tol, max_iter=max_iter)
-    x[:, index] = solved.certificate
-    theta, f, g = problem.feasible(solved.point, *problem.fields(solved.point))
+    x[:, inside] = solved.certificate
+    theta, slack = problem.feasible(solved.point, problem.slacks(solved.point))
     # The dual value of the part, with what was fixed, is that of the whole.
-    whole = replace(solved, point=theta, objective=problem.value(theta, f, g), certificate=x, solver="rows")
+    whole = replace(solved, point=theta, objective=problem.value(theta, slack), certificate=x, solver="rows")
     return whole, solved.converged
 
 
 def _undecided(problem: LinearPrimal, x: np.ndarray) -> float:
     """Share of the examples whose variables are inside their intervals: far more than weights where a function is flat."""
-    inside = x[0] > 0.1 * problem.price
-    inside &= x[0] < 0.9 * problem.tables[1]
-    shares = [np.mean(inside & (problem.tables[0] == 0))]
-    if len(x) == 2:
-        low, high = problem.tables[2:]
-        with np.errstate(invalid="ignore"):
-            shares.append(np.mean((x[1] < 0.9 * high) & ((x[1] > 0.1 * high) | np.isinf(low))))
-    return float(max(shares))
+    above = (x > 0.1 * problem.C) | np.isinf(problem.lower)
+    return float(np.max(np.mean(above & (x < 0.9 * problem.upper) & (problem.ridge == 0), axis=1)))
 
 
-def _slacks(problem: LinearPrimal, f: np.ndarray, g: np.ndarray) -> list[np.ndarray]:
-    """Slacks that a and, where there is one, d answer."""
-    own = problem.s * g
-    return [1.0 - problem.y * f - own, own][: problem.n_kinds]
+def _distance(problem: LinearPrimal, slack: np.ndarray) -> np.ndarray:
+    """Distance of each example from where one of its variables would change, in standard deviations of its slack.
 
-
-def _distance(problem: LinearPrimal, f: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """How far each example is from where one of its variables would change, in standard deviations of its kind.
-
-    Negative where a constraint is missed.
+    Negative where a constraint is missed. A squared hinge is not constant where it is positive: its examples always count.
     """
-    slacks = _slacks(problem, f, g)
-    hard = np.isinf(problem.tables[1]) & (problem.tables[0] == 0)
-    # A squared hinge is not constant while it is paid: its examples always count.
-    smooth = problem.tables[0] > 0
-    out: np.ndarray = np.where(hard | smooth, -slacks[0], np.abs(slacks[0])) / (np.std(slacks[0]) + 1e-300)
-    if len(slacks) == 2:
-        own = np.where(np.isinf(problem.tables[2]), slacks[1], np.abs(slacks[1])) / (np.std(slacks[1]) + 1e-300)
-        out = np.where(problem.tables[3] > problem.tables[2], np.minimum(out, own), out)
-    return out
+    one_sided = np.where(np.isinf(problem.upper), -slack, np.where(np.isinf(problem.lower), slack, np.abs(slack)))
+    out = one_sided / (np.std(slack, axis=1, keepdims=True) + 1e-300)
+    return np.asarray(np.min(np.where(problem.upper > problem.lower, out, np.inf), axis=0))
 
 
-def _fixed(problem: LinearPrimal, f: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """Variables at the ends of their intervals that the slacks ask for; 0 or C where there is no such end."""
-    slacks = _slacks(problem, f, g)
-    x = np.zeros((problem.n_kinds, problem.n_examples))
-    upper = problem.tables[1]
-    x[0] = np.where((slacks[0] > 0) & np.isfinite(upper), upper, 0.0)
-    if len(slacks) == 2:
-        low, high = problem.tables[2:]
-        x[1] = np.where((slacks[1] > 0) | np.isinf(low), high, low)
-    return x
+def _fixed(problem: LinearPrimal, slack: np.ndarray) -> np.ndarray:
+    """Variables at the bounds to which the slacks push them, or at the other one where that is infinite."""
+    up = ((slack > 0) & np.isfinite(problem.upper)) | np.isinf(problem.lower)
+    return np.where(up, problem.upper, problem.lower)
 
 
-def _wrong(problem: LinearPrimal, x: np.ndarray, f: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """Examples whose fixed variables would rather move."""
-    slacks = _slacks(problem, f, g)
-    upper = problem.tables[1]
-    out: np.ndarray = ((slacks[0] > 0) & (x[0] < upper)) | ((slacks[0] < 0) & (x[0] > 0))
-    if len(slacks) == 2:
-        low, high = problem.tables[2:]
-        out |= ((slacks[1] > 0) & (x[1] < high)) | ((slacks[1] < 0) & (x[1] > low))
-    return out
+def _wrongly_fixed(problem: LinearPrimal, x: np.ndarray, slack: np.ndarray) -> np.ndarray:
+    """Examples whose fixed variables violate the optimality conditions."""
+    wrong = ((slack > 0) & (x < problem.upper)) | ((slack < 0) & (x > problem.lower))
+    return np.asarray(wrong.any(axis=0))
 
 
 def _nearest(distance: np.ndarray, size: int) -> np.ndarray:

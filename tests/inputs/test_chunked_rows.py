@@ -5,7 +5,7 @@ import pytest
 
 from lupi.inputs import Affine, dask_rows, side_by_side, take_together
 from lupi.inputs.dask_rows import Collection, DaskRows, row_blocks
-from lupi.svm.feature_products import hessian_sums, second_moment, times, transposed_times
+from lupi.svm.feature_products import both_times, both_transposed_times, hessian_sums, second_moment
 
 dask = pytest.importorskip("dask", reason='Dask is not installed: pip install "lupi[dask]"')
 da = pytest.importorskip("dask.array")
@@ -38,12 +38,13 @@ def test_products_of_selected_rows(rows, tables):
     X, Z = (table.take(rows) for table in tables)
     here, other = TABLE[rows], OTHER[rows]
     v = np.linspace(1.0, 2.0, len(rows))
-    np.testing.assert_allclose(times(X, np.arange(3.0)), here @ np.arange(3.0))
+    weights = np.arange(4.0), np.arange(3.0)
+    np.testing.assert_allclose(both_times(X, Z, *weights), both_times(here, other, *weights))
     np.testing.assert_allclose(X @ np.eye(3)[:, :2], here[:, :2])
-    np.testing.assert_allclose(transposed_times(X, v), here.T @ v)
+    np.testing.assert_allclose(both_transposed_times(X, Z, v, v**2), both_transposed_times(here, other, v, v**2))
     np.testing.assert_allclose(X.T @ np.column_stack([v, v**2]), here.T @ np.column_stack([v, v**2]))
     np.testing.assert_allclose(second_moment(Z, v), second_moment(other, v))
-    sums = v, np.sign(np.cos(v)), np.array([v, v**2]), None, False
+    sums = v, np.sign(np.cos(v)), np.array([v, v**2])
     np.testing.assert_allclose(hessian_sums(X, Z, *sums), hessian_sums(here, other, *sums))
     joined = side_by_side([X, Z], [1.0, 0.5]).map(Affine(np.ones((5, 1)), np.array([2.0])), 1)
     np.testing.assert_allclose(joined @ np.ones(1), here.sum(axis=1) + 0.5 * other.sum(axis=1) + 2.0)

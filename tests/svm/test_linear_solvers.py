@@ -7,8 +7,8 @@ from scipy import sparse
 from lupi.kernels import Space
 from lupi.svm.duals import svm_plus_dual
 from lupi.svm.interior_point import solve_weights
-from lupi.svm.linear import linear_svm2_plus, linear_svm_plus
-from lupi.svm.linear_systems import wide
+from lupi.svm.linear import linear_problems
+from lupi.svm.linear_systems import many_weights
 from lupi.svm.newton import solve_newton
 from lupi.svm.reference import solve_reference
 from lupi.svm.row_generation import solve_linear, solve_rows
@@ -24,6 +24,10 @@ def data(seed, n, d=6, s=3, missing=0.3):
     available = rng.random(n) >= missing
     Z[~available] = 0.0
     return X, Z, y, rng.uniform(0.5, 2.0, size=n), available
+
+
+def pose(squared, X, Z, y, *rest):
+    return linear_problems(X, Z, [y], *rest, squared=squared)[0]
 
 
 def losses(problem_args, theta, squared):
@@ -94,7 +98,7 @@ def cases():
 def make(seed, squared, labeled, kappa, C, lam, missing, n=70):
     X, Z, y, scale, available = data(seed, n, missing=0.3 if missing else 0.0)
     args = (X, Z, y, C * scale, lam, kappa, labeled, available)
-    return args, (linear_svm2_plus if squared else linear_svm_plus)(*args)
+    return args, pose(squared, *args)
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda c: f"{c[0]}-{'svm2+' if c[1] else 'svm+'}-kappa{c[3]}")
@@ -128,7 +132,7 @@ FORMS = [(True, False, 3.0), (True, True, 3.0), (True, False, np.inf), (False, F
 def test_rows_near_a_kink_give_the_optimum_of_all_rows(squared, labeled, kappa, missing):
     X, Z, y, scale, available = many(missing=missing)
     args = (X, Z, y, 0.3 * scale, 0.5, kappa, labeled, available)
-    problem = (linear_svm2_plus if squared else linear_svm_plus)(*args)
+    problem = pose(squared, *args)
     found, whole = solve_rows(problem, tol=1e-7), solve_weights(problem, tol=1e-8)
     assert found.converged
     assert whole.converged
@@ -156,16 +160,16 @@ def test_a_flat_correcting_function_is_no_trap_for_the_rounds():
     """With the labeled correction and useless privileged features every example sits at a kink."""
     X, _, y, scale, available = many()
     Z = np.random.default_rng(0).normal(size=(len(y), 2))
-    problem = linear_svm_plus(X, Z, y, scale, 1.0, 3.0, True, available)
+    problem = pose(False, X, Z, y, scale, 1.0, 3.0, True, available)
     assert solve_rows(problem, tol=1e-5).converged
 
 
-def test_almost_separable_examples_at_a_high_price():
+def test_almost_separable_examples_with_a_large_C():
     """Newton's method alone changes sides for hundreds of steps here."""
     rng = np.random.default_rng(0)
     X, Z = rng.normal(size=(500, 200)), rng.normal(size=(500, 5))
     y = np.where(X[:, 0] + rng.normal(size=500) > 0, 1.0, -1.0)
-    problem = linear_svm2_plus(X, Z, y, np.full(500, 1000.0), 1.0, 3.0, True, np.ones(500, dtype=bool))
+    problem = pose(True, X, Z, y, np.full(500, 1000.0), 1.0, 3.0, True, np.ones(500, dtype=bool))
     assert solve_linear(problem, tol=1e-6).converged
 
 
@@ -176,11 +180,10 @@ def test_almost_separable_examples_at_a_high_price():
 def test_sparse_rows_give_the_weights_of_dense_ones(squared):
     X, Z, y, scale, available = many(n=800, missing=0.2)
     X, Z = np.where(np.abs(X) > 1, X, 0.0), np.where(np.abs(Z) > 1, Z, 0.0)
-    make = linear_svm2_plus if squared else linear_svm_plus
-    prices = (y, scale, 1.0, 3.0, False, available)
-    dense = solve_rows(make(X, Z, *prices), tol=1e-9)
+    costs = (y, scale, 1.0, 3.0, False, available)
+    dense = solve_rows(pose(squared, X, Z, *costs), tol=1e-9)
     for X_, Z_ in [(sparse.csr_array(X), sparse.csr_array(Z)), (sparse.csr_array(X), Z), (X, sparse.csr_array(Z))]:
-        found = solve_rows(make(X_, Z_, *prices), tol=1e-9)
+        found = solve_rows(pose(squared, X_, Z_, *costs), tol=1e-9)
         np.testing.assert_allclose(found.point, dense.point, atol=1e-5)
 
 
@@ -188,9 +191,9 @@ def test_sparse_rows_give_the_weights_of_dense_ones(squared):
 def test_single_precision_rows_are_summed_in_double_precision(n):
     X, Z, y, scale, available = many(n=n)
     X, Z = X.astype(np.float32), Z.astype(np.float32)
-    prices = (y, scale, 1.0, 3.0, False, available)
-    single = solve_rows(linear_svm2_plus(X, Z, *prices), tol=1e-12)
-    double = solve_rows(linear_svm2_plus(X.astype(float), Z.astype(float), *prices), tol=1e-12)
+    costs = (y, scale, 1.0, 3.0, False, available)
+    single = solve_rows(pose(True, X, Z, *costs), tol=1e-12)
+    double = solve_rows(pose(True, X.astype(float), Z.astype(float), *costs), tol=1e-12)
     np.testing.assert_allclose(single.point, double.point, rtol=1e-9, atol=1e-12)
 
 
@@ -198,11 +201,11 @@ def test_single_precision_rows_are_summed_in_double_precision(n):
 def test_conjugate_gradients_and_factorization_give_the_same_weights(monkeypatch, privileged):
     X, Z, y, scale, available = many(n=700, missing=0.2)
     X = sparse.csr_array(np.where(np.abs(X) > 1, X, 0.0))
-    problem = linear_svm2_plus(X, Z if privileged else None, y, scale, 1.0, 3.0, False, available & privileged)
-    assert not wide(problem)
+    problem = pose(True, X, Z if privileged else None, y, scale, 1.0, 3.0, False, available & privileged)
+    assert not many_weights(problem)
     factorized = solve_newton(problem, tol=1e-10)
     monkeypatch.setattr("lupi.svm.linear_systems.PRODUCTS", 0)
-    assert wide(problem)
+    assert many_weights(problem)
     found = solve_newton(problem, tol=1e-10)
     assert found.converged
     np.testing.assert_allclose(found.point, factorized.point, atol=1e-5)
