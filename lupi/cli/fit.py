@@ -58,8 +58,8 @@ def fit(
     from lupi.comparison.units import MAX_FIT, fit_final
     from lupi.persistence import save
     from lupi.run import cluster
-    from lupi.tabular.chunked import read_parquet, refit_on_chunks
-    from lupi.tabular.read import read_table
+    from lupi.tabular.model import refit_on_chunks
+    from lupi.tabular.read import read_parquet, read_table
 
     with cluster(scheduler):
         # Chunks: parameters from a sample of the rows, weights from all of them.

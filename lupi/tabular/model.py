@@ -24,7 +24,7 @@ from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.privacy import model_part
 from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.svm.paths import fit_path
-from lupi.tabular.encoder import encode_privileged, fit_encoder
+from lupi.tabular.encoder import TableEncoder, encode_privileged, fit_encoder
 from lupi.tabular.read import expand
 from lupi.tabular.schema import Table, as_pandas
 
@@ -114,10 +114,8 @@ class TabularModel(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        estimator = SurrogateClassifier() if self.estimator is None else self.estimator
-        inner = get_tags(estimator)
-        regression = self._is_regression()
-        tags.estimator_type = "regressor" if regression else "classifier"
+        inner = get_tags(SurrogateClassifier() if self.estimator is None else self.estimator)
+        tags.estimator_type = "regressor" if self._is_regression() else "classifier"
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         tags.target_tags.required = True
         tags.input_tags.allow_nan = tags.input_tags.string = True
@@ -194,7 +192,7 @@ class TabularModel(BaseEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             Decision values of the estimator, or else probabilities.
         """
-        features = self.features_of(X)
+        features = self.features_of(X)  # first: it raises for an unfitted model
         return scores_of(self.estimator_, features)
 
     @available_if(_has("predict_proba"))
@@ -254,25 +252,10 @@ def scores_of(model, X):
 
 
 def fit_candidates(model, candidates, X, y, privileged=None, groups=None, rotate=False):
-    """Encode once, then fit the estimator for each candidate: every fit of a table goes through here.
+    """Encode once, then fit the estimator for each candidate (its parameters): a TabularModel or a ValueError for each.
 
-    Parameters
-    ----------
-    model : TabularModel
-        Unfitted; its parameters are used.
-    candidates : list of dict
-        Parameters of the estimator.
-    X, privileged : data frame, array or Table
-    y : array-like
-        Target; missing values are unlabeled rows.
-    groups : array-like, optional
-    rotate : bool
-        Whether the estimator uses inner products only (linear kernels): more features than rows are then rotated into
-        fewer dimensions.
-
-    Returns
-    -------
-    list of TabularModel or ValueError
+    Every fit of a table goes through here. With `rotate`, for estimators that use inner products only (linear kernels), more
+    features than rows are rotated into fewer dimensions.
     """
     shared, features, target = encode_training(model, X, y, rotate)
     extra = {}
@@ -300,6 +283,45 @@ def encode_training(model, X, y, rotate=False):
         shared.basis_, triangle = qr(features.T, mode="economic")
         features = np.ascontiguousarray(triangle.T)
     return shared, features, _encode_target(shared, y)
+
+
+def refit_on_chunks(model, frame, target, privileged=None):
+    """Fit the estimator of a model on all rows of a Dask data frame, encoded as the sample that the model was fitted on.
+
+    `privileged` is the Table of the privileged columns of the sample.
+    """
+    import dask.array as da
+    from dask.delayed import delayed
+
+    def collect(parts, function, dtype, *width):
+        blocks = [da.from_delayed(delayed(function)(part), (np.nan, *width), dtype) for part in parts.to_delayed()]
+        return da.concatenate(blocks, allow_unknown_chunksizes=True)
+
+    def features(schema, encoder):
+        def encode(part):
+            table = schema.parse(part)
+            return np.where(table.empty_rows()[:, None], np.nan, encoder.transform(table))
+
+        return collect(frame[list(schema.columns)], encode, np.float64, encoder.n_features_out_)
+
+    classes = model.classes_
+
+    def codes(column):
+        labels = plain_labels(column.to_numpy())
+        found = pd.Index(classes).get_indexer(labels)
+        if (found < 0).any():
+            raise ValueError(
+                f"the target holds {labels[found < 0][0]!r}, a class so rare that the sample has none of it; leave these "
+                "rows out."
+            )
+        return found
+
+    tables = {"X": features(model.schema_, model.encoder_), "y": collect(frame[target], codes, np.int64)}
+    if privileged is not None:
+        encoder = TableEncoder(model.standardize).fit(privileged.take(np.flatnonzero(~privileged.empty_rows())))
+        tables["privileged"] = features(privileged.schema, encoder)
+    model.estimator_ = clone(model.estimator).fit(**tables)
+    return model
 
 
 def takes_frames(estimator):

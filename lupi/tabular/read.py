@@ -31,19 +31,7 @@ READERS = {
 
 
 def read_table(path):
-    """Read a table from a file.
-
-    Cells of a text file are returned as text, exactly as written: a :class:`lupi.tabular.schema.Schema` parses them.
-
-    Parameters
-    ----------
-    path : path-like
-        CSV (separated by commas, semicolons or tabs), TSV, Parquet, Feather, Excel or JSON lines; text also gzipped.
-
-    Returns
-    -------
-    pandas.DataFrame
-    """
+    """Data frame of a file; cells of a text file stay text, exactly as written, until a Schema parses them."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}.")
@@ -66,6 +54,28 @@ def read_table(path):
         twice = table.columns[table.columns.duplicated()][0]
         raise ValueError(f"{path} cannot be read as a table: two columns are called {twice!r}; rename one.")
     return table
+
+
+def read_parquet(paths, target):
+    """Rows with a value of `target` of Parquet files, or of one folder of them, as a Dask data frame."""
+    try:
+        import dask.dataframe as dd
+    except ImportError:
+        raise ImportError('several files, or a folder of them, need Dask: pip install "lupi[dask]".') from None
+    paths = [Path(path) for path in paths]
+    files = sorted(paths[0].glob("*.parquet")) if len(paths) == 1 and paths[0].is_dir() else paths
+    if not files:
+        raise FileNotFoundError(f"there is no Parquet file in {paths[0]}.")
+    for path in files:
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}.")
+        if path.suffix.lower() != ".parquet":
+            raise ValueError(f"{path}: several files have to be Parquet files; write the table as such.")
+    frame = dd.read_parquet([str(path.resolve()) for path in files], split_row_groups=True).rename(columns=str)
+    frame = frame[frame[target].notnull()] if target in frame.columns else frame
+    if len(frame) == 0:
+        raise ValueError(f"the table has no row with a value of the target {target!r}.")
+    return frame
 
 
 def _reader(path):

@@ -165,14 +165,8 @@ def _kind(column):
     if isinstance(column.dtype, pd.CategoricalDtype):
         return "word", ""
     known = column.dropna()
-    if _as_floats(known) is not None:
-        return "number", ""
-    if known.isin(BOOLEANS.keys()).all():
-        return "boolean", ""
-    for form in DATES:
-        if _as_dates(known, form) is not None:
-            return "date", form
-    return "word", ""
+    guesses = [("number", ""), ("boolean", ""), *(("date", form) for form in DATES)]
+    return next((guess for guess in guesses if _parsed(known, *guess) is not None), ("word", ""))
 
 
 def parse_column(column, kind, form):
@@ -181,19 +175,11 @@ def parse_column(column, kind, form):
         return pd.Categorical(column.astype(object).map(str, na_action="ignore").astype(object).to_numpy())
     values, known = np.full(len(column), np.nan), column.notna().to_numpy()
     texts = column[known]
-    if column.dtype.kind == "M":
-        parsed = _days(texts)
-    elif kind == "date":
-        parsed = next(
-            filter(lambda found: found is not None, (_as_dates(texts, f) for f in ([form] if form else DATES))), None
-        )
-    else:
-        parsed = texts.map(BOOLEANS) if kind == "boolean" and texts.isin(BOOLEANS.keys()).all() else _as_floats(texts)
+    parsed = _days(texts) if column.dtype.kind == "M" else _parsed(texts, kind, form)
     if parsed is None:
         held = f"dates such as {form}" if form else f"{kind}s"
-        raise ValueError(
-            f"the column {column.name!r} held {held} in training, but holds {_odd(texts, kind, form)!r} here."
-        )
+        odd = next((text for text in texts if _parsed(pd.Series([text]), kind, form) is None), texts.iloc[0])
+        raise ValueError(f"the column {column.name!r} held {held} in training, but holds {odd!r} here.")
     values[known] = parsed
     return _finite(values)
 
@@ -202,10 +188,14 @@ def _finite(values):
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _odd(texts, kind, form):
-    """The first value that cannot be parsed."""
-    parse = _as_floats if kind != "date" else lambda one: _as_dates(one, form or "%Y-%m-%d")
-    return next((texts.iloc[k] for k in range(len(texts)) if parse(texts.iloc[k : k + 1]) is None), texts.iloc[0])
+def _parsed(known, kind, form):
+    """Floats of values of a kind, or None if a value is not of this kind; without a format, any one date format."""
+    if kind == "boolean" and known.isin(BOOLEANS.keys()).all():
+        return known.map(BOOLEANS)
+    if kind != "date":
+        return _as_floats(known)
+    tried = (_as_dates(known, one) for one in ([form] if form else DATES))
+    return next((found for found in tried if found is not None), None)
 
 
 def _as_floats(values):
