@@ -46,7 +46,6 @@ Rows: ``take``, ``load`` and ``map`` work on :class:`ArrayRows` and :class:`~lup
 where ``values`` exist. :func:`chunkwise` lets a function of arrays accept both, in one pass over the chunks.
 """
 
-from lupi.inputs.spaces import is_per_space, per_space, split_spaces, values_per_space
 from lupi.inputs.tables import column_names, is_frame
 from lupi.inputs.training_set import (
     Affine,
@@ -59,11 +58,14 @@ from lupi.inputs.training_set import (
     check_rows,
     check_training_set,
     chunkwise,
-    is_resident,
+    is_per_space,
+    per_space,
     read_table,
+    require_rows_in_memory,
     side_by_side,
-    take_together,
+    split_spaces,
     take_values,
+    values_per_space,
 )
 
 __all__ = [
@@ -80,12 +82,11 @@ __all__ = [
     "column_names",
     "is_frame",
     "is_per_space",
-    "is_resident",
     "per_space",
     "read_table",
+    "require_rows_in_memory",
     "side_by_side",
     "split_spaces",
-    "take_together",
     "take_values",
     "values_per_space",
 ]

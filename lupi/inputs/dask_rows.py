@@ -144,15 +144,18 @@ class DaskRows(Rows):
         order = np.argsort(index, kind="stable")
         return cast("Matrix", _loaded(self.take(np.asarray(index)[order]), None)[0][np.argsort(order, kind="stable")])
 
-    def load_together(self, parts: Sequence[Any]) -> list[Any]:
-        """These rows and those of a second table (or None), in memory if they fit."""
-        tables = [part for part in parts if part is not None]
-        itemsize = [np.dtype(getattr(part.recipe, "dtype", np.float64)).itemsize for part in tables]
-        n_bytes = sum(part.size * (size + 4 * (part.density < 1)) for part, size in zip(tables, itemsize))
-        if n_bytes > GATHERED * available_memory():
-            return list(parts)
-        loaded = iter(_loaded(*tables, *[None] * (2 - len(tables))))
-        return [None if part is None else ArrayRows(next(loaded)) for part in parts]
+    def gather(self, index: np.ndarray) -> Rows:
+        """Some of the rows, in memory if they fit."""
+        found, _ = self.load_together(None, index)
+        return found if isinstance(found, Rows) else ArrayRows(found)
+
+    def load_together(self, other: DaskRows | None, index: np.ndarray) -> tuple[Any, Any]:
+        """Some of these rows and of another table's (or None): values if they fit into memory, else rows."""
+        tables = [table.take(index) for table in (self, other) if table is not None]
+        itemsize = [np.dtype(getattr(table.recipe, "dtype", np.float64)).itemsize for table in tables]
+        n_bytes = sum(table.size * (size + 4 * (table.density < 1)) for table, size in zip(tables, itemsize))
+        first, second = (*tables, None)[:2]
+        return (first, second) if n_bytes > GATHERED * available_memory() else _loaded(first, second)
 
     def map(self, function: Callable[..., Any], n_columns: int | None = None) -> DaskRows:
         """Rows of function(values), evaluated in every pass."""
@@ -160,8 +163,8 @@ class DaskRows(Rows):
             self, recipe=Mapped((self.recipe,), function), n_columns=n_columns or self.n_columns, density=1.0
         )
 
-    def with_gaps(self) -> DaskRows:
-        """The rows with NaN where a collection has NaN, in place of 0."""
+    def with_gaps(self, available: np.ndarray) -> DaskRows:
+        """The rows with NaN where privileged features are not available; the collection has NaN there."""
         return replace(self, recipe=replace(self.recipe, gaps=True))
 
     def combine(self, function: Callable[..., Any], tables: Sequence[DaskRows]) -> DaskRows:
@@ -184,6 +187,12 @@ class DaskRows(Rows):
 
     def run(self, function: Callable[..., Any], join: str, arguments: dict[str, Any], by_row: tuple[str, ...]) -> Any:
         """Run a :func:`~lupi.inputs.training_set.chunkwise` function on all chunks and join the results."""
+        index = arguments.get("index")
+        if index is not None:
+            rows = {key: value.take(index) for key, value in arguments.items() if isinstance(value, DaskRows)}
+            parts = {key: arguments[key][..., index] for key in by_row}
+            arguments = arguments | rows | parts | {"index": None}
+            return rows[next(iter(rows))].run(function, join, arguments, by_row)
         tables = [value for value in arguments.values() if isinstance(value, DaskRows)]
         held = [_Table(tables.index(v)) if isinstance(v, DaskRows) else v for v in arguments.values()]
         split = [name in by_row and value is not None for name, value in arguments.items()]
@@ -269,7 +278,7 @@ def read_dask(
     rows = {key: _rows(key, blocks, sizes, facts, dtypes, estimator_name) for key in tables}
     names = column_names(X)
     if n <= IN_MEMORY:
-        values = {key: table.with_gaps().load() for key, table in rows.items()}
+        values = {key: table.with_gaps(np.ones(n, dtype=bool)).load() for key, table in rows.items()}
         if names is not None:
             import pandas as pd
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lupi.inputs.spaces import SEVERAL, values_per_space
 from lupi.inputs.training_set import (
+    SEVERAL,
     ArrayRows,
     ObjectRows,
     PrivilegedBlock,
@@ -19,6 +19,7 @@ from lupi.inputs.training_set import (
     read_table,
     refuse_masked,
     split_by_space,
+    values_per_space,
     wrong_length,
 )
 from lupi.inputs.types import PrivilegedLike

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import singledispatch
 from inspect import signature
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import is_classifier
-from sklearn.utils import _safe_indexing, check_array, get_tags
+from sklearn.base import ClassifierMixin
+from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils._param_validation import make_constraint
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
 
-from lupi.inputs.spaces import SEVERAL, check_per_space, split_spaces, values_per_space
 from lupi.inputs.tables import check_row_order, column_names, container_values
 from lupi.inputs.types import Matrix, MatrixLike, PrivilegedLike, VectorLike
 
@@ -30,36 +37,61 @@ DOUBLE, SINGLE = (np.float64,), (np.float64, np.float32)
 LARGEST = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e15}
 # Stands for the parameter `unlabeled` of estimators that require all labels.
 ALL_LABELED = object()
+# Containers of several privileged tables, or of one parameter value per table.
+SEVERAL = (list, tuple, dict)
 
 
 def chunkwise(join: str, *by_row: str) -> Callable[[Function], Function]:
-    """Let a function of arrays accept :class:`ArrayRows` and, chunk by chunk, Dask rows.
+    """Let a function of arrays accept :attr:`Rows.operand`: Dask rows are visited chunk by chunk.
 
     `join` is "sum" or "concatenate": how to combine the results of chunks, which are arrays, numbers or tuples of these. The
-    last axis of the arguments `by_row` runs over the rows; each chunk gets its part.
+    last axis of the arguments `by_row` runs over the rows; each chunk gets its part. An argument `index` selects rows.
 
     Examples
     --------
     >>> @chunkwise("sum", "weight")
     ... def count(data, weight):
     ...     return weight.sum()
-    >>> float(count(ArrayRows(np.zeros((2, 1))), np.ones(2)))
+    >>> float(count(ArrayRows(np.zeros((2, 1))).operand, np.ones(2)))
     2.0
     """
 
     def decorate(function: Function) -> Function:
         names = list(signature(function).parameters)
-
-        @wraps(function)
-        def run(*arguments: Any) -> Any:
-            chunked = [value for value in arguments if not is_resident(value)]
-            if chunked:
-                return chunked[0].run(run, join, dict(zip(names, arguments)), by_row)
-            return function(*(value.values if isinstance(value, ArrayRows) else value for value in arguments))
-
+        # Arrays go straight to the function.
+        run = singledispatch(function)
+        run.register(Rows, lambda *given: given[0].run(run, join, dict(zip(names, given)), by_row))
         return cast("Function", run)
 
     return decorate
+
+
+class Rows:
+    """Rows of a feature table: :class:`ArrayRows` in memory, :class:`~lupi.inputs.dask_rows.DaskRows` in Dask chunks.
+
+    Both have ``take(index)``, ``load(index=None)`` (values in memory), ``map(function, n_columns)`` and
+    ``combine(function, tables)``. Dask rows stay in their chunks when they are taken, in increasing order, or mapped.
+    """
+
+    resident: bool  # whether the rows are in memory, as `values`
+    square: bool  # whether the rows are a kernel matrix
+
+    @property
+    def operand(self) -> Any:
+        """Argument of products and :func:`chunkwise` functions: the values of rows in memory, else the rows."""
+        return self
+
+    def times(self, W: np.ndarray) -> np.ndarray:
+        """X W, of a vector or a matrix."""
+        return _times(self.operand, W)
+
+    def transposed_times(self, V: np.ndarray) -> np.ndarray:
+        """X' V, of a vector or a matrix."""
+        return _transposed_times(self.operand, np.asarray(V).T).T
+
+    def gram(self, weight: np.ndarray) -> np.ndarray:
+        """X' diag(weight) X."""
+        return _gram(self.operand, weight)
 
 
 @chunkwise("concatenate")
@@ -82,29 +114,6 @@ def _gram(data: Any, weight: np.ndarray) -> np.ndarray:
     return out
 
 
-class Rows:
-    """Rows of a feature table: :class:`ArrayRows` in memory, :class:`~lupi.inputs.dask_rows.DaskRows` in Dask chunks.
-
-    Both have ``take(index)``, ``load(index=None)`` (values in memory) and ``map(function, n_columns)``. Dask rows stay in their
-    chunks when they are taken, in increasing order, or mapped.
-    """
-
-    resident: bool  # whether the rows are in memory, as `values`
-    square: bool  # whether the rows are a kernel matrix
-
-    def times(self, W: np.ndarray) -> np.ndarray:
-        """X W, of a vector or a matrix."""
-        return _times(self, W)
-
-    def transposed_times(self, V: np.ndarray) -> np.ndarray:
-        """X' V, of a vector or a matrix."""
-        return _transposed_times(self, np.asarray(V).T).T
-
-    def gram(self, weight: np.ndarray) -> np.ndarray:
-        """X' diag(weight) X."""
-        return _gram(self, weight)
-
-
 @dataclass(frozen=True, eq=False)
 class ArrayRows(Rows):
     """Rows in memory: an array or CSR matrix; of a `square` kernel matrix `take` selects rows and columns."""
@@ -112,6 +121,7 @@ class ArrayRows(Rows):
     values: Any
     square: bool = False
     resident = True
+    operand = property(attrgetter("values"))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -124,6 +134,10 @@ class ArrayRows(Rows):
             return self
         return replace(self, values=self.values[np.ix_(index, index)] if self.square else self.values[index])
 
+    def gather(self, index: np.ndarray) -> ArrayRows:
+        """Some of the rows; Dask rows are loaded if they fit into memory."""
+        return self.take(index)
+
     def load(self, index: np.ndarray | None = None) -> Matrix:
         """Values of some rows, or of all."""
         return cast("Matrix", self.values if index is None else self.values[index])
@@ -132,13 +146,20 @@ class ArrayRows(Rows):
         """Rows of function(values)."""
         return ArrayRows(function(self.values))
 
+    def combine(self, function: Callable[..., Any], tables: Sequence[ArrayRows]) -> ArrayRows:
+        """Rows of a function of several tables, whose columns it puts side by side."""
+        return ArrayRows(function(*(table.values for table in tables)))
+
+    def with_gaps(self, available: np.ndarray) -> ArrayRows:
+        """The rows with NaN where privileged features are not available."""
+        return ArrayRows(np.where(available[:, None], self.values, np.nan))
+
 
 @dataclass(frozen=True, eq=False)
 class ObjectRows:
     """Inputs of a structured task, one object per row; None where a privileged input is not available."""
 
     values: Sequence[Any]
-    resident = True
 
     @property
     def shape(self) -> tuple[int]:
@@ -182,29 +203,20 @@ def side_by_side(tables: Sequence[Any], factors: Sequence[float]) -> Any:
     >>> side_by_side([ArrayRows(np.ones((1, 1))), ArrayRows(np.ones((1, 2)))], [1.0, 3.0]).values
     array([[1., 3., 3.]])
     """
-    join = SideBySide(tuple(factors))
-    if tables[0].resident:
-        return ArrayRows(join(*(table.values for table in tables)))
-    return tables[0].combine(join, tables)
-
-
-def is_resident(rows: Any) -> bool:
-    """Whether rows, or an array, are in memory."""
-    return bool(getattr(rows, "resident", True))
+    return tables[0].combine(SideBySide(tuple(factors)), tables)
 
 
 def take_values(X: Any, Z: Any, index: np.ndarray) -> tuple[Any, Any]:
-    """The same rows of two arrays or Dask tables (Z may be None); Dask rows are loaded if they fit into memory."""
-    if is_resident(X):
-        return X[index], None if Z is None else Z[index]
-    first, second = (getattr(part, "values", part) for part in take_together([X, Z], index))
-    return first, second
+    """The same rows of two operands (Z may be None), in increasing order; Dask rows are loaded if they fit into memory."""
+    if isinstance(X, Rows):
+        return cast("Any", X).load_together(Z, index)
+    return X[index], None if Z is None else Z[index]
 
 
-def take_together(tables: Sequence[Any], index: np.ndarray) -> list[Any]:
-    """Some rows of at most two tables (or None), in increasing order; Dask rows are loaded if they fit into memory."""
-    parts: list[Any] = [None if table is None else table.take(index) for table in tables]
-    return parts if parts[0].resident else parts[0].load_together(parts)
+def require_rows_in_memory(rows: Rows, problem: str) -> None:
+    """Raise for rows in Dask chunks."""
+    if not rows.resident:
+        raise ValueError(problem)
 
 
 @dataclass(frozen=True)
@@ -305,6 +317,7 @@ def check_training_set(
     privileged_task: Any = None,
     single: bool = False,
     dense_privileged: bool = False,
+    allow_nan: bool = False,
     min_rows: int = 1,
     in_memory: str = "its rows in memory: pass X.compute()",
     groups_argument: str = "groups",
@@ -332,6 +345,8 @@ def check_training_set(
         Whether tables in single precision are kept.
     dense_privileged : bool
         Whether to convert sparse privileged tables to arrays.
+    allow_nan : bool
+        Whether X may have missing values.
     min_rows : int
     in_memory : str
         What the estimator needs to train on many rows in Dask chunks, for the message; "" if it can.
@@ -351,7 +366,7 @@ def check_training_set(
     (array([0, 1]), ['no', 'yes'], array([0, 1]), array([ True, False]))
     """
     name = type(estimator).__name__
-    kind = target or ("classes" if is_classifier(estimator) else "numbers")
+    kind = target or ("classes" if isinstance(estimator, ClassifierMixin) else "numbers")
     if kind == "outputs":
         from lupi.inputs.structured_set import check_structured_set
 
@@ -368,7 +383,7 @@ def check_training_set(
         if chunked.few:
             X, spaces, chunked = chunked.X, chunked.spaces, None
     if chunked is None:
-        rows: Any = _check_X(estimator, X, dtypes, min_rows, name)
+        rows: Any = _check_X(estimator, X, dtypes, min_rows, allow_nan)
         n, feature_names = rows.values.shape[0], getattr(estimator, "feature_names_in_", None)
         blocks = [
             read_block(name, space, table, n, X, square=square, dense=dense_privileged, dtypes=dtypes)
@@ -381,7 +396,7 @@ def check_training_set(
             for space, table in spaces.items()
         ]
         if in_memory:
-            raise ValueError(f"{name} on {n} rows in chunks needs {in_memory}.")
+            require_rows_in_memory(rows, f"{name} on {n} rows in chunks needs {in_memory}.")
     found = Target(np.zeros(n), None, np.ones(n, dtype=bool))
     if kind != "none":
         found = _read_target(y, kind, getattr(estimator, "unlabeled", ALL_LABELED), name)
@@ -418,7 +433,7 @@ def check_training_set(
     return everything if len(kept) == n else everything.take(kept)
 
 
-def check_rows(estimator: Any, X: MatrixLike, *, task: Any = None) -> Any:
+def check_rows(estimator: Any, X: MatrixLike, *, task: Any = None, allow_nan: bool = False) -> Any:
     """Check the input of `predict` against that of `fit`; returns an array, a CSR matrix, or the inputs of a structured task."""
     check_is_fitted(estimator)
     prefix = f"{type(estimator).__name__}: `X`"
@@ -427,7 +442,7 @@ def check_rows(estimator: Any, X: MatrixLike, *, task: Any = None) -> Any:
         from lupi.inputs.structured_set import read_inputs
 
         return read_inputs(X, prefix, task).values
-    return _validate(estimator, X, DOUBLE, reset=False)
+    return _validate(estimator, X, DOUBLE, allow_nan, reset=False)
 
 
 def check_privileged_rows(
@@ -463,23 +478,86 @@ def check_privileged_rows(
     return blocks
 
 
+def is_per_space(value: Any) -> bool:
+    """Whether a parameter has one value per privileged space: a list, tuple or dict."""
+    return isinstance(value, SEVERAL)
+
+
+def per_space(constraint: list[Any]) -> list[Any]:
+    """The parameter constraint that also allows a list, tuple or dict of values."""
+    return [*constraint, *SEVERAL]
+
+
+def split_spaces(privileged: PrivilegedLike, estimator_name: str, *, several: bool | None = None) -> dict[Any, Any]:
+    """Tables or sequences of inputs by name or number of their space; a single one has the key None.
+
+    A dict is always several spaces. A list or tuple is several spaces if `several`, or, with several=None, if an element of it is a
+    2-D table.
+    """
+    if privileged is None:
+        return {}
+    if isinstance(privileged, Mapping):
+        spaces = dict(privileged)
+    elif isinstance(privileged, list | tuple) and (
+        any(np.ndim(table) == 2 for table in privileged) if several is None else several
+    ):
+        spaces = dict(enumerate(privileged))
+    elif several:
+        raise ValueError(
+            f"{estimator_name}: parameters have one value per space, so `privileged` must be a list or dict with the inputs of "
+            f"each space; got {privileged!r:.60}."
+        )
+    else:
+        return {None: privileged}
+    empty = [name for name, table in spaces.items() if table is None]
+    if empty or not spaces:
+        problem = f"has None for the space {empty[0]!r}" if empty else "names no space"
+        raise ValueError(f"{estimator_name}: `privileged` {problem}; give a table for each space, or privileged=None.")
+    return spaces
+
+
+def values_per_space(estimator: Any, argument: str, names: list[Any]) -> list[Any]:
+    """Values of a parameter in the order of the spaces; a single value is repeated.
+
+    Raises ValueError if the values do not match the names of the spaces ([None] for a single table) or are not valid.
+    """
+    value, owner = getattr(estimator, argument), type(estimator).__name__
+    if not names or not is_per_space(value):
+        return [value] * len(names)
+    given = f"{owner}: `{argument}` has one value per space, {value!r}"
+    if names == [None]:
+        raise ValueError(f"{given}, but `privileged` is one table; give a single value, or a list or dict of tables.")
+    if isinstance(value, dict) and set(value) != set(names):
+        raise ValueError(f"{given}, but the spaces of `privileged` are {names}; give a value for each of them.")
+    if len(value) != len(names):
+        raise ValueError(
+            f"{given}, but `privileged` has {len(names)} spaces; give {len(names)} values, or one for all."
+        )
+    found = [value[name] for name in names] if isinstance(value, dict) else list(value)
+    allowed = [one for one in estimator._parameter_constraints[argument] if one not in SEVERAL]
+    constraints = [make_constraint(constraint) for constraint in allowed]
+    for name, one in zip(names, found):
+        if not any(constraint.is_satisfied_by(one) for constraint in constraints):
+            raise ValueError(
+                f"The '{argument}' parameter of {owner} must be {' or '.join(map(str, constraints))} for each space; got "
+                f"{one!r} for the space {name!r}."
+            )
+    return found
+
+
 def split_by_space(estimator: Any, privileged: PrivilegedLike, several: bool | None) -> dict[Any, Any]:
     """Privileged tables by space; checks the parameters that have one value per space."""
-    spaces = {} if privileged is None else {None: privileged}
-    if several or isinstance(privileged, SEVERAL):
-        spaces = split_spaces(privileged, type(estimator).__name__, several=several)
-    if spaces and any(isinstance(value, SEVERAL) for value in vars(estimator).values()):
-        check_per_space(estimator, list(spaces))
+    spaces = split_spaces(privileged, type(estimator).__name__, several=several)
+    for argument, value in vars(estimator).items() if spaces else ():
+        if is_per_space(value) and (argument == "lam" or argument.startswith("privileged_")) and argument[-1] != "_":
+            values_per_space(estimator, argument, list(spaces))
     return spaces
 
 
 def _kernel_matrices(estimator: Any, names: list[Any]) -> list[bool]:
     """Whether each privileged table is a kernel matrix."""
-    kernel = getattr(estimator, "privileged_kernel", None)
     kernels = (
-        values_per_space(estimator, "privileged_kernel", names)
-        if isinstance(kernel, SEVERAL)
-        else [kernel] * len(names)
+        values_per_space(estimator, "privileged_kernel", names) if hasattr(estimator, "privileged_kernel") else names
     )
     return [isinstance(kernel, str) and kernel == "precomputed" for kernel in kernels]
 
@@ -489,19 +567,32 @@ def argument_name(space: Any) -> str:
     return "`privileged`" if space is None else f"`privileged[{space!r}]`"
 
 
-def _validate(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], **options: Any) -> Any:
-    finite = "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
-    return validate_data(
-        estimator, X, accept_sparse="csr", dtype=list(dtypes), order="C", ensure_all_finite=finite, **options
+def _validate(
+    estimator: Any, X: MatrixLike, dtypes: Sequence[Any], allow_nan: bool, *, reset: bool, min_rows: int = 1
+) -> Any:
+    """scikit-learn's `validate_data` without its calls of `__sklearn_tags__`."""
+    _check_feature_names(estimator, X, reset=reset)
+    values = check_array(
+        X,
+        accept_sparse="csr",
+        dtype=list(dtypes),
+        order="C",
+        ensure_all_finite="allow-nan" if allow_nan else True,
+        ensure_min_samples=min_rows,
+        estimator=estimator,
+        input_name="X",
     )
+    _check_n_features(estimator, values, reset=reset)
+    return values
 
 
-def _check_X(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], min_rows: int, name: str) -> ArrayRows:
+def _check_X(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], min_rows: int, allow_nan: bool) -> ArrayRows:
+    name = type(estimator).__name__
     refuse_masked(X, f"{name}: `X`")
     square = isinstance(getattr(estimator, "kernel", None), str) and estimator.kernel == "precomputed"
     if square and sparse.issparse(X):
         raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
-    values = _validate(estimator, X, dtypes, ensure_min_samples=min_rows)
+    values = _validate(estimator, X, dtypes, allow_nan, reset=True, min_rows=min_rows)
     if square and values.shape[0] != values.shape[1]:
         raise ValueError(
             f"kernel='precomputed' needs a square matrix of shape (n_samples, n_samples) as `X`; got {values.shape}."

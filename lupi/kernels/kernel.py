@@ -334,11 +334,11 @@ class BlockStack:
 
     def kernel(self, estimator: Any, joined: PrivilegedBlock, weight: np.ndarray) -> Kernel:
         """Kernel of the joined block; gamma of each block is resolved on the examples that have it."""
-        if self.form != "sum" and (self.form != "single" or not joined.rows.resident):
-            return Kernel(self.form if self.form != "single" else "linear", argument="privileged")
         if self.form == "single":
-            values = joined.rows.values if joined.rows.square else joined.rows.values[joined.available]
-            return Kernel.of(estimator, values, "privileged_", weight[joined.available])
+            rows = joined.rows if joined.rows.square else joined.rows.take(np.flatnonzero(joined.available))
+            return Kernel.of(estimator, rows.operand, "privileged_", weight[joined.available])
+        if self.form != "sum":
+            return Kernel(self.form, argument="privileged")
         settings = zip(*(values_per_space(estimator, f"privileged_{key}", self.names) for key in KERNEL_CONSTRAINTS))
         return self.sum_kernel(
             [

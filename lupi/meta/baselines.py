@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils._param_validation import HasMethods, Interval
@@ -56,7 +56,8 @@ class _Student(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstima
 
 def _check(student: _Student, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike) -> TrainingSet:
     """Check the input of `fit`; there may be one privileged table."""
-    data = check_training_set(student, X, y, privileged, dense_privileged=True)
+    target = "classes" if is_classifier(student.estimator) else "numbers"
+    data = check_training_set(student, X, y, privileged, target=target, dense_privileged=True)
     if len(data.privileged) > 1:
         raise ValueError(
             f"{type(student).__name__}: `privileged` has {len(data.privileged)} tables; pass one table with all columns."

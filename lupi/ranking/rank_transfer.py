@@ -12,7 +12,6 @@ import numpy as np
 from scipy.stats import chi2
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.inputs import take_together
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.kernels.kernel import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
@@ -288,7 +287,7 @@ def fit_teachers(
     rows, scored = np.flatnonzero(joined.available & data.labeled), np.flatnonzero(joined.available)
     seen = replace(
         data.take(rows),
-        X=take_together([joined.rows], rows)[0],
+        X=joined.rows.gather(rows),
         kept=np.arange(len(rows)),
         privileged=(),
         feature_names=None,
@@ -303,8 +302,7 @@ def fit_teachers(
     if joined.rows.square:
         given = joined.rows.values[np.ix_(scored, rows)]
     else:
-        (part,) = take_together([joined.rows], scored)
-        given = part.load() if part.resident else part
+        given = joined.rows.gather(scored).operand
     scores[:, scored] = path_scores(teachers, given)
     return {teacher.C: (teacher, row) for teacher, row in zip(teachers, scores)}
 

@@ -152,7 +152,7 @@ def check_has_pairs(data: TrainingSet) -> None:
 
 def make_features(ranker: BaseRanker, rows: Any) -> FeatureSpace:
     """Features in which the ranker is linear."""
-    X = rows.load() if rows.resident else rows
+    X = rows.operand
     # The linear kernel has no parameters to resolve.
     kernel = Kernel("linear") if ranker.kernel == "linear" else Kernel.of(ranker, X)
     return FeatureSpace.of(kernel, X, n_components=ranker.n_components, random_state=ranker.random_state)

@@ -7,6 +7,7 @@ by which its outputs are divided, and ``predict``. A new member is a class with 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import _safe_indexing
 
-from lupi.inputs.training_set import ArrayRows, TrainingSet, chunkwise
+from lupi.inputs.training_set import ArrayRows, Rows, TrainingSet, chunkwise
 from lupi.inputs.types import Matrix, RandomState
 from lupi.kernels import Kernel
 from lupi.kernels.nystroem import FeatureSpace
@@ -81,12 +82,12 @@ class Standardizer(BaseEstimator):
 
     def fit(self, X: Any, weight: np.ndarray) -> Self:
         """Weighted means and standard deviations of the values that are not missing."""
-        weights, sums = _column_sums(X, weight, None)
+        weights, sums = _column_sums(X.operand, weight, None)
         weights = np.maximum(weights, TINY)
         self.mean_ = sums / weights
-        scale = np.sqrt(_column_sums(X, weight, self.mean_)[1] / weights)
+        scale = np.sqrt(_column_sums(X.operand, weight, self.mean_)[1] / weights)
         self.scale_ = np.where(scale <= SMALLEST_SPREAD * np.abs(self.mean_), 1.0, scale)
-        self.sparse_ = X.resident and sparse.issparse(X.values)
+        self.sparse_ = sparse.issparse(X.operand)
         reach = CLIP * self.scale_
         # A sparse 0 is clipped like any other value, so it is the clipped 0 that maps to 0.
         self.shift_ = np.clip(0.0, self.mean_ - reach, self.mean_ + reach) if self.sparse_ else self.mean_
@@ -142,7 +143,18 @@ def _sparse_column_sums(X: Any, weight: np.ndarray, center: np.ndarray | None) -
 
 def standardized(X: Any, weight: np.ndarray) -> Any:
     """Standardized rows; rows in chunks are standardized when they are read."""
-    return X.map(Standardizer().fit(X, weight).transform, X.shape[1])
+    return apply_standardizer(X.operand, Standardizer().fit(X, weight))
+
+
+@singledispatch
+def apply_standardizer(values: Any, scaler: Standardizer) -> Any:
+    """Standardized rows of an operand of :class:`~lupi.inputs.Rows`."""
+    return ArrayRows(scaler.transform(values))
+
+
+@apply_standardizer.register
+def _(rows: Rows, scaler: Standardizer) -> Any:
+    return rows.map(scaler.transform, rows.shape[1])
 
 
 @model_part
@@ -169,7 +181,7 @@ def _correlations(A: Any, targets: np.ndarray, weight: np.ndarray) -> np.ndarray
     """Root mean square, over the targets, of each column's correlations; 0 for constant columns."""
     n = weight.sum()
     mean = A.transposed_times(weight) / n
-    square = _column_sums(A, weight, np.zeros(len(mean)))[1] / n
+    square = _column_sums(A.operand, weight, np.zeros(len(mean)))[1] / n
     variance = square - np.square(mean)
     centered = targets - weight @ targets / n
     covariance = A.transposed_times(weight[:, None] * centered) / n

@@ -121,7 +121,7 @@ class RidgePath:
 
     def _leverage(self, alpha: Any) -> np.ndarray:
         """Diagonals of the unweighted hat matrices without intercept, of shape (n, n_alphas)."""
-        return _squares_times(self.rows, 1.0 / (self.eigenvalues[:, None] + alpha))
+        return _squares_times(self.rows.operand, 1.0 / (self.eigenvalues[:, None] + alpha))
 
     def left_out(
         self, targets: np.ndarray, alpha: Any, groups: np.ndarray | None = None, refit_intercept: bool = True
@@ -201,7 +201,8 @@ class RidgePath:
         residual = targets - self.fitted(targets, alpha)
         if groups is None:
             leverage = self._leverage(alpha)[:, 0] + 1.0 / self.total
-            return _errors_without(self.rows, self.weight, residual.T, leverage, (towards, pivots, coefs)) / self.total
+            columns = towards, pivots, coefs
+            return _errors_without(self.rows.operand, self.weight, residual.T, leverage, columns) / self.total
         directions = self.rows.times(towards)
         errors = np.zeros(len(pivots))
         for members in groups_of_equal_size(groups):

@@ -36,7 +36,7 @@ class Student:
         output[self.rows] = self.left_out
         others = np.setdiff1d(np.arange(len(output)), self.rows)
         if len(others):
-            output[others] = pool_outputs(features.take(others), self.pool)
+            output[others] = pool_outputs(features.take(others).operand, self.pool)
         return output
 
 
@@ -79,7 +79,7 @@ def calibrate_output(
     labeled = data.labeled[~np.isnan(outputs[data.labeled, 0])]
     if not len(labeled):  # One row or group: no left-out outputs exist, so in-sample outputs are used.
         labeled = data.labeled
-        outputs[labeled] = pool_outputs(features.take(labeled), students[0].pool)
+        outputs[labeled] = pool_outputs(features.take(labeled).operand, students[0].pool)
     y = data.rows.target[labeled]
     calibration = target.calibrate(outputs[labeled], y, weight[labeled])
     if surrogate is not None and students[0].weight < 1.0:

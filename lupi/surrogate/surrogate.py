@@ -7,17 +7,26 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.training_set import check_rows, check_training_set
+from lupi.inputs.training_set import check_rows, check_training_set, require_rows_in_memory
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
-from lupi.surrogate.members import MEMBERS, Pool, Standardizer, SurrogateData, TableRows, make_pool, member_names
+from lupi.surrogate.members import (
+    MEMBERS,
+    Pool,
+    Standardizer,
+    SurrogateData,
+    TableRows,
+    apply_standardizer,
+    make_pool,
+    member_names,
+)
 from lupi.surrogate.report import Explanation, explain_fit
 from lupi.surrogate.students import Model, Student, calibrate_output, combine
 from lupi.surrogate.targets import ClassTarget, NumberTarget, Target
@@ -62,8 +71,12 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         own = member_names(self.estimator) is None
         tags.input_tags.sparse = not own or get_tags(self.estimator).input_tags.sparse
-        tags.input_tags.allow_nan = own and get_tags(self.estimator).input_tags.allow_nan
+        tags.input_tags.allow_nan = self._allows_nan
         return tags
+
+    @property
+    def _allows_nan(self) -> bool:
+        return member_names(self.estimator) is None and get_tags(self.estimator).input_tags.allow_nan
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -95,9 +108,9 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         self : object
         """
         data = self._check(X, y, privileged, sample_weight, groups)
-        target: Target = ClassTarget(len(self.classes_)) if is_classifier(self) else NumberTarget()
+        target: Target = NumberTarget() if data.rows.classes is None else ClassTarget(len(self.classes_))
         scaler = Standardizer().fit(data.rows.X, data.rows.weight)
-        A = data.rows.X.map(scaler.transform, data.rows.X.shape[1])
+        A = apply_standardizer(data.rows.X.operand, scaler)
         features = TableRows(data.rows.table()) if member_names(self.estimator) is None else A
 
         pool, labels = make_pool(self, scaler), data.rows.target[data.labeled]
@@ -137,17 +150,23 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         in_memory = "estimator='ridge', teacher=None and groups=None: everything else needs its rows in memory"
         if self.estimator == "ridge" and self.teacher is None and groups is None:
             in_memory = ""
-        options: dict[str, Any] = {"dense_privileged": True, "min_rows": 2, "in_memory": in_memory}
+        options: dict[str, Any] = {
+            "dense_privileged": True,
+            "min_rows": 2,
+            "in_memory": in_memory,
+            "allow_nan": self._allows_nan,
+        }
         rows = check_training_set(self, X, y, privileged, sample_weight, groups, **options)
         if rows.classes is not None:
             self.classes_ = rows.classes
-            if not rows.X.resident and len(rows.classes) > 2:
-                raise ValueError(f"{name} on {rows.n_rows} rows in chunks needs two classes, got {len(rows.classes)}.")
+            if len(rows.classes) > 2:
+                problem = f"{name} on {rows.n_rows} rows in chunks needs two classes, got {len(rows.classes)}."
+                require_rows_in_memory(rows.X, problem)
         return SurrogateData(rows)
 
     def _scores(self, X: MatrixLike) -> np.ndarray:
         """Calibrated output of shape (n, k)."""
-        rows = check_rows(self, X)
+        rows = check_rows(self, X, allow_nan=self._allows_nan)
         own_table = self._model.scaler is None and hasattr(X, "columns")
         return self._model.scores(X if own_table else rows)
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import is_classifier
 
-from lupi.inputs.training_set import ArrayRows, PrivilegedBlock, side_by_side
+from lupi.inputs.training_set import ArrayRows, side_by_side
 from lupi.surrogate.members import (
     KERNEL_GRID,
     RbfPath,
@@ -135,7 +135,7 @@ def fit_teachers(data: SurrogateData, A: Any, features: Any, target: Target, pla
     targets, teacher = target.columns(y), model.teacher
     # With a ridge and one score the plain student is in closed form too, and a ridge on X takes its place.
     closed_form = model.estimator == "ridge" and targets.shape[1] == 1
-    tables = [standardized(_with_gaps(block), data.rows.weight) for block in data.rows.privileged]
+    tables = [standardized(block.rows.with_gaps(block.available), data.rows.weight) for block in data.rows.privileged]
     if len(data.unlabeled):
         _warn_if_not_at_random(type(model).__name__, data, [*tables, A])
     groups, labels = data.groups(data.taught), target.labels(y)
@@ -236,18 +236,11 @@ def line_scores(
     return targets - (residual - slope * unit) / keep, mean + slope * (others - center)
 
 
-def _with_gaps(block: PrivilegedBlock) -> Any:
-    """Rows of a privileged table with NaN where they are not available."""
-    if block.rows.resident:
-        return ArrayRows(np.where(block.available[:, None], block.rows.values, np.nan))
-    return block.rows.with_gaps()
-
-
 def _plain_outputs(data: SurrogateData, features: Any, plain: Student) -> tuple[np.ndarray, np.ndarray]:
     taught = plain.left_out[np.isin(data.labeled, data.taught)]
     if not len(data.unlabeled):
         return taught, taught[:0]
-    return taught, pool_outputs(features.take(data.unlabeled), plain.pool)
+    return taught, pool_outputs(features.take(data.unlabeled).operand, plain.pool)
 
 
 def _warn_if_not_at_random(name: str, data: SurrogateData, tables: list[Any]) -> None:

@@ -164,14 +164,14 @@ def make_spaces(
     estimator: Any, data: TrainingSet, *, cache_sizes: tuple[float, float], privileged_components: int | None = None
 ) -> Spaces:
     """Kernels of both spaces, with gammas from the data; landmarks where the estimator or the caller asks for them."""
-    X = _values(data.X)
+    X = data.X.operand
     kernel, privileged_kernel = Kernel.of(estimator, X, weight=data.weight), None
     spaces = Spaces(kernel, X, data.available, cache_size=cache_sizes[0], privileged_cache_size=cache_sizes[1])
     if data.available.any():
         stack = replace(BlockStack.of(estimator, data.privileged), columns=data.privileged_columns)
         joined = stack.join(data.privileged)
         privileged_kernel = stack.kernel(estimator, joined, data.weight)
-        spaces = replace(spaces, stack=stack, privileged_kernel=privileged_kernel, Z=_values(joined.rows))
+        spaces = replace(spaces, stack=stack, privileged_kernel=privileged_kernel, Z=joined.rows.operand)
     n_components, landmarks, privileged = getattr(estimator, "n_components", None), None, None
     if n_components is not None and estimator.solver not in SOLVERS["linear"]:
         raise ValueError(
@@ -186,11 +186,6 @@ def make_spaces(
             privileged_kernel, spaces.available_rows, privileged_components, estimator.random_state
         )
     return replace(spaces, landmarks=landmarks, privileged_landmarks=privileged)
-
-
-def _values(rows: Any) -> Any:
-    """Values of rows in memory; rows in chunks stay as they are."""
-    return rows.values if rows.resident else rows
 
 
 def one_vs_rest(data: TrainingSet) -> list[np.ndarray]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lupi.inputs import Affine, dask_rows, side_by_side, take_together
+from lupi.inputs import Affine, dask_rows, side_by_side, take_values
 from lupi.inputs.dask_rows import Collection, DaskRows, row_blocks
 from lupi.svm.feature_products import both_times, both_transposed_times, hessian_sums, second_moment
 
@@ -62,9 +62,9 @@ def test_a_selection_of_a_selection(tables):
 def test_rows_are_loaded_if_they_fit(gathered, tables, monkeypatch):
     monkeypatch.setattr(dask_rows, "GATHERED", gathered)
     index = np.array([2, 5, 10])
-    X, Z = take_together(tables, index)
-    assert X.resident == (gathered > 0.0)
-    np.testing.assert_array_equal(X.load(), TABLE[index])
-    np.testing.assert_array_equal(Z.load(), OTHER[index])
-    assert take_together([tables[0], None], index)[1] is None
+    X, Z = take_values(*tables, index)
+    assert isinstance(X, dask_rows.DaskRows) == (gathered == 0.0)
+    np.testing.assert_array_equal(X @ np.eye(3), TABLE[index])
+    np.testing.assert_array_equal(Z @ np.eye(2), OTHER[index])
+    assert take_values(tables[0], None, index)[1] is None
     np.testing.assert_array_equal(tables[0].load(np.array([10, 2, 5])), TABLE[[10, 2, 5]])

@@ -16,7 +16,7 @@ from lupi.inputs import (
     check_training_set,
     chunkwise,
     side_by_side,
-    take_together,
+    take_values,
 )
 from lupi.structured import Chain, Multiclass
 
@@ -285,8 +285,8 @@ def test_rows_in_memory(values):
     dense = values.toarray() if sparse.issparse(values) else values
     joined = side_by_side([rows, ArrayRows(X)], [1.0, 0.5])
     np.testing.assert_allclose(joined.values @ np.ones(5), dense.sum(axis=1) + 0.5 * X.sum(axis=1), rtol=1e-6)
-    first, second = take_together([rows, None], np.array([1, 3]))
-    np.testing.assert_array_equal(first.values @ np.eye(3), dense[[1, 3]])
+    first, second = take_values(rows.operand, None, np.array([1, 3]))
+    np.testing.assert_array_equal(first @ np.eye(3), dense[[1, 3]])
     assert second is None
     np.testing.assert_array_equal(rows.load(np.array([3, 1])) @ np.eye(3), dense[[3, 1]])
     assert rows.take(np.arange(6)) is rows
@@ -302,4 +302,4 @@ def test_chunkwise_functions_accept_arrays_and_rows():
     def row_sums(data, shift):
         return data.sum(axis=1) + shift
 
-    np.testing.assert_array_equal(row_sums(Z, 1.0), row_sums(ArrayRows(Z), 1.0))
+    np.testing.assert_array_equal(row_sums(Z, 1.0), row_sums(ArrayRows(Z).operand, 1.0))
