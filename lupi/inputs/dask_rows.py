@@ -69,12 +69,7 @@ class Collection:
     def __call__(self, made: dict[str, Any]) -> Any:
         """Rows of the chunk."""
         values = read_table(made[self.name], "the table", SINGLE).astype(self.dtype, copy=False)
-        parts = values.data if sparse.issparse(values) else values
-        missing = np.isnan(parts)
-        if self.gaps or not missing.any():
-            return values
-        parts = np.where(missing, 0.0, parts).astype(self.dtype)
-        return type(values)((parts, values.indices, values.indptr), values.shape) if sparse.issparse(values) else parts
+        return values if self.gaps else split_missing(values, "the table")[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +188,11 @@ class DaskRows(Rows):
             parts = {key: arguments[key][..., index] for key in by_row}
             arguments = arguments | rows | parts | {"index": None}
             return rows[next(iter(rows))].run(function, join, arguments, by_row)
-        tables = [value for value in arguments.values() if isinstance(value, DaskRows)]
-        held = [_Table(tables.index(v)) if isinstance(v, DaskRows) else v for v in arguments.values()]
+        held = [value.recipe if isinstance(value, DaskRows) else value for value in arguments.values()]
         split = [name in by_row and value is not None for name, value in arguments.items()]
-        places, recipes = list(self.places()), [table.recipe for table in tables]
+        places = list(self.places())
         calls = (
-            (function, recipes, local, [cast("Any", v)[..., place] if part else v for v, part in zip(held, split)])
+            (function, local, [cast("Any", v)[..., place] if part else v for v, part in zip(held, split)])
             for _, local, place in places
         )
         results = over_blocks(_on_block, [self.blocks[k] for k, _, _ in places], calls)
@@ -213,20 +207,12 @@ class _Transposed:
         return self.rows.transposed_times(V)
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Stands for a table among the arguments of a function."""
-
-    place: int
-
-
-def _on_block(
-    block: RowBlock, function: Callable[..., Any], recipes: list[Any], local: np.ndarray | None, arguments: list[Any]
-) -> Any:
-    names = list(dict.fromkeys(name for recipe in recipes for name in recipe.names))
+def _on_block(block: RowBlock, function: Callable[..., Any], local: np.ndarray | None, arguments: list[Any]) -> Any:
+    """The function of a chunk, with the chunk's rows in place of recipes."""
+    names = {name: None for value in arguments if isinstance(value, Collection | Mapped) for name in value.names}
     made = dict(zip(names, block.make(names)))
-    tables = [recipe(made) if local is None else recipe(made)[local] for recipe in recipes]
-    return function(*(tables[value.place] if isinstance(value, _Table) else value for value in arguments))
+    rows = slice(None) if local is None else local
+    return function(*(v(made)[rows] if isinstance(v, Collection | Mapped) else v for v in arguments))
 
 
 def _summed(results: Iterator[Any]) -> Any:
@@ -424,10 +410,7 @@ def _rows(key: str, blocks: Any, sizes: Any, facts: list[BlockFacts], dtypes: An
 def over_blocks(
     function: Callable[..., Any], blocks: Sequence[RowBlock], arguments: Iterable[tuple[Any, ...]]
 ) -> Iterator[Any]:
-    """``function(block, *arguments)`` for every block, in the order of the blocks.
-
-    Runs on the workers of the user's Dask client, otherwise in threads of this process.
-    """
+    """``function(block, *arguments)`` of every block, in order: on the user's Dask client, otherwise in threads."""
     client = _client()
     if client is None:
         yield from _in_threads(function, blocks, arguments)

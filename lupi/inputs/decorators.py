@@ -1,4 +1,4 @@
-"""scikit-learn's decorators, with types: under its own, which have none, `fit` would be `Any` for whoever checks types."""
+"""scikit-learn's decorators with types; without types, decorated methods would be `Any` to type checkers."""
 
 from __future__ import annotations
 
@@ -12,31 +12,11 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Decorated], Decorated]:
-    """Check the parameters before `fit`, and run it in scikit-learn's context.
-
-    Parameters
-    ----------
-    prefer_skip_nested_validation : bool
-        Whether estimators that are fitted inside leave out their own check.
-
-    Returns
-    -------
-    decorator
-    """
+    """Check the parameters before `fit`, and run it in scikit-learn's context."""
     decorator = _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
     return cast("Callable[[Decorated], Decorated]", decorator)
 
 
 def available_if(check: Callable[[Any], bool]) -> Callable[[Decorated], Decorated]:
-    """Let an object have a method only if the check holds for it.
-
-    Parameters
-    ----------
-    check : callable
-        Of the object; true, or it raises AttributeError.
-
-    Returns
-    -------
-    decorator
-    """
+    """Let an object have a method only if the check of the object returns true; the check may raise AttributeError."""
     return cast("Callable[[Decorated], Decorated]", metaestimators.available_if(check))

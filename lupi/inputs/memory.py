@@ -1,51 +1,21 @@
-"""How much memory there is, asked before it is taken: an error that explains, not a process that is killed."""
+"""Free memory: large arrays are checked before they are allocated, so that an error replaces a killed process."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 GIB = 2**30
-# Share of the free memory that one array may take; the rest is for copies and for others.
+# Share of the free memory that one array may take; the rest is for copies and other processes.
 USABLE = 0.9
 
 
 def available_memory(root: Path = Path("/")) -> float:
-    """Bytes that this process can still take: free memory of the machine, or what its control groups leave.
-
-    Parameters
-    ----------
-    root : Path
-        Where ``proc`` and ``sys`` are found.
-
-    Returns
-    -------
-    float
-        Infinite where the system does not say.
-
-    Examples
-    --------
-    >>> available_memory() > 0
-    True
-    """
+    """Bytes that this process can still allocate, by ``proc`` and ``sys`` in `root`; infinite where these do not exist."""
     return min([_free(root / "proc/meminfo"), *_left_by_groups(root)])
 
 
 def require_memory(needed: float, what: str, advice: str) -> None:
-    """Refuse to take more memory than there is.
-
-    Parameters
-    ----------
-    needed : float
-        Bytes.
-    what : str
-        What they are for; begins the message.
-    advice : str
-        What to do instead.
-
-    Raises
-    ------
-    MemoryError
-        That says how much is needed, how much there is, and what to do.
+    """Raise MemoryError if more bytes are needed than are free.
 
     Examples
     --------
@@ -62,22 +32,16 @@ def require_memory(needed: float, what: str, advice: str) -> None:
 
 
 def _free(meminfo: Path) -> float:
-    try:
-        lines = meminfo.read_text().splitlines()
-    except OSError:
-        return float("inf")
-    values = [float(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    return values[0] if values else float("inf")
+    lines = meminfo.read_text().splitlines() if meminfo.exists() else []
+    return min(
+        (float(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), default=float("inf")
+    )
 
 
 def _left_by_groups(root: Path) -> list[float]:
-    """What the limits of the process's control groups and of the groups around them leave, version 2 and 1."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return []
-    out = []
-    for line in lines:
+    """Bytes left by the limits of the process's control groups and the groups that contain them, version 2 and 1."""
+    groups, out = root / "proc/self/cgroup", []
+    for line in groups.read_text().splitlines() if groups.exists() else []:
         _, controllers, group = line.split(":", 2)
         if controllers == "":
             mount, limit, usage = root / "sys/fs/cgroup", "memory.max", "memory.current"
@@ -86,19 +50,15 @@ def _left_by_groups(root: Path) -> list[float]:
         else:
             continue
         folder = mount / group.lstrip("/")
-        while True:
-            most, taken = _number(folder / limit), _number(folder / usage)
-            if most is not None:
-                out.append(max(0.0, most - (taken or 0.0)))
-            if folder == mount:
-                break
-            folder = folder.parent
+        for place in (folder, *folder.parents):
+            if place.is_relative_to(mount):
+                out.append(max(0.0, _number(place / limit, float("inf")) - _number(place / usage, 0.0)))
     return out
 
 
-def _number(path: Path) -> float | None:
-    """The number in a file; None where there is no file or, as in "max", no number."""
+def _number(path: Path, default: float) -> float:
+    """The number in a file; the default if there is no file or, as in "max", no number."""
     try:
         return float(path.read_text())
     except (OSError, ValueError):
-        return None
+        return default

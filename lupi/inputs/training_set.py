@@ -330,23 +330,16 @@ def check_training_set(
     Parameters
     ----------
     estimator : estimator
-        Its class name begins the messages.
     X : array-like, sparse matrix, frame or Dask collection; of a structured task any sequence of inputs
-    y : array-like
-        One target per row.
+    y, sample_weight, groups : array-like or None
     privileged : table, list or dict of tables, or None
         A row that is entirely NaN (None for a structured task) is not available.
-    sample_weight, groups : array-like or None
     target : {"classes", "numbers", "grades", "outputs", "none"}, optional
         Kind of target; "classes" for classifiers and "numbers" for other estimators by default.
     task, privileged_task : Task, list or dict of Task, or None
         With target="outputs". Where privileged_task is None, `privileged` is a table of features.
-    single : bool
-        Whether tables in single precision are kept.
-    dense_privileged : bool
-        Whether to convert sparse privileged tables to arrays.
-    allow_nan : bool
-        Whether X may have missing values.
+    single, dense_privileged, allow_nan : bool
+        Whether to keep tables in single precision, convert sparse privileged tables to arrays, allow NaN in X.
     min_rows : int
     in_memory : str
         What the estimator needs to train on many rows in Dask chunks, for the message; "" if it can.
