@@ -182,12 +182,6 @@ class DaskRows(Rows):
 
     def run(self, function: Callable[..., Any], join: str, arguments: dict[str, Any], by_row: tuple[str, ...]) -> Any:
         """Run a :func:`~lupi.inputs.training_set.chunkwise` function on all chunks and join the results."""
-        index = arguments.get("index")
-        if index is not None:
-            rows = {key: value.take(index) for key, value in arguments.items() if isinstance(value, DaskRows)}
-            parts = {key: arguments[key][..., index] for key in by_row}
-            arguments = arguments | rows | parts | {"index": None}
-            return rows[next(iter(rows))].run(function, join, arguments, by_row)
         held = [value.recipe if isinstance(value, DaskRows) else value for value in arguments.values()]
         split = [name in by_row and value is not None for name, value in arguments.items()]
         places = list(self.places())

@@ -45,7 +45,7 @@ def chunkwise(join: str, *by_row: str) -> Callable[[Function], Function]:
     """Let a function of arrays accept :attr:`Rows.operand`: Dask rows are visited chunk by chunk.
 
     `join` is "sum" or "concatenate": how to combine the results of chunks, which are arrays, numbers or tuples of these. The
-    last axis of the arguments `by_row` runs over the rows; each chunk gets its part. An argument `index` selects rows.
+    last axis of the arguments `by_row` runs over the rows; each chunk gets its part.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def side_by_side(tables: Sequence[Any], factors: Sequence[float]) -> Any:
 def take_values(X: Any, Z: Any, index: np.ndarray) -> tuple[Any, Any]:
     """The same rows of two operands (Z may be None), in increasing order; Dask rows are loaded if they fit into memory."""
     if isinstance(X, Rows):
-        return cast("Any", X).load_together(Z, index)
+        return cast("tuple[Any, Any]", cast("Any", X).load_together(Z, index))
     return X[index], None if Z is None else Z[index]
 
 

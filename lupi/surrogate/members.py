@@ -152,8 +152,8 @@ def apply_standardizer(values: Any, scaler: Standardizer) -> Any:
     return ArrayRows(scaler.transform(values))
 
 
-@apply_standardizer.register
-def _(rows: Rows, scaler: Standardizer) -> Any:
+@apply_standardizer.register(Rows)
+def _(rows: Any, scaler: Standardizer) -> Any:
     return rows.map(scaler.transform, rows.shape[1])
 
 

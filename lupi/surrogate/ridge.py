@@ -201,8 +201,8 @@ class RidgePath:
         residual = targets - self.fitted(targets, alpha)
         if groups is None:
             leverage = self._leverage(alpha)[:, 0] + 1.0 / self.total
-            columns = towards, pivots, coefs
-            return _errors_without(self.rows.operand, self.weight, residual.T, leverage, columns) / self.total
+            without = towards, pivots, coefs
+            return _errors_without(self.rows.operand, self.weight, residual.T, leverage, without) / self.total
         directions = self.rows.times(towards)
         errors = np.zeros(len(pivots))
         for members in groups_of_equal_size(groups):

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.inputs import check_rows, check_training_set, per_space
+from lupi.inputs import check_rows, check_training_set, per_space, require_rows_in_memory
 from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, all_are, make_space
 from lupi.kernels.kernel import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
@@ -135,8 +135,9 @@ class Spaces:
         needed = estimator.solver == "newton" or not data.X.resident
         chosen = needed or over_weights(self.X.shape[0], n_weights, smooth)
         chosen = linear and estimator.solver in SOLVERS["linear"] and chosen
-        if not chosen and not data.X.resident:
-            raise ValueError(f"{type(estimator).__name__} on {len(data)} rows in chunks needs {LINEAR_ONLY}.")
+        if not chosen:
+            name = type(estimator).__name__
+            require_rows_in_memory(data.X, f"{name} on {len(data)} rows in chunks needs {LINEAR_ONLY}.")
         return chosen
 
 
