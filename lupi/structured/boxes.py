@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +11,10 @@ from numba import njit
 
 from lupi.privacy import model_part
 from lupi.structured.task import Examples, Task, check_equal, check_integer, check_positive
-from lupi.vision.box_search import SEARCHES, Images, check_weights, search_images
+from lupi.vision.box_search import SEARCHES, Images, check_weights, inside, search_images
 from lupi.vision.box_terms import N_PLACEMENT, grid_edges, placement
 from lupi.vision.geometry import Box, WordImage, check_box
-from lupi.vision.kernel_search import CHI2, INTERSECTION, integral_histograms, kernel_branch_and_bound
+from lupi.vision.kernel_search import CHI2, INTERSECTION, Expansion, integral_histograms, kernel_branch_and_bound
 
 if TYPE_CHECKING:
     from lupi.kernels import Kernel
@@ -32,117 +32,85 @@ class BoxExamples(Examples):
 
     compiled = True
 
-    def __init__(
-        self, tasks: list[Any], inputs: list[Any], available: list[np.ndarray], Y: Any, scales: list[float]
-    ) -> None:
-        self.tasks, self.scales, self.Y = tasks, scales, Y
-        self.ends = np.cumsum([0, *(task.n_features for task in tasks)])
-        self.n_features = int(self.ends[-1])
-        self.has = np.array(available, dtype=float)
-        images = [[space[i] for space, has in zip(inputs, available) if has[i]] for i in range(len(Y))]
-        first = np.cumsum([0, *(task.n_words for task in tasks)])
-        shifts = [first[:-1][self.has[:, i] > 0] for i in range(len(Y))]
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        has = np.array(self.available)
+        images = [[space[i] for space, here in zip(self.inputs, has[:, i]) if here] for i in range(len(self.Y))]
+        first = np.cumsum([0, *(task.n_words for task in self.tasks)])
         points: Any = [
             np.concatenate([getattr(x, name) for some in images for x in some] or [np.zeros(0, dtype=np.int64)])
             for name in ("rows", "cols", "words")
         ]
         sizes = [[len(x) for x in some] for some in images]
-        points[2] = points[2] + np.repeat(np.concatenate(shifts), np.concatenate(sizes).astype(int))
-        self.present = np.array([y is not None for y in Y])
-        boxes = [(np.nan,) * 4 if y is None else tuple(map(float, y)) for y in Y]
-        shapes = [some[0].shape if some else (1, 1) for some in images]
-        start = np.cumsum([0, *map(sum, sizes)])
+        shifts = np.concatenate([first[:-1][here] for here in has.T])
         rows, cols, words = points
-        self.images = Images(rows, cols, words, start, np.array(shapes), np.array(boxes))
-        # Columns of the words, of the offsets and of the placements in the joint feature, and the factors of these.
-        spans = list(zip(tasks, self.ends, scales))
-        self.word_columns = np.concatenate([a + np.arange(task.n_words) for task, a, _ in spans])
-        self.word_factors = np.concatenate([np.full(task.n_words, r * task.scale) for task, _, r in spans])
-        # Factors of the columns, so that counts are exact until they are multiplied.
-        self.column_factors = np.ones(self.n_features)
-        self.column_factors[self.word_columns] = self.word_factors
-        self.offsets = [(m, a + task.n_words, r) for m, (task, a, r) in enumerate(spans) if task.offset]
-        self.places = [
-            (m, slice(b - N_PLACEMENT, b), r * task.geometry_scale)
-            for m, ((task, _, r), b) in enumerate(zip(spans, self.ends[1:]))
-            if task.geometry
-        ]
+        words = words + np.repeat(shifts, np.concatenate(sizes).astype(int))
+        boxes = np.array([(np.nan,) * 4 if y is None else tuple(map(float, y)) for y in self.Y])
+        shapes = np.array([some[0].shape if some else (1, 1) for some in images])
+        self.images = Images(rows, cols, words, np.cumsum([0, *map(sum, sizes)]), shapes, boxes)
+        self.present = ~np.isnan(boxes[:, 0])
+        # Columns of the words in the joint feature. Counts are exact until they are multiplied by the factors of the columns.
+        self.word_columns = np.concatenate([a + np.arange(task.n_words) for task, a in zip(self.tasks, self.ends)])
+        self.factors = np.ones(self.n_features)
+        for task, a, scale in zip(self.tasks, self.ends, self.scales):
+            self.factors[a : a + task.n_words] = scale * task.scale
+            self.factors[a + task.n_words :] = scale
+            self.factors[a + task.n_words + task.offset :] = scale * task.geometry_scale
 
     def search(
         self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Best box of each row for each loss weight."""
-        outputs, loss, score = self.best(rows, w, loss_weights)
-        return outputs, loss, score - self._scores(rows, self.images.boxes[rows], w)[:, None]
-
-    def best(
-        self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Best box of each row for each loss weight: boxes, losses and scores."""
         task, c, present = self.tasks[0], np.asarray(loss_weights, dtype=float), self.present[rows][:, None]
-        weights = self.word_factors * w[self.word_columns]
-        place_weights = np.zeros((len(rows), N_PLACEMENT))
-        for m, columns, factor in self.places:
-            place_weights += self.has[m, rows][:, None] * (factor * w[columns])
-        base = np.zeros((len(rows), 1))
-        for m, column, factor in self.offsets:
-            base[:, 0] += self.has[m, rows] * (factor * w[column])
+        w = self.factors * w
+        offset, places = np.zeros((len(rows), 1)), np.zeros((len(rows), N_PLACEMENT))
+        for has, offsets, placements in self._columns(rows):
+            offset += has * w[offsets].sum()
+            if placements.start < placements.stop:
+                places += has * w[placements]
         # A missing true box means "no object": every box costs 1.
         search_weights = np.where(present, c, 0.0)
-        boxes, values, bounds, _ = search_images(
-            self.images,
-            rows,
-            weights,
-            place_weights,
-            search_weights,
-            task.grid_step,
-            SEARCHES[task.method],
-            task.max_nodes,
-        )
-        if (bounds > values).any():
+        options = task.grid_step, SEARCHES[task.method], task.max_nodes
+        found = search_images(self.images, rows, w[self.word_columns], places, search_weights, *options)
+        missed = np.max(found.bounds - found.values, initial=0.0)
+        if missed > 0.0:
             warnings.warn(
                 f"branch and bound reached max_nodes={task.max_nodes}; the box may miss the maximum by "
-                f"{np.max(bounds - values):.3g}. Raise max_nodes or use method='auto'.",
+                f"{missed:.3g}. Raise max_nodes or use method='auto'.",
                 RuntimeWarning,
                 stacklevel=3,
             )
-        loss = np.where(present, 1.0 - _overlaps(boxes, self.images.boxes[rows][:, None]), 1.0)
-        score = values + base - search_weights * loss
+        boxes, loss = found.boxes, np.where(present, found.losses, 1.0)
+        score = found.values + offset - search_weights * loss
         if task.allow_absent:
-            none = np.where(present, c, 0.0) > score + c * loss
+            none = search_weights > score + c * loss
             boxes[none] = np.nan
             loss, score = np.where(none, np.where(present, 1.0, 0.0), loss), np.where(none, 0.0, score)
-        return boxes, loss, score
+        true = self._placements(rows, self.images.boxes[rows])
+        true_scores = found.true_scores + present[:, 0] * offset[:, 0] + (true * places).sum(axis=1)
+        return boxes, loss, score - true_scores[:, None]
 
-    def _scores(self, rows: np.ndarray, boxes: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """Scores of one box of each row; 0 for no object."""
-        out = np.empty(len(rows))
-        _score_boxes(self.images, rows, boxes, self.word_factors * w[self.word_columns], out)
-        exists = ~np.isnan(boxes[:, 0])
-        for m, column, factor in self.offsets:
-            out += exists * self.has[m, rows] * (factor * w[column])
-        for m, columns, factor in self.places:
-            out += self.has[m, rows] * (self._placements(rows, boxes) @ (factor * w[columns]))
-        return out
+    def _columns(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, slice, slice]]:
+        """Of each space, which rows have it, and the columns of its offset and of its placement in the joint feature."""
+        for task, has, a, b in zip(self.tasks, self.available, self.ends, self.ends[1:]):
+            words = a + task.n_words
+            yield has[rows][:, None], slice(words, words + task.offset), slice(words + task.offset, b)
 
     def _placements(self, rows: np.ndarray, boxes: np.ndarray) -> np.ndarray:
         """Placement features of one box of each row; 0 for no object."""
-        sides = (placement(*box, *self.images.shapes[i]) for i, box in zip(rows, boxes))
-        return np.nan_to_num(np.array(list(sides)).reshape(len(rows), N_PLACEMENT))
+        return np.nan_to_num(placement(boxes, self.images.shapes[rows]))
 
     def differences(self, rows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Joint features of the true boxes minus those of others."""
-        true = self.images.boxes[rows]
         out = np.zeros((len(rows), self.n_features))
-        for boxes, sign in ((true, 1.0), (outputs, -1.0)):
-            _add_counts(self.images, rows, boxes, self.word_columns, sign, out)
-        out *= self.column_factors
-        for m, column, factor in self.offsets:
-            out[:, column] = factor * self.has[m, rows] * (self.present[rows] * 1.0 - ~np.isnan(outputs[:, 0]))
-        for m, columns, factor in self.places:
-            change = self._placements(rows, true) - self._placements(rows, outputs)
-            out[:, columns] = factor * self.has[m, rows][:, None] * change
-        return out
+        _count_differences(self.images, rows, outputs, self.word_columns, out)
+        change = self._placements(rows, self.images.boxes[rows]) - self._placements(rows, outputs)
+        presence = self.present[rows] * 1.0 - ~np.isnan(outputs[:, 0])
+        for has, offsets, placements in self._columns(rows):
+            out[:, offsets] = has * presence[:, None]
+            if placements.start < placements.stop:
+                out[:, placements] = has * change
+        return out * self.factors
 
 
 @model_part
@@ -244,7 +212,7 @@ class BoxLocalization(Task):
         if self.offset:
             out[self.n_words] = 1.0
         if self.geometry:
-            out[-N_PLACEMENT:] = self.geometry_scale * placement(*map(float, y), *x.shape)
+            out[-N_PLACEMENT:] = self.geometry_scale * placement(y, x.shape)
         return out
 
     def loss(self, y_true: Any, y: Any) -> float:
@@ -258,7 +226,7 @@ class BoxLocalization(Task):
         w = np.asarray(w, dtype=float)
         check_weights(w[: self.n_words], x, "w")
         one = BoxExamples([self], [[x]], [np.ones(1, dtype=bool)], [y_true], [1.0])
-        box = one.best(np.zeros(1, dtype=np.int64), w, (loss_weight,))[0][0, 0]
+        box = one.search(np.zeros(1, dtype=np.int64), w, (loss_weight,))[0][0, 0]
         return None if np.isnan(box[0]) else Box(*box.astype(int).tolist())
 
     def argmax_kernel(self, x: Any, kernel: Kernel, support: np.ndarray, coef: np.ndarray, normalize: bool) -> Box:
@@ -276,22 +244,10 @@ class BoxLocalization(Task):
         words = np.ascontiguousarray(words / scale)
         kind = HISTOGRAM_KERNELS[str(kernel.name)]
         coef = (scale if kind == INTERSECTION else 1.0) * np.asarray(coef, dtype=float)
-        height, width = x.shape
-        found, value, upper, _ = kernel_branch_and_bound(
-            integral_histograms(x.rows, x.cols, x.words, height, width, self.grid_step, self.n_words),
-            rows,
-            cols,
-            np.ascontiguousarray(places),
-            self.geometry_scale,
-            words,
-            words.astype(np.float32),
-            coef,
-            np.log(coef),
-            kernel.gamma * scale,
-            kind,
-            bool(normalize),
-            self.max_nodes,
-        )
+        support_vectors = words, words.astype(np.float32), np.ascontiguousarray(places), self.geometry_scale
+        expansion = Expansion(*support_vectors, coef, np.log(coef), kernel.gamma * scale, kind, bool(normalize))
+        images = integral_histograms(x.rows, x.cols, x.words, x.shape, self.grid_step, self.n_words)
+        found, value, upper, _ = kernel_branch_and_bound(expansion, images, rows, cols, self.max_nodes)
         if upper > value:
             warnings.warn(
                 f"branch and bound reached max_nodes={self.max_nodes}; the box may not be the best one. Raise max_nodes.",
@@ -345,41 +301,12 @@ class BoxLocalization(Task):
         return f"BoxLocalization(n_words={self.n_words}, grid_step={self.grid_step}, allow_absent={self.allow_absent})"
 
 
-def _overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Intersection over union of boxes, edge by edge along the last axis."""
-    height = np.minimum(boxes[..., 2], others[..., 2]) - np.maximum(boxes[..., 0], others[..., 0])
-    width = np.minimum(boxes[..., 3], others[..., 3]) - np.maximum(boxes[..., 1], others[..., 1])
-    common = np.maximum(height, 0.0) * np.maximum(width, 0.0)
-    areas = [(b[..., 2] - b[..., 0]) * (b[..., 3] - b[..., 1]) for b in (boxes, others)]
-    return common / (areas[0] + areas[1] - common)
-
-
 @njit(cache=True, nogil=True)
-def _score_boxes(images: Images, index: np.ndarray, boxes: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
-    """Sum of the word weights inside one box of each image."""
-    rows, cols, words, start = images.rows, images.cols, images.words, images.start
-    for q in range(len(index)):
-        top, left, bottom, right = boxes[q, 0], boxes[q, 1], boxes[q, 2], boxes[q, 3]
-        s = 0.0
-        for k in range(start[index[q]], start[index[q] + 1]):
-            if (rows[k] >= top) & (rows[k] < bottom) & (cols[k] >= left) & (cols[k] < right):
-                s += weights[words[k]]
-        out[q] = s
-
-
-@njit(cache=True, nogil=True)
-def _add_counts(
-    images: Images,
-    index: np.ndarray,
-    boxes: np.ndarray,
-    columns: np.ndarray,
-    sign: float,
-    out: np.ndarray,
+def _count_differences(
+    images: Images, index: np.ndarray, boxes: np.ndarray, columns: np.ndarray, out: np.ndarray
 ) -> None:
-    """Add the word counts of one box of each image, times a sign."""
-    rows, cols, words, start = images.rows, images.cols, images.words, images.start
+    """Word counts of the true box of each image minus those of another one."""
     for q in range(len(index)):
-        top, left, bottom, right = boxes[q, 0], boxes[q, 1], boxes[q, 2], boxes[q, 3]
-        for k in range(start[index[q]], start[index[q] + 1]):
-            if (rows[k] >= top) & (rows[k] < bottom) & (cols[k] >= left) & (cols[k] < right):
-                out[q, columns[words[k]]] += sign
+        true = images.boxes[index[q]]
+        for k in range(images.start[index[q]], images.start[index[q] + 1]):
+            out[q, columns[images.words[k]]] += inside(images, k, true) * 1.0 - inside(images, k, boxes[q])

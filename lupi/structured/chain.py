@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from lupi.privacy import model_part
 from lupi.structured.task import Examples, Task, check_equal, check_inputs, check_integer
+
+
+class Chains(NamedTuple):
+    """Concatenated sequences, i from ``start[i]`` to ``start[i + 1]``: inputs, labels, and the loss of one wrong label of each."""
+
+    X: np.ndarray
+    labels: np.ndarray
+    start: np.ndarray
+    unit: np.ndarray
 
 
 class ChainExamples(Examples):
@@ -20,20 +29,18 @@ class ChainExamples(Examples):
 
     compiled = True
 
-    def __init__(
-        self, tasks: list[Any], inputs: list[Any], available: list[np.ndarray], Y: Any, scales: list[float]
-    ) -> None:
-        super().__init__(tasks, inputs, available, Y, scales)
-        self.n_states = tasks[0].n_states
-        lengths = np.array([len(y) for y in Y])
-        self.start = np.concatenate([[0], np.cumsum(lengths)])
-        self.labels = np.concatenate([np.asarray(y, dtype=np.int64) for y in Y])
-        self.spaces = [np.zeros((self.start[-1], task.n_inputs)) for task in tasks]
-        for X, space, has in zip(self.spaces, inputs, available):
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.n_states = self.tasks[0].n_states
+        lengths = np.array([len(y) for y in self.Y])
+        start = np.concatenate([[0], np.cumsum(lengths)])
+        self.spaces = [np.zeros((start[-1], task.n_inputs)) for task in self.tasks]
+        for X, space, has in zip(self.spaces, self.inputs, self.available):
             for i in np.flatnonzero(has):
-                X[self.start[i] : self.start[i + 1]] = space[i]
-        self.X = self.spaces[0] if len(tasks) == 1 else np.hstack(self.spaces)
-        self.unit = 1.0 / lengths if tasks[0].normalize else np.ones(len(lengths))
+                X[start[i] : start[i + 1]] = space[i]
+        X = self.spaces[0] if len(self.tasks) == 1 else np.hstack(self.spaces)
+        unit = 1.0 / lengths if self.tasks[0].normalize else np.ones(len(lengths))
+        self.chains = Chains(X, np.concatenate([np.asarray(y, dtype=np.int64) for y in self.Y]), start, unit)
 
     def search(
         self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]
@@ -44,11 +51,10 @@ class ChainExamples(Examples):
         unary = np.hstack([part[: -s * s].reshape(s, -1) for part in weights])
         has = np.array([space[rows] for space in self.available], dtype=float)
         moves = np.tensordot(has, [part[-s * s :].reshape(s, s) for part in weights], axes=(0, 0))
-        lengths = self.start[rows + 1] - self.start[rows]
-        ends = np.concatenate([[0], np.cumsum(lengths)])
+        ends = np.cumsum([0, *np.diff(self.chains.start)[rows]])
         found = np.empty((len(c), ends[-1]), dtype=np.int64)
         loss, score = np.empty((2, len(rows), len(c)))
-        _search(self.X, self.labels, self.start, self.unit, unary, moves, rows, c, found, loss, score)
+        _search(self.chains, unary, moves, rows, c, found, loss, score)
         outputs = np.empty(loss.shape, dtype=object)
         for q in range(len(rows)):
             for j in range(len(c)):
@@ -58,9 +64,8 @@ class ChainExamples(Examples):
     def differences(self, rows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Joint features of the true sequences minus those of others."""
         out, labels = np.zeros((len(rows), self.n_features)), np.concatenate(outputs)
-        for m, X in enumerate(self.spaces):
-            factors = self.scales[m] * self.available[m][rows]
-            _differences(X, self.labels, self.start, self.n_states, rows, labels, factors, self.ends[m], out)
+        for X, scale, has, first in zip(self.spaces, self.scales, self.available, self.ends):
+            _differences(self.chains._replace(X=X), self.n_states, rows, labels, scale * has[rows], first, out)
         return out
 
     def passes(self, cap: float) -> Any:
@@ -160,9 +165,7 @@ class ChainPasses:
         """One step with exact line search for each sequence of `order`."""
         e, s = self.examples, self.examples.n_states
         unary, moves = self.w[: -s * s].reshape(s, -1), self.w[-s * s :].reshape(s, s)
-        _chain_steps(
-            e.X, e.labels, e.start, e.unit, unary, moves, self.blocks, self.linear, self.w, order, self.cap, gaps
-        )
+        _chain_steps(e.chains, unary, moves, self.blocks, self.linear, self.w, order, self.cap, gaps)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
@@ -172,9 +175,7 @@ def _viterbi(
     """Fill y with the best sequence and return its value."""
     n, f = x.shape
     s = len(moves)
-    score = np.empty(s)
-    last = np.empty(s)
-    back = np.empty((n, s), dtype=np.int64)
+    score, last, back = np.empty(s), np.empty(s), np.empty((n, s), dtype=np.int64)
     for t in range(n):
         for b in range(s):
             u = 0.0
@@ -213,90 +214,57 @@ def _add_feature(x: np.ndarray, y: np.ndarray, scale: float, s: int, out: np.nda
 
 
 @njit(cache=True, nogil=True)
-def _differences(
-    X: np.ndarray,
-    Y: np.ndarray,
-    start: np.ndarray,
-    s: int,
-    rows: np.ndarray,
-    labels: np.ndarray,
-    factors: np.ndarray,
-    first: int,
-    out: np.ndarray,
-) -> None:
+def _differences(chains, s, rows, labels, factors, first, out):  # type: ignore[no-untyped-def]
     """Features of the true sequences minus those of `labels`, times factors, in the columns of `out` from `first` on."""
     end = 0
     for q in range(len(rows)):
-        a, b = start[rows[q]], start[rows[q] + 1]
-        x, block = X[a:b], out[q, first:]
-        _add_feature(x, Y[a:b], factors[q], s, block)
+        a, b = chains.start[rows[q]], chains.start[rows[q] + 1]
+        x, block = chains.X[a:b], out[q, first:]
+        _add_feature(x, chains.labels[a:b], factors[q], s, block)
         _add_feature(x, labels[end : end + b - a], -factors[q], s, block)
         end += b - a
 
 
 @njit(cache=True, nogil=True)
-def _search(
-    X: np.ndarray,
-    Y: np.ndarray,
-    start: np.ndarray,
-    unit: np.ndarray,
-    unary: np.ndarray,
-    moves: np.ndarray,
-    rows: np.ndarray,
-    loss_weights: np.ndarray,
-    found: np.ndarray,
-    loss: np.ndarray,
-    score: np.ndarray,
-) -> None:
+def _search(chains, unary, moves, rows, loss_weights, found, loss, score):  # type: ignore[no-untyped-def]
     end = 0
     for q in range(len(rows)):
         i = rows[q]
-        x, y_true = X[start[i] : start[i + 1]], Y[start[i] : start[i + 1]]
-        n, f = x.shape
+        a, b = chains.start[i], chains.start[i + 1]
+        x, y_true, unit = chains.X[a:b], chains.labels[a:b], chains.unit[i]
         true = 0.0
-        for t in range(n):
-            for j in range(f):
+        for t in range(b - a):
+            for j in range(x.shape[1]):
                 true += unary[y_true[t], j] * x[t, j]
             if t > 0:
                 true += moves[q, y_true[t - 1], y_true[t]]
         for k in range(len(loss_weights)):
-            y = found[k, end : end + n]
-            value = _viterbi(unary, moves[q], x, y_true, loss_weights[k] * unit[i], y)
-            wrong = 0
-            for t in range(n):
-                wrong += y[t] != y_true[t]
-            loss[q, k] = wrong * unit[i]
+            y = found[k, end : end + b - a]
+            value = _viterbi(unary, moves[q], x, y_true, loss_weights[k] * unit, y)
+            loss[q, k] = _wrong(y, y_true) * unit
             score[q, k] = value - loss_weights[k] * loss[q, k] - true
-        end += n
+        end += b - a
+
+
+@njit(cache=True, nogil=True)
+def _wrong(y: np.ndarray, y_true: np.ndarray) -> int:
+    wrong = 0
+    for t in range(len(y)):
+        wrong += y[t] != y_true[t]
+    return wrong
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _chain_steps(
-    X: np.ndarray,
-    Y: np.ndarray,
-    start: np.ndarray,
-    unit: np.ndarray,
-    unary: np.ndarray,
-    moves: np.ndarray,
-    blocks: np.ndarray,
-    linear: np.ndarray,
-    w: np.ndarray,
-    order: np.ndarray,
-    cap: float,
-    gaps: np.ndarray,
-) -> None:
+def _chain_steps(chains, unary, moves, blocks, linear, w, order, cap, gaps):  # type: ignore[no-untyped-def]
     """Frank-Wolfe steps; `unary` and `moves` are views of w."""
     d = w.shape[0]
     toward = np.empty(d)
     for i in order:
-        x, true = X[start[i] : start[i + 1]], Y[start[i] : start[i + 1]]
+        a, b = chains.start[i], chains.start[i + 1]
+        x, true, block = chains.X[a:b], chains.labels[a:b], blocks[i]
         y = np.empty(len(x), dtype=np.int64)
-        _viterbi(unary, moves, x, true, unit[i], y)
-        loss = 0.0
-        for t in range(len(y)):
-            if y[t] != true[t]:
-                loss += unit[i]
-        block = blocks[i]
+        _viterbi(unary, moves, x, true, chains.unit[i], y)
+        loss = chains.unit[i] * _wrong(y, true)
         for j in range(d):
             toward[j] = -block[j]
         _add_feature(x, true, cap, len(moves), toward)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -21,14 +20,8 @@ from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike
 from lupi.kernels import Kernel, resolve_gamma
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.solution import MAX_TIME, deadline, unfinished
-from lupi.structured.structural_svm import POSITIVE, TASK_METHODS, as_predictions, mean_score
-from lupi.structured.task import (
-    as_task,
-    check_privileged,
-    joint_features,
-    normalized,
-    privileged_tasks,
-)
+from lupi.structured.structural_svm import POSITIVE, TASK_METHODS, StructuredEstimator
+from lupi.structured.task import Task, as_task, check_privileged, joint_features, normalized, privileged_tasks
 from lupi.svm.auto import solve
 from lupi.svm.duals import check_nu, one_class_dual, one_class_plus_dual
 from lupi.svm.one_class_svm_plus import ONE_CLASS_SOLVERS
@@ -92,7 +85,7 @@ def _split(features: np.ndarray, n_geometry: int) -> tuple[np.ndarray, np.ndarra
 
 
 @model_part
-class JKSE(BaseEstimator):
+class JKSE(StructuredEstimator):
     r"""Joint kernel support estimation: the support of pairs (x, y) as a one-class SVM on their joint kernel.
 
     .. math::
@@ -227,22 +220,10 @@ class JKSE(BaseEstimator):
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, int(solution.n_iter)
         return problem.privileged(solution) if spaces else None
 
-    def predict(self, X: MatrixLike) -> np.ndarray | list[Any]:
-        """The output of each input that lies deepest in the support.
-
-        Parameters
-        ----------
-        X : sequence of inputs
-
-        Returns
-        -------
-        list or ndarray
-            One output for each input; an array when the outputs are numbers.
-        """
-        X = check_rows(self, X, task=self.task)
-        self.task.check(X)
+    def _outputs(self, task: Task, X: Any) -> list[Any]:
+        """The output of each input that lies deepest in the support."""
         model = self._kernel, self.support_features_, self.dual_coef_, self.normalize
-        return as_predictions([self.task.argmax_kernel(x, *model) for x in X])
+        return [task.argmax_kernel(x, *model) for x in X]
 
     def score_pairs(self, X: Sequence[Any], Y: Sequence[Any]) -> np.ndarray:
         """The kernel expansion of pairs: how deep in the support they lie.
@@ -260,20 +241,6 @@ class JKSE(BaseEstimator):
         self.task.check(X, Y)
         features = joint_features(self.task, X, Y, self.normalize)
         return np.asarray(self._kernel(features, self.support_features_) @ self.dual_coef_)
-
-    def score(self, X: MatrixLike, Y: Any) -> float:
-        """1 - mean loss of the predictions.
-
-        Parameters
-        ----------
-        X : sequence of inputs
-        Y : sequence of true outputs
-
-        Returns
-        -------
-        float
-        """
-        return mean_score(self, X, Y)
 
 
 @model_part
@@ -357,17 +324,8 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         max_iter: int = -1,
         max_time: float | None = None,
     ) -> None:
-        super().__init__(
-            task,
-            nu,
-            kernel=kernel,
-            gamma=gamma,
-            normalize=normalize,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            max_time=max_time,
-        )
+        options: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter, "max_time": max_time}
+        super().__init__(task, nu, kernel=kernel, gamma=gamma, normalize=normalize, **options)
         self.lam = lam
         self.privileged_task = privileged_task
         self.privileged_kernel = privileged_kernel

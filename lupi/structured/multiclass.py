@@ -15,16 +15,12 @@ from lupi.structured.task import Examples, Task, check_equal, check_inputs, chec
 class ClassExamples(Examples):
     """Searches by one product of all inputs with the weights of all classes."""
 
-    def __init__(
-        self, tasks: list[Any], inputs: list[Any], available: list[np.ndarray], Y: Any, scales: list[float]
-    ) -> None:
-        self.tasks, self.scales = tasks, scales
-        self.ends = np.cumsum([0, *(task.n_features for task in tasks)])
-        self.n_features = int(self.ends[-1])
-        self.Y = np.asarray(Y, dtype=np.int64)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.Y = np.asarray(self.Y, dtype=np.int64)
         self.X = [
             np.ascontiguousarray(np.where(has[:, None], scale * np.asarray(x, dtype=float), 0.0))
-            for x, has, scale in zip(inputs, available, scales)
+            for x, has, scale in zip(self.inputs, self.available, self.scales)
         ]
 
     def search(
@@ -160,16 +156,7 @@ class ClassPasses:
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _class_steps(
-    X: np.ndarray,
-    Y: np.ndarray,
-    norms: np.ndarray,
-    alpha: np.ndarray,
-    W: np.ndarray,
-    order: np.ndarray,
-    cap: float,
-    gaps: np.ndarray,
-) -> None:
+def _class_steps(X, Y, norms, alpha, W, order, cap, gaps):  # type: ignore[no-untyped-def]
     """Minimize 1/2 A |b|^2 + B'b, sum b = 0, b_m <= cap [m = y] for one example after the other (Keerthi et al. 2008)."""
     k, f = W.shape
     grad = np.empty(k)

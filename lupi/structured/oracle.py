@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,18 +43,7 @@ class Oracle:
     (:class:`Examples`). An example without privileged input keeps the hinge of the plain machine; in a plain structural SVM
     no example has one.
 
-    Parameters
-    ----------
-    decision, privileged : Examples
-        Privileged examples are None for a plain structural SVM.
-    available : bool ndarray or None
-        Which examples have a privileged input.
-    rho : float
-        Penalization of the privileged loss, as its inverse.
-    inference : {"exact", "alternating"}
-        Global joint search, or the paper's alternation.
-    n_jobs : int or None
-        Threads for searches.
+    ``inference`` is "exact", the global joint search, or "alternating", the alternation of the paper.
     """
 
     def __init__(
@@ -66,12 +56,19 @@ class Oracle:
         inference: str = "exact",
         n_jobs: int | None = None,
     ) -> None:
-        self.decision, self.privileged, self.rho, self.inference = decision, privileged, float(rho), inference
+        self.decision, self.privileged, self.rho = decision, privileged, float(rho)
+        self.inference = "exact" if privileged is None else inference
         self.n_samples, self.n_decision = len(decision.Y), decision.n_features
         self.n_features = self.n_decision + (0 if privileged is None else privileged.n_features)
         self.available = np.zeros(self.n_samples, dtype=bool) if available is None else available
         self.compiled = decision.compiled and (privileged is None or privileged.compiled)
         self.n_jobs, self.slices = n_jobs, Slices()
+
+    def exact(self) -> Oracle:
+        """The same searches with exact inference."""
+        out = copy(self)
+        out.inference = "exact"
+        return out
 
     def search(self, v: np.ndarray, rows: np.ndarray | None = None) -> Found:
         """Most violated outputs of the examples `rows` (all by default)."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from lupi.solution import SLICE, out_of_time
+from lupi.solution import out_of_time
 
 # Memory of the stored planes, in doubles (400 MB).
 _BUDGET = 50_000_000
@@ -151,22 +151,18 @@ def _ascend_block(p: Planes, i: int, tol: float, max_steps: int, active_only: bo
 
 
 @njit(cache=True, nogil=True)
-def _ascend_all(p: Planes, max_sweeps: int, target: float) -> tuple[float, int]:
-    """Sweeps and face steps over the stored planes until their total gap is below `target`. Returns gap and sweeps."""
-    n = len(p.used)
+def _sweep(p: Planes, tol: float, target: float) -> float:
+    """Sweep over all stored planes, then over those with weight. Returns the total gap before; below `target` it is all."""
     gap = np.inf
-    tol = 0.1 * target / (p.cap * n)
-    for sweep in range(max_sweeps):
-        for turn in range(1 + _SWEEPS):
-            total = 0.0
-            for i in range(n):
-                total += _ascend_block(p, i, tol, _STEPS, turn > 0)
-            if turn == 0:
-                gap = total
-                if gap <= target:
-                    return gap, sweep + 1
-        _face_step(p, _CG)
-    return gap, max_sweeps
+    for turn in range(1 + _SWEEPS):
+        total = 0.0
+        for i in range(len(p.used)):
+            total += _ascend_block(p, i, tol, _STEPS, turn > 0)
+        if turn == 0:
+            gap = total
+            if gap <= target:
+                break
+    return gap
 
 
 @njit(cache=True, nogil=True)
@@ -232,7 +228,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _face_step(p: Planes, max_cg: int) -> None:
+def _face_step(p: Planes) -> None:
     """Conjugate gradients on the planes with weight, then a projected step if it increases the dual."""
     n = len(p.used)
     start = np.zeros(n + 1, dtype=np.int64)
@@ -260,7 +256,7 @@ def _face_step(p: Planes, max_cg: int) -> None:
     rr = _product(r, r)
     target = 1e-4 * rr
     hp = np.empty(m)
-    for _ in range(max_cg):
+    for _ in range(_CG):
         u = _combine(p, block, slot, direction)
         curvature = _product(u, u)
         # A direction of no curvature, up to rounding: the quadratic is unbounded there.
@@ -320,10 +316,10 @@ def _put(p: Planes, i: int, k: int, psi: np.ndarray, loss: float) -> None:
 def _take(p: Planes, order: np.ndarray, psi: np.ndarray, loss: np.ndarray, gaps: np.ndarray, ascend: bool) -> int:
     """Store one plane per example of `order`, a row of psi, if it is violated; writes the blocks' gaps.
 
-    `ascend` solves each block. Returns the number of planes before one that found no free slot or none of its width.
+    `ascend` solves each block. Returns the number of planes before one that found no free slot.
     """
     for row in range(len(order)):
-        i, new, size = order[row], loss[row], 0
+        i, new = order[row], loss[row]
         top, mean = -np.inf, 0.0
         for k in range(p.used[i]):
             s = p.losses[i, k] - _dot(p, i, k, p.w)
@@ -331,10 +327,8 @@ def _take(p: Planes, order: np.ndarray, psi: np.ndarray, loss: np.ndarray, gaps:
             mean += p.alpha[i, k] * s
         for j in range(psi.shape[1]):
             new -= psi[row, j] * p.w[j]
-            size += psi[row, j] != 0.0
         if new > top + 1e-12 * (1.0 + abs(new)):
-            width = len(p.w) if 2 * size >= len(p.w) else size
-            if width > p.values.shape[2] or p.used[i] == p.values.shape[1]:
+            if p.used[i] == p.values.shape[1]:
                 return row
             _put(p, i, p.used[i], psi[row], loss[row])
         gaps[i] = p.cap * max(new, top) - mean
@@ -403,26 +397,30 @@ class PlaneStore:
 
     def start_from(self, blocks: np.ndarray, linear: np.ndarray) -> None:
         """Begin with one plane for each block: the mean plane of another solver, with all of the weight."""
+        self._widen(blocks)
         for i, (psi, loss) in enumerate(zip(blocks / self.arrays.cap, linear / self.arrays.cap)):
-            self._put(i, 1, psi, loss)
+            _put(self.arrays, i, 1, psi, loss)
         self.arrays.alpha[:, :2] = 0.0, self.arrays.cap
         self.w[:] = blocks.sum(axis=0)
 
     def take(self, order: np.ndarray, psi: np.ndarray, loss: np.ndarray, gaps: np.ndarray, *, ascend: bool) -> None:
         """Store one plane for each example of `order`, a row of psi, and write the blocks' gaps; `ascend` solves every block."""
+        self._widen(psi)
         done = _take(self.arrays, order, psi, loss, gaps, ascend)
         while done < len(order):
-            self._make_room(order[done], psi[done])
+            self._make_room(order[done])
             done += _take(self.arrays, order[done:], psi[done:], loss[done:], gaps, ascend)
 
     def ascend_all(self, *, max_sweeps: int, target: float) -> float:
-        """Re-optimize over stored planes only; returns the remaining gap of the restricted problem."""
-        # A sweep reads the planes about ten times.
-        size = max(1, SLICE // (10 * int(self.arrays.sizes.sum() + len(self.arrays.used))))
-        gap, done = np.inf, 0
-        while gap > target and done < max_sweeps and not out_of_time():
-            gap, sweeps = _ascend_all(self.arrays, min(size, max_sweeps - done), target)
-            done += sweeps
+        """Sweeps and face steps over the stored planes until their total gap is below `target`; returns the gap."""
+        gap, tol = np.inf, 0.1 * target / (self.arrays.cap * len(self.arrays.used))
+        for _ in range(max_sweeps):
+            if out_of_time():
+                break
+            gap = _sweep(self.arrays, tol, target)
+            if gap <= target:
+                break
+            _face_step(self.arrays)
         return gap
 
     def tidy(self) -> None:
@@ -435,39 +433,35 @@ class PlaneStore:
         _add(self.arrays, i, k, 1.0, out)
         return out
 
-    def _put(self, i: int, k: int, psi: np.ndarray, loss: float) -> None:
-        self._widen(psi)
-        _put(self.arrays, i, k, psi, float(loss))
-
     def _widen(self, psi: np.ndarray) -> None:
-        """Widen all slots if a plane has more entries than they hold."""
-        d, size, width = len(psi), int(np.count_nonzero(psi)), self.arrays.values.shape[2]
+        """Widen all slots if one of some planes has more entries than they hold."""
+        d, width = len(self.w), self.arrays.values.shape[2]
+        size = int(np.count_nonzero(psi, axis=1).max(initial=0))
         needed = d if 2 * size >= d else size
         if needed > width:
             more = ((0, 0), (0, 0), (0, min(d, max(needed, 2 * width)) - width))
             values, positions = np.pad(self.arrays.values, more), np.pad(self.arrays.positions, more)
             self.arrays = self.arrays._replace(values=values, positions=positions)
 
-    def _make_room(self, i: int, psi: np.ndarray) -> None:
-        """Make room for a plane of block i: wider slots, and a free one at the end of the block."""
-        self._widen(psi)
-        alpha, losses, last = self.arrays.alpha[i], self.arrays.losses[i], self.arrays.used[i] - 1
-        if last + 1 < len(alpha):
-            return
-        idle = np.flatnonzero(alpha[1:] == 0.0) + 1
-        if len(idle):
-            free = min(idle.tolist(), key=lambda k: losses[k] - self.plane(i, k) @ self.w)
-        else:
-            # All planes carry weight: the two lightest become their weighted mean, which leaves w and the dual unchanged.
-            free, kept = (int(k) for k in 1 + np.argsort(alpha[1:])[:2])
+    def _make_room(self, i: int) -> None:
+        """Free the last slot of a full block: drop an idle plane, or else replace the two lightest planes by their mean."""
+        alpha, losses, last = self.arrays.alpha[i], self.arrays.losses[i], int(self.arrays.used[i]) - 1
+
+        def need(k: int) -> tuple[float, float]:
+            return alpha[k], 0.0 if alpha[k] > 0.0 else losses[k] - self.plane(i, k) @ self.w
+
+        free, kept = sorted(range(1, last + 1), key=need)[:2]
+        if alpha[free] > 0.0:
+            # Weighted by alpha, which leaves w and the dual unchanged.
             weight = alpha[free] + alpha[kept]
             share = alpha[free] / weight
             mean = share * self.plane(i, free) + (1.0 - share) * self.plane(i, kept)
-            self._put(i, kept, mean, share * losses[free] + (1.0 - share) * losses[kept])
+            self._widen(mean[None])
+            _put(self.arrays, i, kept, mean, share * losses[free] + (1.0 - share) * losses[kept])
             alpha[kept] = weight
-        weight = alpha[last]
         if free != last:
-            self._put(i, free, self.plane(i, last), losses[last])
+            weight = alpha[last]
+            _put(self.arrays, i, free, self.plane(i, last), losses[last])
             alpha[free] = weight
         alpha[last] = 0.0
         self.arrays.used[i] = last

@@ -10,7 +10,6 @@ r"""Solvers of structural SVMs: block-coordinate Frank-Wolfe, one-slack and n-sl
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,66 +97,81 @@ class Progress:
         return Solution(self.w, self.primal, self.dual, n_iter, self.converged, self.solver, certificate=self)
 
 
-def solve_frank_wolfe(
-    problem: StructuralProblem,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
+def run(
+    progress: Progress,
+    passes: Any,
+    max_iter: int,
     average: bool = False,
     random_state: np.random.RandomState | None = None,
-    callback: Callback | None = None,
 ) -> Solution:
-    """Block-coordinate Frank-Wolfe with gap sampling and stored planes.
+    """Passes from example to example, and certificates whose planes improve the model of the objective.
 
-    A pass finds one plane of every example. Between passes the stored planes are re-optimized, which requires no search. Tasks with
-    compiled passes need no store. With a store, the first passes go from example to example, each at the weights that the previous
-    one left. Later the weights move little within a pass: all planes are then those of a certificate, at one and the same w.
-
-    Lacoste-Julien et al. (2013), Algorithm 4; Osokin et al. (2016) for gap sampling; Shah et al. (2015) for stored planes.
+    Between two passes over the examples, which only Frank-Wolfe methods have, ``gaps`` estimate the duality gap.
     """
     rng = np.random.RandomState(0) if random_state is None else random_state
-    progress, oracle = Progress(problem, "bcfw", tol, callback), problem.oracle
-    passes = oracle.decision.passes(problem.cap) if oracle.privileged is None else None
-    engine: CompiledPasses | StoredPasses = StoredPasses(problem) if passes is None else CompiledPasses(passes)
-    mean = np.zeros(oracle.n_features)
-    gaps = np.full(oracle.n_samples, np.inf)
+    oracle = progress.problem.oracle
+    mean, gaps = np.zeros(oracle.n_features), np.full(oracle.n_samples, np.inf)
     checked = n_iter = 0
     next_check = 2 if oracle.n_samples > 1 else 1
     for n_iter in range(1, max_iter + 1):
-        if n_iter == _SWITCH and passes is not None and passes.blocks is not None:
-            engine = StoredPasses(problem)
-            engine.store.start_from(passes.blocks, passes.linear)
-        if engine.one_by_one:
+        if n_iter == _SWITCH:
+            passes = passes.stored(progress.problem)
+        if passes.one_by_one:
             progress.n_oracle_calls += oracle.n_samples
-            engine.run_pass(gaps, n_iter, rng)
+            passes.run_pass(gaps, n_iter, rng)
         if average:
-            mean += 2.0 / (n_iter + 1) * (engine.w - mean)
-        promising = gaps.sum() <= 0.9 * tol * max(engine.dual, 0.0) and n_iter > checked + 1
-        due = n_iter >= next_check or n_iter == max_iter or not engine.one_by_one
+            mean += 2.0 / (n_iter + 1) * (passes.w - mean)
+        promising = gaps.sum() <= 0.9 * progress.tol * max(passes.dual, 0.0) and n_iter > checked + 1
+        due = n_iter >= next_check or n_iter == max_iter or not passes.one_by_one
         if promising or due or out_of_time():
             checked, next_check = n_iter, n_iter + _CHECK_EVERY
-            w = engine.query(progress)
+            w = passes.query(progress, n_iter)
             found = progress.search(w)
-            if progress.update(w, found, engine.dual, n_iter):
+            if progress.update(w, found, passes.dual, n_iter):
                 break
-            engine.learn(found, gaps)
+            passes.learn(found, gaps, progress)
     if average:
-        progress.primal, progress.w = problem.primal(mean, progress.search(mean)), mean
+        progress.primal, progress.w = progress.problem.primal(mean, progress.search(mean)), mean
     return progress.solution(n_iter)
 
 
-class CompiledPasses:
-    """Passes from example to example in the task's compiled loop."""
+class Passes:
+    """Base class of the solvers: planes of certificates and, where there are some, passes from example to example."""
 
-    one_by_one = True
-
-    def __init__(self, passes: Any) -> None:
-        self.passes, self.slices = passes, Slices(64)
+    w: np.ndarray
+    # After so many passes from example to example, the only planes are those of certificates.
+    first_passes: float = 0
+    n_passes = 0
 
     @property
-    def w(self) -> np.ndarray:
-        """Current weights."""
-        return self.passes.w
+    def one_by_one(self) -> bool:
+        """Whether the next pass goes from example to example."""
+        return self.n_passes < self.first_passes
+
+    @property
+    def dual(self) -> float:
+        """Dual objective."""
+        raise NotImplementedError
+
+    def query(self, progress: Progress, n_iter: int) -> np.ndarray:
+        """Weights of the next certificate."""
+        return self.w
+
+    def learn(self, found: Found, gaps: np.ndarray, progress: Progress) -> None:
+        """Use the planes of a certificate."""
+
+    def stored(self, problem: StructuralProblem) -> Passes:
+        """The passes with stored planes that replace slow ones."""
+        return self
+
+
+class CompiledPasses(Passes):
+    """Passes in the task's compiled loop, which are as cheap as a stored plane."""
+
+    first_passes = np.inf
+
+    def __init__(self, passes: Any) -> None:
+        self.passes, self.w, self.slices = passes, passes.w, Slices(64)
 
     @property
     def dual(self) -> float:
@@ -177,39 +191,35 @@ class CompiledPasses:
             if out_of_time():
                 break
 
-    def query(self, progress: Progress) -> np.ndarray:
-        """Weights of the next certificate."""
-        return self.w
+    def stored(self, problem: StructuralProblem) -> Passes:
+        """Stored planes that begin with the blocks so far, if the task has these."""
+        if self.passes.blocks is None:
+            return self
+        passes = StoredPasses(problem)
+        passes.store.start_from(self.passes.blocks, self.passes.linear)
+        return passes
 
-    def learn(self, found: Found, gaps: np.ndarray) -> None:
-        """Nothing to keep: the compiled pass is as cheap as a stored plane."""
 
+class StoredPasses(Passes):
+    """Passes whose planes are stored and, between passes, re-optimized, which requires no search.
 
-class StoredPasses:
-    """Passes whose planes are stored and reused."""
+    The first passes go from example to example, each at the weights that the previous one left. Later the weights move little
+    within a pass: all planes are then those of a certificate, at one and the same w.
+    """
+
+    first_passes = _FIRST_PASSES
 
     def __init__(self, problem: StructuralProblem) -> None:
         self.oracle = problem.oracle
         self.store = PlaneStore(self.oracle.n_samples, self.oracle.n_features, problem.cap)
-        self.n_passes = 0
-        self.pull, self.seen = 0.0, (np.inf, 0.0)
-
-    @property
-    def w(self) -> np.ndarray:
-        """Current weights."""
-        return self.store.w
+        self.w, self.pull, self.seen = self.store.w, 0.0, (np.inf, 0.0)
 
     @property
     def dual(self) -> float:
         """Dual objective."""
         return self.store.dual
 
-    @property
-    def one_by_one(self) -> bool:
-        """Whether the next pass goes from example to example; otherwise its planes are those of a certificate."""
-        return self.n_passes < _FIRST_PASSES
-
-    def query(self, progress: Progress) -> np.ndarray:
+    def query(self, progress: Progress, n_iter: int) -> np.ndarray:
         """Weights of the next certificate: the current ones, moved towards the best ones so far after a step that failed.
 
         The dual's weights overshoot where few planes are stored; a proximal bundle method holds them back in the same way.
@@ -234,7 +244,7 @@ class StoredPasses:
         self.n_passes += 1
         self._polish(gaps)
 
-    def learn(self, found: Found, gaps: np.ndarray) -> None:
+    def learn(self, found: Found, gaps: np.ndarray, progress: Progress) -> None:
         """Store the planes of a certificate."""
         self.store.take(found.rows, self.oracle.planes(found), found.loss, gaps, ascend=False)
         self._polish(gaps)
@@ -246,77 +256,89 @@ class StoredPasses:
         self.store.tidy()
 
 
-def solve_one_slack(
-    problem: StructuralProblem, *, tol: float = 1e-3, max_iter: int = 1000, callback: Callback | None = None
-) -> Solution:
-    """One-slack cutting planes: each round adds the mean of all examples' most violated planes.
+class OneSlack(Passes):
+    """One-slack cutting planes: each certificate adds the mean of all examples' most violated planes.
 
     Joachims, Finley and Yu (2009), Algorithm 3. The query point is the midpoint of the best and the last solution
     in every second round, as in proximal bundle methods, which halves the number of rounds.
     """
-    progress, oracle = Progress(problem, "cutting_plane", tol, callback), problem.oracle
-    planes, losses = np.zeros((1, oracle.n_features)), np.zeros(1)
-    gram, alpha, idle = np.zeros((1, 1)), np.array([problem.C]), np.zeros(1, dtype=int)
-    w = query = np.zeros(oracle.n_features)
-    dual = 0.0
-    n_iter = 0
-    for n_iter in range(1, max_iter + 1):
-        found = progress.search(query)
-        if progress.update(query, found, dual, n_iter):
-            break
-        mean = oracle.planes(found).mean(axis=0)
-        keep = (idle < _PATIENCE) | (np.arange(len(alpha)) == 0)
-        planes = np.vstack([planes[keep], mean])
-        losses = np.append(losses[keep], found.loss.mean())
-        alpha, idle = np.append(alpha[keep], 0.0), np.append(idle[keep], 0)
-        gram = np.pad(gram[np.ix_(keep, keep)], (0, 1))
-        gram[-1] = gram[:, -1] = planes @ mean
-        grad = losses - gram @ alpha
-        gap = progress.primal - progress.dual
-        simplex_ascent(gram, grad, alpha, len(alpha), 1e-2 * gap / problem.C, 100_000)
-        idle = np.where(alpha > 0.0, 0, idle + 1)
-        w = alpha @ planes
-        dual = float(alpha @ losses - 0.5 * w @ w)
-        query = 0.5 * (w + progress.w) if n_iter % 2 else w
-    return progress.solution(n_iter)
+
+    def __init__(self, problem: StructuralProblem) -> None:
+        self.problem, self.w = problem, np.zeros(problem.oracle.n_features)
+        self.planes, self.losses, self.idle = np.zeros((1, len(self.w))), np.zeros(1), np.zeros(1, dtype=int)
+        self.gram, self.alpha = np.zeros((1, 1)), np.array([problem.C])
+
+    @property
+    def dual(self) -> float:
+        """Dual objective."""
+        return float(self.alpha @ self.losses - 0.5 * self.w @ self.w)
+
+    def query(self, progress: Progress, n_iter: int) -> np.ndarray:
+        """The last solution, or its midpoint with the best one."""
+        return self.w if n_iter % 2 else 0.5 * (self.w + progress.w)
+
+    def learn(self, found: Found, gaps: np.ndarray, progress: Progress) -> None:
+        """Add the mean plane and solve the QP over all planes."""
+        mean = self.problem.oracle.planes(found).mean(axis=0)
+        keep = (self.idle < _PATIENCE) | (np.arange(len(self.alpha)) == 0)
+        self.planes = np.vstack([self.planes[keep], mean])
+        self.losses = np.append(self.losses[keep], found.loss.mean())
+        self.alpha, idle = np.append(self.alpha[keep], 0.0), np.append(self.idle[keep], 0)
+        self.gram = np.pad(self.gram[np.ix_(keep, keep)], (0, 1))
+        self.gram[-1] = self.gram[:, -1] = self.planes @ mean
+        grad, gap = self.losses - self.gram @ self.alpha, progress.primal - progress.dual
+        simplex_ascent(self.gram, grad, self.alpha, len(grad), 1e-2 * gap / self.problem.C, 100_000)
+        self.idle = np.where(self.alpha > 0.0, 0, idle + 1)
+        self.w = self.alpha @ self.planes
 
 
-def solve_n_slack(
-    problem: StructuralProblem, *, tol: float = 1e-3, max_iter: int = 1000, callback: Callback | None = None
-) -> Solution:
-    """n-slack cutting planes: each round adds every example's most violated plane and solves the QP over all planes.
+class NSlack(StoredPasses):
+    """n-slack cutting planes: each certificate adds every example's most violated plane, then the QP over all planes is solved.
 
     Feyereisl et al. (2014), Algorithm 1, with one QP per round, started from the last solution.
     """
-    progress, oracle = Progress(problem, "n_slack", tol, callback), problem.oracle
-    store, gaps = PlaneStore(oracle.n_samples, oracle.n_features, problem.cap), np.zeros(oracle.n_samples)
-    n_iter = 0
-    for n_iter in range(1, max_iter + 1):
-        found = progress.search(store.w)
-        if progress.update(store.w, found, store.dual, n_iter):
-            break
-        store.take(found.rows, oracle.planes(found), found.loss, gaps, ascend=False)
-        store.ascend_all(max_sweeps=300, target=max(0.05 * np.maximum(gaps, 0.0).sum(), 1e-14))
-        store.tidy()
-    return progress.solution(n_iter)
+
+    first_passes = 0
+    query = Passes.query
+
+    def _polish(self, gaps: np.ndarray) -> None:
+        self.store.ascend_all(max_sweeps=300, target=max(0.05 * np.maximum(gaps, 0.0).sum(), 1e-14))
+        self.store.tidy()
 
 
-SOLVERS: dict[str, Callable[..., Solution]] = {
-    "bcfw": solve_frank_wolfe,
-    "cutting_plane": solve_one_slack,
-    "n_slack": solve_n_slack,
+def frank_wolfe(problem: StructuralProblem) -> Passes:
+    """The passes with which block-coordinate Frank-Wolfe begins: compiled where the task has them.
+
+    Lacoste-Julien et al. (2013), Algorithm 4; Osokin et al. (2016) for gap sampling; Shah et al. (2015) for stored planes.
+    """
+    oracle = problem.oracle
+    passes = oracle.decision.passes(problem.cap) if oracle.privileged is None else None
+    return StoredPasses(problem) if passes is None else CompiledPasses(passes)
+
+
+SOLVERS: dict[str, Callable[[StructuralProblem], Passes]] = {
+    "bcfw": frank_wolfe,
+    "cutting_plane": OneSlack,
+    "n_slack": NSlack,
 }
 
 
-def solve(problem: StructuralProblem, solver: str, *, tol: float, max_iter: int, **options: Any) -> Solution:
+def solve(
+    problem: StructuralProblem,
+    solver: str,
+    *,
+    tol: float,
+    max_iter: int,
+    callback: Callback | None = None,
+    **options: Any,
+) -> Solution:
     """Solve a structural SVM with the solver of that name; the certificate comes from exact inference."""
     # Overflow shows in the result.
     with np.errstate(over="ignore", invalid="ignore"):
-        solution = SOLVERS[solver](problem, tol=tol, max_iter=max_iter, **options)
+        solution = run(Progress(problem, solver, tol, callback), SOLVERS[solver](problem), max_iter, **options)
     if problem.oracle.inference != "exact":
-        exact = copy(problem.oracle)
-        exact.inference = "exact"
-        solution = replace(solution, objective=problem.primal(solution.point, exact.search(solution.point)))
+        found = problem.oracle.exact().search(solution.point)
+        solution = replace(solution, objective=problem.primal(solution.point, found))
     if not np.isfinite(solution.point).all() or not np.isfinite(solution.objective):
         raise ValueError(BEYOND)
     if solution.lower_bound > solution.objective + 1e-9 * abs(solution.objective):

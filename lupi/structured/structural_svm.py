@@ -28,21 +28,8 @@ TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 
 
-def as_predictions(outputs: Any) -> np.ndarray | list[Any]:
-    """Predictions as an array if they are numbers, otherwise as a list."""
-    return np.asarray(outputs) if len(outputs) and isinstance(outputs[0], (Integral, Real)) else list(outputs)
-
-
-def mean_score(estimator: Any, X: MatrixLike, Y: Any) -> float:
-    """1 - mean loss of the predictions."""
-    predicted = estimator.predict(X)
-    if len(Y) != len(predicted):
-        raise ValueError(f"X has {len(predicted)} examples and Y has {len(Y)}; they must have the same length.")
-    return 1.0 - float(np.mean([estimator.task.loss(y, p) for y, p in zip(Y, predicted)]))
-
-
-class LinearStructuralEstimator(BaseEstimator):
-    """Prediction and scoring with ``task`` and ``coef_``."""
+class StructuredEstimator(BaseEstimator):
+    """Prediction and scoring with ``task``."""
 
     def predict(self, X: MatrixLike) -> np.ndarray | list[Any]:
         """The best output of each input.
@@ -59,7 +46,8 @@ class LinearStructuralEstimator(BaseEstimator):
         task = as_task(self.task)
         X = check_rows(self, X, task=task)
         task.check(X)
-        return as_predictions(searches_of([task]).predict(task, self.coef_, X, self.n_jobs))
+        outputs = self._outputs(task, X)
+        return np.asarray(outputs) if len(outputs) and isinstance(outputs[0], (Integral, Real)) else list(outputs)
 
     def score(self, X: MatrixLike, Y: Any) -> float:
         """1 - mean loss of the predictions.
@@ -73,24 +61,14 @@ class LinearStructuralEstimator(BaseEstimator):
         -------
         float
         """
-        return mean_score(self, X, Y)
-
-    def _solve(self, oracle: Oracle) -> np.ndarray:
-        """Minimize, store the certificate and return the weights."""
-        options = {"callback": self.callback}
-        if self.solver == "bcfw":
-            options |= {"average": self.average, "random_state": check_random_state(self.random_state)}
-        problem = StructuralProblem(oracle, float(self.C))
-        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, **options)
-        self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
-        self.n_oracle_calls_ = solution.certificate.n_oracle_calls
-        if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=4)
-        return solution.point
+        predicted = self.predict(X)
+        if len(Y) != len(predicted):
+            raise ValueError(f"X has {len(predicted)} examples and Y has {len(Y)}; they must have the same length.")
+        return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, predicted)]))
 
 
 @model_part
-class StructuralSVM(LinearStructuralEstimator):
+class StructuralSVM(StructuredEstimator):
     r"""Structural SVM with margin rescaling.
 
     .. math::
@@ -202,17 +180,36 @@ class StructuralSVM(LinearStructuralEstimator):
         self
         """
         with deadline(self.max_time):
-            task = as_task(self.task)
-            data = check_training_set(self, X, Y, target="outputs", task=task)
-            task.check(data.X.values, data.target)
-            everyone = np.ones(len(data), dtype=bool)
-            decision = searches_of([task])([task], [data.X.values], [everyone], data.target, [1.0])
-            self.coef_ = self._solve(Oracle(decision, n_jobs=self.n_jobs))
+            data = check_training_set(self, X, Y, target="outputs", task=as_task(self.task))
+            self.coef_ = self._solve(Oracle(self._examples(data), n_jobs=self.n_jobs))
             return self
+
+    def _examples(self, data: TrainingSet) -> Examples:
+        """Searches in the decision space."""
+        task, X = as_task(self.task), data.X.values
+        task.check(X, data.target)
+        return searches_of([task])([task], [X], [np.ones(len(data), dtype=bool)], data.target, [1.0])
+
+    def _solve(self, oracle: Oracle) -> np.ndarray:
+        """Minimize, store the certificate and return the weights."""
+        options: dict[str, Any] = {"callback": self.callback}
+        if self.solver == "bcfw":
+            options |= {"average": self.average, "random_state": check_random_state(self.random_state)}
+        problem = StructuralProblem(oracle, float(self.C))
+        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, **options)
+        self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
+        self.n_oracle_calls_ = solution.certificate.n_oracle_calls
+        if not solution.converged:
+            warnings.warn(unfinished(self, solution), stacklevel=4)
+        return solution.point
+
+    def _outputs(self, task: Task, X: Any) -> Any:
+        """The best output of each input."""
+        return searches_of([task]).predict(task, self.coef_, X, self.n_jobs)
 
 
 @model_part
-class StructuralSVMPlus(LinearStructuralEstimator):
+class StructuralSVMPlus(StructuralSVM):
     r"""SSVM+: a structural SVM whose training examples have a second, privileged input.
 
     .. math::
@@ -260,8 +257,7 @@ class StructuralSVMPlus(LinearStructuralEstimator):
     ``lam``, as a list in their order. They have one y* in common, and their scores and norms add up:
     :math:`\langle w^*, \delta\Psi^*_i \rangle` becomes :math:`\sum_m \langle w^*_m, \delta\Psi^*_{mi} \rangle`, and
     :math:`\lambda \|w^*\|^2` becomes :math:`\sum_m \lambda_m \|w^*_m\|^2`. An example may lack some of the spaces, which then say
-    nothing about it. The tasks of all spaces are of one class of ``lupi.structured`` (or one with ``argmax_sum``), or list their
-    ``outputs``.
+    nothing about it. The tasks of all spaces are of one class of ``lupi.structured``, or list their ``outputs``.
 
     References
     ----------
@@ -308,20 +304,12 @@ class StructuralSVMPlus(LinearStructuralEstimator):
         callback: Callable[..., Any] | None = None,
         random_state: RandomState = None,
     ) -> None:
-        self.task = task
+        options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "max_time": max_time, "average": average}
+        super().__init__(task, C, solver=solver, n_jobs=n_jobs, callback=callback, random_state=random_state, **options)
         self.privileged_task = privileged_task
-        self.C = C
         self.lam = lam
         self.rho = rho
         self.inference = inference
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.average = average
-        self.n_jobs = n_jobs
-        self.callback = callback
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
@@ -340,28 +328,25 @@ class StructuralSVMPlus(LinearStructuralEstimator):
         self
         """
         with deadline(self.max_time):
-            task = as_task(self.task)
             tasks = self.task if self.privileged_task is None else self.privileged_task
-            data = check_training_set(self, X, Y, privileged, target="outputs", task=task, privileged_task=tasks)
-            task.check(data.X.values, data.target)
-            everyone = np.ones(len(data), dtype=bool)
-            decision = searches_of([task])([task], [data.X.values], [everyone], data.target, [1.0])
+            options: dict[str, Any] = {"task": as_task(self.task), "privileged_task": tasks}
+            data = check_training_set(self, X, Y, privileged, target="outputs", **options)
+            decision = self._examples(data)
+            spaces = self._privileged_examples(data) if data.available.any() else None
+            search: dict[str, Any] = {"rho": self.rho, "inference": self.inference, "n_jobs": self.n_jobs}
+            oracle = Oracle(decision, spaces, data.available, **search)
             self.privileged_coef_: Any = None
             self.first_branch_share_: float | None = None
-            if not data.available.any():
-                self.coef_ = self._solve(Oracle(decision, n_jobs=self.n_jobs))
-                return self
-            spaces = self._privileged_examples(data)
-            options: dict[str, Any] = {"rho": self.rho, "n_jobs": self.n_jobs}
-            point = self._solve(Oracle(decision, spaces, data.available, inference=self.inference, **options))
-            self.coef_, names = point[: decision.n_features], [block.name for block in data.privileged]
-            weights = spaces.split(point[decision.n_features :])
-            if names == [None]:
-                self.privileged_coef_ = weights[0]
-            else:
-                self.privileged_coef_ = weights if names == list(range(len(names))) else dict(zip(names, weights))
-            pairs = Oracle(decision, spaces, data.available, **options).search(point, np.flatnonzero(data.available))
-            self.first_branch_share_ = float(np.mean(pairs.decision_larger))
+            point = self._solve(oracle)
+            self.coef_, names = point[: oracle.n_decision], [block.name for block in data.privileged]
+            if spaces is not None:
+                weights = spaces.split(point[oracle.n_decision :])
+                numbered = names == list(range(len(names)))
+                self.privileged_coef_ = (
+                    weights[0] if names == [None] else weights if numbered else dict(zip(names, weights))
+                )
+                pairs = oracle.exact().search(point, np.flatnonzero(data.available))
+                self.first_branch_share_ = float(np.mean(pairs.decision_larger))
             return self
 
     def _privileged_examples(self, data: TrainingSet) -> Examples:

@@ -15,11 +15,11 @@ from numba import njit
 
 from lupi.vision.box_terms import (
     N_PLACEMENT,
-    add_area,
     grid_edges,
+    grid_loss,
     largest_overlap,
-    overlap,
-    side_terms,
+    new_grid,
+    node_edges,
     smallest_overlap,
 )
 from lupi.vision.geometry import Box, WordImage, check_box
@@ -64,145 +64,113 @@ class FoundBox(NamedTuple):
     n_nodes: int
 
 
+class FoundBoxes(NamedTuple):
+    """Best boxes of several images and loss weights: boxes, losses, values, upper bounds, nodes; scores of the true boxes."""
+
+    boxes: np.ndarray
+    losses: np.ndarray
+    values: np.ndarray
+    bounds: np.ndarray
+    nodes: np.ndarray
+    true_scores: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def inside(images, k, box):
+    """Whether point k lies in a box; never for NaN."""
+    r, c = images.rows[k], images.cols[k]
+    return (r >= box[0]) & (r < box[2]) & (c >= box[1]) & (c < box[3])
+
+
 @njit(cache=True, nogil=True)
 def search_images(images, index, weights, place_weights, loss_weights, step, method, max_nodes):
-    """Best box of the images `index` for each of their loss weights: boxes, values, upper bounds, nodes.
+    """Best box of the images `index` for each of their loss weights.
 
     Row q of `place_weights` and `loss_weights` belongs to image ``index[q]``.
     """
-    rows, cols, words, start = images.rows, images.cols, images.words, images.start
     shape = loss_weights.shape
-    boxes = np.empty((shape[0], shape[1], 4))
+    boxes, losses, true_scores = np.empty((shape[0], shape[1], 4)), np.empty(shape), np.zeros(shape[0])
     values, bounds, nodes = np.empty(shape), np.empty(shape), np.zeros(shape, dtype=np.int64)
     for q in range(shape[0]):
         i = index[q]
         gt = images.boxes[i]
         row_edges, col_edges = grid_edges(images.shapes[i, 0], step), grid_edges(images.shapes[i, 1], step)
         n_rows, n_cols = len(row_edges) - 1, len(col_edges) - 1
-        grid = np.zeros((n_rows, n_cols))
-        for k in range(start[i], start[i + 1]):
-            grid[rows[k] // step, cols[k] // step] += weights[words[k]]
-        add_area(grid, row_edges, col_edges, place_weights[q, N_PLACEMENT - 1])
-        sides = side_terms(row_edges, col_edges, place_weights[q])
-        total, transposed, positive = integrals(grid)
+        scores = np.zeros((n_rows, n_cols))
+        for k in range(images.start[i], images.start[i + 1]):
+            scores[images.rows[k] // step, images.cols[k] // step] += weights[images.words[k]]
+            if inside(images, k, gt):
+                true_scores[q] += weights[images.words[k]]
+        grid = new_grid(scores, row_edges, col_edges, place_weights[q])
         small = method == 2 or (method == 0 and n_rows * (n_rows + 1) // 2 * n_cols <= _SMALL)
         scanned = False
         for j in range(shape[1]):
             c = loss_weights[q, j]
             scan = small
             if not scan:
-                found, value, bound, nodes[q, j] = branch_and_bound(
-                    total, transposed, positive, sides, row_edges, col_edges, gt, c, max_nodes
-                )
+                found, value, bound, nodes[q, j] = branch_and_bound(grid, gt, c, max_nodes)
                 scan = bound > value and method == 0
             if scan:
                 if not scanned:
-                    columns = best_columns(total, sides)
+                    columns = best_columns(grid)
                     scanned = True
-                found, value = row_pairs(total, sides, columns, row_edges, col_edges, gt, c)
+                found, value = row_pairs(grid, columns, gt, c)
                 bound = value
             for side in range(4):
                 boxes[q, j, side] = row_edges[found[side]] if side % 2 == 0 else col_edges[found[side]]
-            values[q, j] = value
-            bounds[q, j] = bound
-    return boxes, values, bounds, nodes
+            losses[q, j] = grid_loss(grid, found[0], found[1], found[2], found[3], gt)
+            values[q, j], bounds[q, j] = value, bound
+    return FoundBoxes(boxes, losses, values, bounds, nodes, true_scores)
 
 
 @njit(cache=True, nogil=True)
-def integrals(grid):
-    """Integral image, its transpose, and the integral image of the positive part."""
-    h, w = grid.shape
-    total = np.zeros((h + 1, w + 1))
-    transposed = np.zeros((w + 1, h + 1))
-    positive = np.zeros((h + 1, w + 1))
-    for i in range(h):
-        row = 0.0
-        row_positive = 0.0
-        for j in range(w):
-            v = grid[i, j]
-            row += v
-            if v > 0.0:
-                row_positive += v
-            total[i + 1, j + 1] = total[i, j + 1] + row
-            positive[i + 1, j + 1] = positive[i, j + 1] + row_positive
-    # In tiles: a column-wise copy of the whole image would miss the cache at every step.
-    for i0 in range(0, h + 1, 16):
-        for j0 in range(0, w + 1, 16):
-            for j in range(j0, min(j0 + 16, w + 1)):
-                for i in range(i0, min(i0 + 16, h + 1)):
-                    transposed[j, i] = total[i, j]
-    return total, transposed, positive
-
-
-@njit(cache=True, nogil=True)
-def branch_and_bound(total, transposed, positive, sides, row_edges, col_edges, gt, c, max_nodes):
+def branch_and_bound(grid, gt, c, max_nodes):
     """Best box of a grid for score + sides + c * (1 - overlap).
 
     Returns the grid box (t, l, b, r), its value, an upper bound of the maximum (equal to the value unless the search reached
     `max_nodes`) and the number of expanded nodes.
     """
-    h = total.shape[0] - 1
-    w = total.shape[1] - 1
-    keys, ids, nodes = new_heap(1024, h, w)
-    box = np.zeros(4, dtype=np.int64)
-    best = np.array([0, 0, h, w])
-    best_value = _value(total, sides, row_edges, col_edges, best, gt, c)
-    n = np.zeros(8, dtype=np.int64)
-    current = np.zeros(8, dtype=np.int64)
-    size = used = 1
-    expanded = 0
-    upper = np.inf
+    h, w = len(grid.rows) - 1, len(grid.cols) - 1
+    heap = new_heap(1024, h, w)
+    box, best = np.zeros(4, dtype=np.int64), np.array([0, 0, h, w])
+    best_value = _value(grid, best, gt, c)
+    n, current = np.zeros(8, dtype=np.int64), np.zeros(8, dtype=np.int64)
+    size, expanded, upper = 1, 0, np.inf
     while size > 0:
-        upper = keys[0]
+        upper = heap[0][0]
         if upper <= best_value or expanded >= max_nodes:
             break
-        free = pop(keys, ids, size)
+        pop(heap, size, current)
         size -= 1
         expanded += 1
-        for k in range(8):
-            current[k] = nodes[free, k]
         edge = widest(current)
         for side in range(2):
             if not halve(current, edge, side, n):
                 continue
-            bound = _score_bound(total, transposed, positive, sides, n, box)
-            if c != 0.0:
-                t0, t1, b0, b1 = row_edges[n[0]], row_edges[n[1]], row_edges[n[4]], row_edges[n[5]]
-                l0, l1, r0, r1 = col_edges[n[2]], col_edges[n[3]], col_edges[n[6]], col_edges[n[7]]
-                if c > 0.0:
-                    bound += c * (1.0 - smallest_overlap(t0, t1, l0, l1, b0, b1, r0, r1, gt))
-                else:
-                    bound += c * (1.0 - largest_overlap(t0, t1, l0, l1, b0, b1, r0, r1, gt))
+            bound = _score_bound(grid, n, box)
+            if c > 0.0:
+                bound += c * (1.0 - smallest_overlap(node_edges(grid.rows, grid.cols, n), gt))
+            elif c < 0.0:
+                bound += c * (1.0 - largest_overlap(node_edges(grid.rows, grid.cols, n), gt))
             if bound <= best_value:
                 continue
-            value = _value(total, sides, row_edges, col_edges, box, gt, c)
+            value = _value(grid, box, gt, c)
             if value > best_value:
                 best_value = value
                 for k in range(4):
                     best[k] = box[k]
             next_edge = widest(n)
-            if bound <= best_value or n[2 * next_edge] == n[2 * next_edge + 1]:
-                continue
-            if free < 0:
-                free = used
-                used += 1
-                if used > len(keys):
-                    keys, ids, nodes = grow(keys, ids, nodes)
-            push(keys, ids, nodes, size, bound, free, n)
-            size += 1
-            free = -1
-    if size == 0 or upper < best_value:
-        upper = best_value
-    return best, best_value, upper, expanded
+            if bound > best_value and n[2 * next_edge] < n[2 * next_edge + 1]:
+                heap = push(heap, size, bound, n)
+                size += 1
+    return best, best_value, max(upper, best_value) if size > 0 else best_value, expanded
 
 
 @njit(cache=True, nogil=True)
-def _value(total, sides, row_edges, col_edges, box, gt, c):
+def _value(grid, box, gt, c):
     t, l, b, r = box[0], box[1], box[2], box[3]
-    v = _rectangle(total, t, l, b, r) + sides[0, t] + sides[1, l] + sides[2, b] + sides[3, r]
-    if c != 0.0:
-        v += c * (1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt))
-    return v
+    v = _rectangle(grid.total, t, l, b, r) + grid.sides[0, t] + grid.sides[1, l] + grid.sides[2, b] + grid.sides[3, r]
+    return v + c * grid_loss(grid, t, l, b, r, gt) if c != 0.0 else v
 
 
 @njit(cache=True, nogil=True)
@@ -227,12 +195,8 @@ def _best_cut(a, b, side, sign, start, stop):
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _best_pair(a, b, low_side, high_side, lo0, lo1, hi0, hi1):
     """Largest (b - a + high_side)[hi] - (b - a - low_side)[lo] with lo < hi in overlapping intervals."""
-    best = -np.inf
-    arg_lo = lo0
-    arg_hi = hi1
-    low = np.inf
-    low_arg = lo0
-    k = lo0
+    best, arg_lo, arg_hi = -np.inf, lo0, hi1
+    low, low_arg, k = np.inf, lo0, lo0
     for hi in range(max(hi0, lo0 + 1), hi1 + 1):
         while k < hi and k <= lo1:
             v = b[k] - a[k] - low_side[k]
@@ -242,9 +206,7 @@ def _best_pair(a, b, low_side, high_side, lo0, lo1, hi0, hi1):
             k += 1
         v = b[hi] - a[hi] + high_side[hi] - low
         if v > best:
-            best = v
-            arg_lo = low_arg
-            arg_hi = hi
+            best, arg_lo, arg_hi = v, low_arg, hi
     return best, arg_lo, arg_hi
 
 
@@ -257,12 +219,12 @@ def _largest(side, start, stop):
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _score_bound(total, transposed, positive, sides, n, box):
+def _score_bound(grid, n, box):
     """Upper bound of the score over node n = (t0 t1 l0 l1 b0 b1 r0 r1); fills the candidate box."""
     t0, t1, l0, l1, b0, b1, r0, r1 = n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]
-    top, left, bottom, right = sides[0], sides[1], sides[2], sides[3]
-    rows = t1 < b0
-    cols = l1 < r0
+    total, transposed, positive = grid.total, grid.transposed, grid.positive
+    top, left, bottom, right = grid.sides[0], grid.sides[1], grid.sides[2], grid.sides[3]
+    rows, cols = t1 < b0, l1 < r0
     t, l, b, r = t0, l0, b1, r1
     if rows and cols:
         t = _best_cut(transposed[l1], transposed[r0], top, -1.0, t0, t1)
@@ -294,9 +256,11 @@ def _score_bound(total, transposed, positive, sides, n, box):
 
 @njit(cache=True, nogil=True)
 def new_heap(capacity, h, w):
-    """Heap of nodes, the largest key first, that holds the node of all boxes of an h x w grid: keys, node ids, nodes."""
-    keys, ids = np.empty(capacity), np.zeros(capacity, dtype=np.int32)
-    nodes = np.empty((capacity, 8), dtype=np.int16)
+    """Heap of nodes, the largest key first, that holds the node of all boxes of an h x w grid: keys, node ids, nodes.
+
+    The ids behind those of the heap are free.
+    """
+    keys, ids, nodes = np.empty(capacity), np.arange(capacity), np.empty((capacity, 8), dtype=np.int16)
     keys[0] = np.inf
     for edge in range(4):
         low = edge // 2
@@ -306,57 +270,43 @@ def new_heap(capacity, h, w):
 
 
 @njit(cache=True, nogil=True)
-def push(keys, ids, nodes, size, key, node, n):
-    """Store n as the node with that id, and add it to a heap with `size` entries."""
+def push(heap, size, key, n):
+    """Add node n to a heap with `size` entries; returns the heap, with twice the capacity if it was full."""
+    keys, ids, nodes = heap
+    if size == len(keys):
+        keys, ids, nodes = np.empty(2 * size), np.arange(2 * size), np.empty((2 * size, 8), dtype=np.int16)
+        for i in range(size):
+            keys[i], ids[i] = heap[0][i], heap[1][i]
+            for k in range(8):
+                nodes[i, k] = heap[2][i, k]
+    node = ids[size]
     for k in range(8):
         nodes[node, k] = n[k]
     p = size
-    while p > 0:
-        q = (p - 1) // 2
-        if keys[q] >= key:
-            break
-        keys[p] = keys[q]
-        ids[p] = ids[q]
-        p = q
-    keys[p] = key
-    ids[p] = node
+    while p > 0 and keys[(p - 1) // 2] < key:
+        keys[p], ids[p] = keys[(p - 1) // 2], ids[(p - 1) // 2]
+        p = (p - 1) // 2
+    keys[p], ids[p] = key, node
+    return keys, ids, nodes
 
 
 @njit(cache=True, nogil=True)
-def pop(keys, ids, size):
-    """Remove the root of a heap with `size` entries and return its node id."""
-    root = np.int64(ids[0])
-    size -= 1
-    key = keys[size]
-    node = ids[size]
-    p = 0
-    while True:
-        child = 2 * p + 1
-        if child >= size:
-            break
-        if child + 1 < size and keys[child + 1] > keys[child]:
+def pop(heap, size, n):
+    """Move the root of a heap with `size` entries to n."""
+    keys, ids, nodes = heap
+    for k in range(8):
+        n[k] = nodes[ids[0], k]
+    root, key, node = ids[0], keys[size - 1], ids[size - 1]
+    p, child = 0, 1
+    while child < size - 1:
+        if child + 1 < size - 1 and keys[child + 1] > keys[child]:
             child += 1
         if keys[child] <= key:
             break
-        keys[p] = keys[child]
-        ids[p] = ids[child]
-        p = child
-    keys[p] = key
-    ids[p] = node
-    return root
-
-
-@njit(cache=True, nogil=True)
-def grow(keys, ids, nodes):
-    """The heap with twice the capacity."""
-    n = len(keys)
-    new_keys, new_ids = np.empty(2 * n), np.empty(2 * n, dtype=np.int32)
-    new_nodes = np.empty((2 * n, 8), dtype=np.int16)
-    for i in range(n):
-        new_keys[i], new_ids[i] = keys[i], ids[i]
-        for k in range(8):
-            new_nodes[i, k] = nodes[i, k]
-    return new_keys, new_ids, new_nodes
+        keys[p], ids[p] = keys[child], ids[child]
+        p, child = child, 2 * child + 1
+    keys[p], ids[p] = key, node
+    ids[size - 1] = root
 
 
 @njit(cache=True, nogil=True)
@@ -459,23 +409,10 @@ def best_box(
     if loss_weight != 0.0 and true_box is None:
         raise ValueError("true_box is required when loss_weight is not 0.")
     box = np.zeros(4) if true_box is None else np.array(check_box(true_box, "true_box"))
-    image = Images(
-        word_image.rows,
-        word_image.cols,
-        word_image.words,
-        np.array([0, len(word_image)]),
-        np.array([word_image.shape]),
-        box[None],
-    )
-    boxes, values, bounds, nodes = search_images(
-        image,
-        np.zeros(1, dtype=np.int64),
-        check_weights(weights, word_image),
-        np.zeros((1, N_PLACEMENT)),
-        np.array([[float(loss_weight)]]),
-        int(grid_step),
-        SEARCHES[method],
-        int(max_nodes),
-    )
-    found = Box(*(int(v) for v in boxes[0, 0]))
-    return FoundBox(found, float(values[0, 0]), float(bounds[0, 0]), int(nodes[0, 0]))
+    points, shape = (word_image.rows, word_image.cols, word_image.words), np.array([word_image.shape])
+    image = Images(*points, np.array([0, len(word_image)]), shape, box[None])
+    words, places, c = check_weights(weights, word_image), np.zeros((1, N_PLACEMENT)), np.array([[float(loss_weight)]])
+    options = int(grid_step), SEARCHES[method], int(max_nodes)
+    found = search_images(image, np.zeros(1, dtype=np.int64), words, places, c, *options)
+    edges = Box(*(int(v) for v in found.boxes[0, 0]))
+    return FoundBox(edges, float(found.values[0, 0]), float(found.bounds[0, 0]), int(found.nodes[0, 0]))

@@ -8,21 +8,37 @@ With placement features (:mod:`lupi.vision.box_terms`) the kernel is multiplied 
 is bounded in the same way, feature by feature.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from lupi.vision.box_search import grow, halve, new_heap, pop, push, widest
-from lupi.vision.box_terms import N_PLACEMENT, placement_range
+from lupi.vision.box_search import halve, new_heap, pop, push, widest
+from lupi.vision.box_terms import N_PLACEMENT, node_edges, placement_range
 
 CHI2, INTERSECTION = 0, 1
 _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 _TINY = np.float32(1e-30)
 
 
+class Expansion(NamedTuple):
+    """A kernel expansion: support vectors (words, also in single precision, and placements times `scale`) and coefficients."""
+
+    words: np.ndarray
+    single: np.ndarray
+    places: np.ndarray
+    scale: float
+    coef: np.ndarray
+    log_coef: np.ndarray
+    gamma: float
+    kind: int
+    normalize: bool
+
+
 @njit(cache=True, nogil=True)
-def integral_histograms(rows, cols, words, h, w, step, n_words):
+def integral_histograms(rows, cols, words, shape, step, n_words):
     """Histogram of the cells above and left of every grid corner, (h + 1, w + 1, n_words)."""
-    n_rows, n_cols = (h + step - 1) // step, (w + step - 1) // step
+    n_rows, n_cols = (shape[0] + step - 1) // step, (shape[1] + step - 1) // step
     out = np.zeros((n_rows + 1, n_cols + 1, n_words), dtype=np.float32)
     for k in range(rows.shape[0]):
         out[rows[k] // step + 1, cols[k] // step + 1, words[k]] += 1.0
@@ -68,74 +84,65 @@ def _common(high, u):
 
 
 @njit(cache=True, nogil=True)
-def _placement_distances(n, row_edges, col_edges, places, scale, out):
-    """Least squared distance of a node's placements (times `scale`) to each support vector's; zeros without placements."""
+def _placement_distances(e, n, row_edges, col_edges, out):
+    """Least squared distance of a node's placements to each support vector's; zeros without placements."""
     low, high = np.empty(N_PLACEMENT), np.empty(N_PLACEMENT)
-    t0, t1, b0, b1 = row_edges[n[0]], row_edges[n[1]], row_edges[n[4]], row_edges[n[5]]
-    l0, l1, r0, r1 = col_edges[n[2]], col_edges[n[3]], col_edges[n[6]], col_edges[n[7]]
-    placement_range(t0, t1, l0, l1, b0, b1, r0, r1, row_edges[-1], col_edges[-1], low, high)
-    for i in range(places.shape[0]):
+    placement_range(node_edges(row_edges, col_edges, n), row_edges[-1], col_edges[-1], low, high)
+    for i in range(e.places.shape[0]):
         out[i] = 0.0
-        for k in range(places.shape[1]):
-            gap = max(scale * low[k] - places[i, k], places[i, k] - scale * high[k], 0.0)
+        for k in range(e.places.shape[1]):
+            gap = max(e.scale * low[k] - e.places[i, k], e.places[i, k] - e.scale * high[k], 0.0)
             out[i] += gap * gap
 
 
 @njit(cache=True, nogil=True)
-def upper_bound(low, high, distances, support, coef, log_coef, gamma, kind, terms):
-    """Largest expansion (its logarithm for chi2) of histograms between low and high; exact when they are equal."""
-    total = 0.0
-    if kind == INTERSECTION:
-        for i in range(support.shape[0]):
-            total += coef[i] * _common(high, support[i]) * np.exp(-distances[i])
+def _expand(e, distances, terms):
+    """The expansion (its logarithm for chi2) of intersections or chi2 distances, which are overwritten."""
+    total, top = 0.0, -np.inf
+    for i in range(len(terms)):
+        if e.kind == INTERSECTION:
+            total += e.coef[i] * terms[i] * np.exp(-distances[i])
+        else:
+            terms[i] = e.log_coef[i] - distances[i] - e.gamma * terms[i]
+            top = max(top, terms[i])
+    if e.kind == INTERSECTION:
         return total
-    top = -np.inf
-    for i in range(support.shape[0]):
-        terms[i] = log_coef[i] - distances[i] - gamma * _nearest_distance(low, high, support[i])
-        top = max(top, terms[i])
-    for i in range(support.shape[0]):
+    for i in range(len(terms)):
         total += np.exp(terms[i] - top)
     return top + np.log(total)
 
 
 @njit(cache=True, nogil=True)
-def box_value(images, t, l, b, r, distances, support, coef, gamma, kind, normalize):
-    """The expansion (its logarithm for chi2) of one grid box in double precision.
+def _upper_bound(e, low, high, distances, terms):
+    """Largest expansion (its logarithm for chi2) of histograms between low and high."""
+    for i in range(len(terms)):
+        u = e.single[i]
+        terms[i] = _common(high, u) if e.kind == INTERSECTION else _nearest_distance(low, high, u)
+    return _expand(e, distances, terms)
 
-    `distances` are the squared distances of its placement to the support vectors'. With `normalize` a box without points has
-    value -inf, so it is never chosen: its histogram of zeros would be nearer to the support vectors than most others.
+
+@njit(cache=True, nogil=True)
+def _box_value(e, images, n, distances, terms):
+    """The expansion (its logarithm for chi2) of the grid box of a node without width, in double precision.
+
+    With `normalize` a box without points has value -inf, so it is never chosen: its histogram of zeros would be nearer to the
+    support vectors than most others.
     """
-    n, n_words = support.shape
-    histogram = np.empty(n_words)
-    size = 0.0
-    for k in range(n_words):
-        histogram[k] = np.float64(images[b, r, k] - images[t, r, k] - images[b, l, k] + images[t, l, k])
-        size += histogram[k]
-    if normalize and size == 0.0:
+    histogram = np.empty(e.words.shape[1])
+    size = _histogram(images, n[0], n[2], n[4], n[6], histogram)
+    if e.normalize and size == 0.0:
         return -np.inf
-    if normalize:
-        for k in range(n_words):
-            histogram[k] /= size
-    terms = np.empty(n)
-    total, top = 0.0, -np.inf
-    for i in range(n):
-        s = 0.0
-        for k in range(n_words):
-            h, u = histogram[k], support[i, k]
-            if kind == INTERSECTION:
-                s += min(h, u)
+    for k in range(len(histogram)):
+        histogram[k] /= size if e.normalize else 1.0
+    for i in range(len(terms)):
+        terms[i] = 0.0
+        for k in range(len(histogram)):
+            h, u = histogram[k], e.words[i, k]
+            if e.kind == INTERSECTION:
+                terms[i] += min(h, u)
             elif h + u > 0.0:
-                s += (h - u) ** 2 / (h + u)
-        if kind == INTERSECTION:
-            total += coef[i] * s * np.exp(-distances[i])
-        else:
-            terms[i] = np.log(coef[i]) - distances[i] - gamma * s
-            top = max(top, terms[i])
-    if kind == INTERSECTION:
-        return total
-    for i in range(n):
-        total += np.exp(terms[i] - top)
-    return top + np.log(total)
+                terms[i] += (h - u) ** 2 / (h + u)
+    return _expand(e, distances, terms)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -152,73 +159,53 @@ def _normalize_range(low, high, low_total, high_total):
 
 
 @njit(cache=True, nogil=True)
-def kernel_branch_and_bound(
-    images, row_edges, col_edges, places, scale, support, single, coef, log_coef, gamma, kind, normalize, max_nodes
-):
-    """Best grid box: (t, l, b, r), exact value, upper bound, number of bounds computed.
+def kernel_branch_and_bound(e, images, row_edges, col_edges, max_nodes):
+    """Best grid box of an expansion: (t, l, b, r), exact value, upper bound, number of bounds computed.
 
-    `places` are the support vectors' placements, times `scale`; of shape (n_support, 0) if there are none. `single` is `support` in
-    single precision, `log_coef` the logarithm of `coef`. A node is bounded once; leaves are evaluated in double precision. Bounds
-    have a margin for single precision.
+    A node is bounded once; leaves are evaluated in double precision. Bounds have a margin for single precision.
     """
     h, w, n_words = images.shape[0] - 1, images.shape[1] - 1, images.shape[2]
-    terms = np.empty(support.shape[0])
-    distances = np.empty(support.shape[0])
+    terms, distances = np.empty(len(e.coef)), np.empty(len(e.coef))
     low, high = np.empty(n_words, dtype=np.float32), np.empty(n_words, dtype=np.float32)
-    keys, ids, nodes = new_heap(4096, h, w)
-    n = np.zeros(8, dtype=np.int64)
-    current = np.array([0, 0, 0, 0, h, h, w, w])
-    size = used = 1
-    bounds = 0
+    heap = new_heap(4096, h, w)
+    n, current = np.zeros(8, dtype=np.int64), np.array([0, 0, 0, 0, h, h, w, w])
+    size, bounds, upper = 1, 0, np.inf
     best = (0, 0, h, w)
-    _placement_distances(current, row_edges, col_edges, places, scale, distances)
-    best_value = box_value(images, 0, 0, h, w, distances, support, coef, gamma, kind, normalize)
+    _placement_distances(e, current, row_edges, col_edges, distances)
+    best_value = _box_value(e, images, current, distances, terms)
     if best_value == -np.inf:  # no points in the whole image
         return best, best_value, best_value, 0
-    upper = np.inf
     while size > 0:
-        upper = keys[0]
+        upper = heap[0][0]
         if upper <= best_value or bounds >= max_nodes:
             break
-        free = pop(keys, ids, size)
+        pop(heap, size, current)
         size -= 1
-        for k in range(8):
-            current[k] = nodes[free, k]
         edge = widest(current)
         if current[2 * edge] == current[2 * edge + 1]:
-            t, l, b, r = current[0], current[2], current[4], current[6]
-            _placement_distances(current, row_edges, col_edges, places, scale, distances)
-            value = box_value(images, t, l, b, r, distances, support, coef, gamma, kind, normalize)
+            _placement_distances(e, current, row_edges, col_edges, distances)
+            value = _box_value(e, images, current, distances, terms)
             if value > best_value:
                 best_value = value
-                best = (t, l, b, r)
+                best = (current[0], current[2], current[4], current[6])
             continue
         for side in range(2):
             if not halve(current, edge, side, n):
                 continue
             high_total = _histogram(images, n[0], n[2], n[5], n[7], high)
-            if normalize and high_total == 0.0:
+            if e.normalize and high_total == 0.0:
                 continue
             # Without a common core the smallest box is empty.
             common = n[1] < n[4] and n[3] < n[6]
             low_total = _histogram(images, n[1], n[3], n[4] if common else n[1], n[6] if common else n[3], low)
-            if normalize:
+            if e.normalize:
                 _normalize_range(low, high, low_total, high_total)
-            _placement_distances(n, row_edges, col_edges, places, scale, distances)
-            bound = upper_bound(low, high, distances, single, coef, log_coef, gamma, kind, terms)
+            _placement_distances(e, n, row_edges, col_edges, distances)
+            bound = _upper_bound(e, low, high, distances, terms)
             bounds += 1
             bound += 1e-4 * (1.0 + 0.1 * abs(bound))
-            if bound <= best_value:
-                continue
-            if free < 0:
-                free = used
-                used += 1
-                if used > len(keys):
-                    keys, ids, nodes = grow(keys, ids, nodes)
-            push(keys, ids, nodes, size, bound, free, n)
-            size += 1
-            free = -1
-    if size == 0 or upper < best_value:
-        upper = best_value
+            if bound > best_value:
+                heap = push(heap, size, bound, n)
+                size += 1
     # Tuples: Ctrl-C while an array is returned to Python would end in numba's SystemError.
-    return best, best_value, upper, bounds
+    return best, best_value, max(upper, best_value) if size > 0 else best_value, bounds

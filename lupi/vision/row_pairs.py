@@ -9,7 +9,7 @@ completes searches that reach the node limit. Terms of the sides are part of the
 import numpy as np
 from numba import njit
 
-from lupi.vision.box_terms import overlap
+from lupi.vision.box_terms import grid_loss, overlap
 
 _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 _PAD = 8
@@ -27,15 +27,16 @@ def _scan(prefix, loss_weight, height, common_height, true_area, widths, common_
 
 
 @njit(cache=True, nogil=True)
-def _kadane(total, left_side, right_side, t, b, start, stop):
+def _kadane(grid, t, b, start, stop):
     """Best columns within start..stop-1 for rows t..b-1: score with these two sides, left and right."""
-    low = total[b, start] - total[t, start] - left_side[start]
+    upper, lower, left_side, right_side = grid.total[t], grid.total[b], grid.sides[1], grid.sides[3]
+    low = lower[start] - upper[start] - left_side[start]
     low_arg = start
     best = -np.inf
     left = start
     right = start + 1
     for k in range(start + 1, stop + 1):
-        v = total[b, k] - total[t, k]
+        v = lower[k] - upper[k]
         if v + right_side[k] - low > best:
             best = v + right_side[k] - low
             left = low_arg
@@ -48,28 +49,26 @@ def _kadane(total, left_side, right_side, t, b, start, stop):
 
 
 @njit(cache=True, nogil=True)
-def best_columns(total, sides):
+def best_columns(grid):
     """For every pair of rows the best score of a box between them, and its left and right side: the search without a loss."""
-    h = total.shape[0] - 1
-    w = total.shape[1] - 1
+    h, w = len(grid.rows) - 1, len(grid.cols) - 1
     scores = np.empty((h, h + 1))
-    lefts = np.empty((h, h + 1), dtype=np.int16)
-    rights = np.empty((h, h + 1), dtype=np.int16)
+    lefts, rights = np.empty((h, h + 1), dtype=np.int16), np.empty((h, h + 1), dtype=np.int16)
     for t in range(h):
         for b in range(t + 1, h + 1):
-            score, lefts[t, b], rights[t, b] = _kadane(total, sides[1], sides[3], t, b, 0, w)
-            scores[t, b] = score + sides[0, t] + sides[2, b]
+            score, lefts[t, b], rights[t, b] = _kadane(grid, t, b, 0, w)
+            scores[t, b] = score + grid.sides[0, t] + grid.sides[2, b]
     return scores, lefts, rights
 
 
 @njit(cache=True, nogil=True)
-def row_pairs(total, sides, columns, row_edges, col_edges, gt, c):
+def row_pairs(grid, columns, gt, c):
     """Best box of a grid for score + sides + c * (1 - overlap): the grid box (t, l, b, r) and its value.
 
     `columns` comes from :func:`best_columns`, shared by the searches for several c.
     """
     scores, lefts, rights = columns
-    h = total.shape[0] - 1
+    h = len(grid.rows) - 1
     best = np.zeros(4, dtype=np.int64)
     best_value = -np.inf
     for t in range(h):
@@ -79,15 +78,15 @@ def row_pairs(total, sides, columns, row_edges, col_edges, gt, c):
                 continue
             l, r = lefts[t, b], rights[t, b]
             if c != 0.0:
-                value += c * (1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt))
+                value += c * grid_loss(grid, t, l, b, r, gt)
             if value > best_value:
                 best_value = value
                 best[0], best[1], best[2], best[3] = t, l, b, r
     if c != 0.0:
         bounds = np.empty((h, h + 1))
-        best_value, largest = _tight_bounds(total, sides, scores, row_edges, col_edges, gt, c, bounds, best, best_value)
+        best_value, largest = _tight_bounds(grid, scores, gt, c, bounds, best, best_value)
         if largest > best_value:
-            best_value = _scan_pairs(total, sides, row_edges, col_edges, gt, c, bounds, best, best_value)
+            best_value = _scan_pairs(grid, gt, c, bounds, best, best_value)
     return best, best_value
 
 
@@ -107,8 +106,7 @@ def _narrow_columns(col_edges, gt):
     right = w
     while right > 0 and col_edges[right - 1] >= gt[3]:
         right -= 1
-    common = np.empty(6)
-    width = np.empty(6)
+    common, width = np.empty(6), np.empty(6)
     starts = (0, 0, right - 1, left, right - 1, left + 1)
     stops = (w, left + 1, w, left + 1, right, min(left + 2, w))
     for k in range(6):
@@ -118,16 +116,15 @@ def _narrow_columns(col_edges, gt):
 
 
 @njit(cache=True, nogil=True)
-def _tight_bounds(total, sides, scores, row_edges, col_edges, gt, c, bounds, best, best_value):
+def _tight_bounds(grid, scores, gt, c, bounds, best, best_value):
     """Fill the bounds of the row pairs that may still win, -inf for the others; updates `best`.
 
     Returns its value and the largest bound. Columns beside the true ones have the full loss, so Kadane's pass over them alone
     settles them.
     """
-    h = total.shape[0] - 1
-    w = total.shape[1] - 1
+    h, w, row_edges = len(grid.rows) - 1, len(grid.cols) - 1, grid.rows
     true_area = (gt[2] - gt[0]) * (gt[3] - gt[1])
-    narrow_common, narrow_width, left_end, right_start = _narrow_columns(col_edges, gt)
+    narrow_common, narrow_width, left_end, right_start = _narrow_columns(grid.cols, gt)
     largest = -np.inf
     for t in range(h):
         for b in range(t + 1, h + 1):
@@ -145,8 +142,8 @@ def _tight_bounds(total, sides, scores, row_edges, col_edges, gt, c, bounds, bes
             for side in range(2):
                 start, stop = (0, left_end) if side == 0 else (right_start, w)
                 if start < stop:
-                    value, l, r = _kadane(total, sides[1], sides[3], t, b, start, stop)
-                    value += sides[0, t] + sides[2, b] + c
+                    value, l, r = _kadane(grid, t, b, start, stop)
+                    value += grid.sides[0, t] + grid.sides[2, b] + c
                     if value > best_value:
                         best_value = value
                         best[0], best[1], best[2], best[3] = t, l, b, r
@@ -170,8 +167,7 @@ def _edge_ranges(col_edges, gt, c):
     """
     w = col_edges.shape[0] - 1
     first = np.empty(w, dtype=np.int64)
-    near = np.zeros((2, w))
-    far = np.zeros((2, w))
+    near, far = np.zeros((2, w)), np.zeros((2, w))
     for l in range(w):
         r = l + 1
         if c > 0.0:
@@ -203,13 +199,13 @@ def _loss_reach(near, far, c, common_height, height, true_area, out):
 
 
 @njit(cache=True, nogil=True)
-def _scan_pairs(total, sides, row_edges, col_edges, gt, c, bounds, best, best_value):
+def _scan_pairs(grid, gt, c, bounds, best, best_value):
     """Scan the columns of all row pairs whose bound exceeds the incumbent; updates `best`, returns its value.
 
     The scan runs in single precision; every left edge that comes within its rounding of the incumbent is recomputed.
     """
-    h = total.shape[0] - 1
-    w = total.shape[1] - 1
+    total, sides, row_edges, col_edges = grid.total, grid.sides, grid.rows, grid.cols
+    h, w = len(row_edges) - 1, len(col_edges) - 1
     f32 = np.float32
     true_area, weight = f32((gt[2] - gt[0]) * (gt[3] - gt[1])), f32(c)
     # Padding to whole vectors: short loops would spend their time in the remainder.
@@ -221,10 +217,8 @@ def _scan_pairs(total, sides, row_edges, col_edges, gt, c, bounds, best, best_va
             widths[l, k] = col_edges[r] - col_edges[l]
             common[l, k] = max(min(col_edges[r], gt[3]) - max(col_edges[l], gt[1]), 0.0)
     first, near, far = _edge_ranges(col_edges, gt, c)
-    reach = np.empty(w)
-    low = np.empty(w + 1)
-    high = np.empty(w + 1)
-    later = np.empty(w + 2)
+    reach, later = np.empty(w), np.empty(w + 2)
+    low, high = np.empty(w + 1), np.empty(w + 1)
     single = np.empty(w + 1 + _PAD, dtype=np.float32)
     for k in range(w + 1, w + 1 + _PAD):
         single[k] = -np.inf
@@ -253,8 +247,7 @@ def _scan_pairs(total, sides, row_edges, col_edges, gt, c, bounds, best, best_va
                 value = _scan(single[l + 1 : stop], weight, height, common_height, true_area, widths[l], common[l])
                 if value + c - low[l] > best_value - rounding:
                     for r in range(l + 1, w + 1):
-                        v = high[r] - low[l]
-                        v += c * (1.0 - overlap(row_edges[t], col_edges[l], row_edges[b], col_edges[r], gt))
+                        v = high[r] - low[l] + c * grid_loss(grid, t, l, b, r, gt)
                         if v > best_value:
                             best_value = v
                             best[0], best[1], best[2], best[3] = t, l, b, r

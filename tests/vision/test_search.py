@@ -8,15 +8,14 @@ from structured_reference import brute_force_box, random_grid_case
 
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.vision import Box, WordImage, best_box
-from lupi.vision.box_search import branch_and_bound, integrals
+from lupi.vision.box_search import branch_and_bound
 from lupi.vision.box_terms import (
     N_PLACEMENT,
-    add_area,
     largest_overlap,
+    new_grid,
     overlap,
     placement,
     placement_range,
-    side_terms,
     smallest_overlap,
 )
 from lupi.vision.row_pairs import best_columns, row_pairs
@@ -24,12 +23,10 @@ from lupi.vision.row_pairs import best_columns, row_pairs
 
 def searched(method, grid, weights, row_edges, col_edges, gt, c):
     """Box and value of one of the searches, with weights of the placement."""
-    grid, sides = grid.copy(), side_terms(row_edges, col_edges, weights)
-    add_area(grid, row_edges, col_edges, weights[-1])
-    images = integrals(grid)
+    searched = new_grid(grid, row_edges, col_edges, weights)
     if method == "row_pairs":
-        return row_pairs(images[0], sides, best_columns(images[0], sides), row_edges, col_edges, gt, c)
-    box, value, upper, _ = branch_and_bound(*images, sides, row_edges, col_edges, gt, c, 10**9)
+        return row_pairs(searched, best_columns(searched), gt, c)
+    box, value, upper, _ = branch_and_bound(searched, gt, c, 10**9)
     assert upper == value
     return box, value
 
@@ -75,18 +72,16 @@ def test_search_with_placement_equals_brute_force(method):
 
 
 def test_placement_numbers_and_their_ranges():
-    np.testing.assert_allclose(placement(2.0, 5.0, 6.0, 15.0, 8.0, 20.0), 0.0)  # the box in the middle
-    np.testing.assert_allclose(
-        placement(0.0, 0.0, 8.0, 10.0, 8.0, 20.0), [-0.25, -0.25, 0.25, -0.25, *[0.0625] * 4, 0.25]
-    )
+    np.testing.assert_allclose(placement((2, 5, 6, 15), (8, 20)), 0.0)  # the box in the middle
+    np.testing.assert_allclose(placement((0, 0, 8, 10), (8, 20)), [-0.25, -0.25, 0.25, -0.25, *[0.0625] * 4, 0.25])
     rng = np.random.default_rng(1)
     low, high = np.empty(N_PLACEMENT), np.empty(N_PLACEMENT)
     for _ in range(60):
         (t0, t1), (l0, l1), (b0, b1), (r0, r1) = np.sort(rng.integers(0, 9, (4, 2)), axis=1)
-        placement_range(*map(float, (t0, t1, l0, l1, b0, b1, r0, r1)), 8.0, 8.0, low, high)
+        placement_range(tuple(map(float, (t0, t1, l0, l1, b0, b1, r0, r1))), 8.0, 8.0, low, high)
         for t, l, b, r in itertools.product(range(t0, t1 + 1), range(l0, l1 + 1), range(b0, b1 + 1), range(r0, r1 + 1)):
             if t < b and l < r:
-                found = placement(float(t), float(l), float(b), float(r), 8.0, 8.0)
+                found = placement((t, l, b, r), (8, 8))
                 assert (found >= low - 1e-12).all()
                 assert (found <= high + 1e-12).all()
 
@@ -110,7 +105,7 @@ def test_overlap_ranges_are_attained():
         ]
         if not ious:
             continue
-        args = (*map(float, (t0, t1, l0, l1, b0, b1, r0, r1)), gt.astype(float))
+        args = tuple(map(float, (t0, t1, l0, l1, b0, b1, r0, r1))), gt.astype(float)
         low, high = smallest_overlap(*args), largest_overlap(*args)
         assert low <= min(ious) + 1e-12
         assert high >= max(ious) - 1e-12
