@@ -38,13 +38,14 @@ def _one_line_per_warning(context: typer.Context) -> None:
 
 @app.command()
 def fit(
+    context: typer.Context,
     data: _Data,
     method: Annotated[_Method, typer.Option(help="Plus: uses masks and attributes of DATA.")] = "ssvm+",
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file.")] = _MODEL,
-    words: Annotated[int, typer.Option(help="Size of the vocabulary.")] = 1000,
+    n_words: Annotated[int, typer.Option("--words", help="Size of the vocabulary.")] = 1000,
     detector: Annotated[_Detector, typer.Option(help="Local features.")] = "surf",
     grid_step: Annotated[int, typer.Option(help="Edges of boxes are multiples of this many pixels.")] = 8,
-    c: Annotated[float, typer.Option("--C", help="Weight of the loss (ssvm, ssvm+).")] = 1.0,
+    C: Annotated[float, typer.Option("--C", help="Weight of the loss (ssvm, ssvm+).")] = 1.0,
     lam: Annotated[float, typer.Option(help="Weight of the privileged norm (ssvm+, jkse+).")] = 1.0,
     rho: Annotated[float, typer.Option(help="Inverse weight of the privileged loss (ssvm+).")] = 2.0,
     nu: Annotated[float, typer.Option(help="Share of outliers (jkse, jkse+).")] = 0.5,
@@ -56,7 +57,7 @@ def fit(
     search: Annotated[int, typer.Option(metavar="N", help="Values to try per parameter (papers: 4); 0: none.")] = 0,
     validation: Annotated[float, typer.Option(help="Share of the images to compare parameters on.")] = 0.3,
     privileged: Annotated[_Privileged, typer.Option(help="Privileged information to use.")] = "both",
-    seed: Annotated[int, typer.Option(help="Seed of vocabulary, split and solver.")] = 0,
+    random_state: Annotated[int, typer.Option("--seed", help="Seed of vocabulary, split and solver.")] = 0,
     jobs: _Jobs = -1,
     cache: _Cache = _CACHE,
     layout: _Format = "auto",
@@ -72,24 +73,9 @@ def fit(
     from lupi.persistence import save
 
     found = load_localization(data, layout, follow_links=follow_links)
-    localizer = Localizer(
-        method,
-        n_words=words,
-        detector=detector,
-        grid_step=grid_step,
-        C=c,
-        lam=lam,
-        rho=rho,
-        nu=nu,
-        normalize=normalize,
-        inference=inference,
-        geometry=geometry,
-        geometry_scale=geometry_scale,
-        tol=tol,
-        random_state=seed,
-        verbose=True,
-        **_settings(jobs, cache, skip_errors),
-    )
+    # Options with the name of a parameter are passed on as they are.
+    params = {name: value for name, value in context.params.items() if name in Localizer().get_params()}
+    localizer = Localizer(**params | _settings(jobs, cache, skip_errors), verbose=True)
     known = {name: value for name, value in (found.privileged or {}).items() if privileged in ("both", name)}
     if method.endswith("+") and not known:
         typer.echo(f"No privileged information is used: {method} equals {method[:-1]} here.", err=True)
@@ -187,6 +173,7 @@ def _search(
 ) -> Any:
     """Best localizer of the papers' grid with `n` values per parameter, fitted; ``search_`` keeps the results of all."""
     import numpy as np
+    from sklearn.utils import _safe_indexing as pick
 
     from lupi.localize import paper_grid, search_parameters
 
@@ -195,15 +182,13 @@ def _search(
     if not 0 < cut < len(order):
         raise ValueError(f"validation={validation:g} leaves no images for training or for validation.")
 
-    def pick(values: Any, rows: np.ndarray) -> Any:
-        return [values[i] for i in rows] if isinstance(values, list) else values[rows]
-
+    train, test = order[:cut], order[cut:]
     best, table = search_parameters(
         localizer,
-        pick(found.images, order[:cut]),
-        pick(found.boxes, order[:cut]),
-        {name: pick(value, order[:cut]) for name, value in known.items()} or None,
-        validation=(pick(found.images, order[cut:]), pick(found.boxes, order[cut:])),
+        pick(found.images, train),
+        pick(found.boxes, train),
+        {name: pick(value, train) for name, value in known.items()} or None,
+        validation=(pick(found.images, test), pick(found.boxes, test)),
         grid=paper_grid(localizer.method, n, localizer.geometry),
         store=cache / "search",
         n_jobs=localizer.n_jobs,
