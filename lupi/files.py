@@ -16,18 +16,9 @@ import numpy as np
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file so that readers see the old content or the new content, never a part.
+    """Write a file, and its folder if needed, so that readers see the old content or the new content, never a part.
 
-    Parameters
-    ----------
-    path : path-like
-        Its folder is created if needed.
-    content : bytes
-
-    Raises
-    ------
-    OSError
-        With the path and the cause, such as a full disk. The old file is left unchanged.
+    An OSError, such as a full disk, names the path and leaves the old file unchanged.
     """
     path, temporary = Path(path), None
     try:
@@ -97,13 +88,8 @@ def digest_of(*parts: Any) -> str:
 class ArrayFolder:
     """Store of results that consist of arrays: one file per result, written by the worker that computed it.
 
-    A missing or damaged file counts as absent. Keys are digests of everything that a result depends on.
-
-    Parameters
-    ----------
-    folder : path-like
-    pack, unpack : callable
-        Convert a result to a dict of arrays, and back.
+    A missing or damaged file counts as absent. Keys are digests of everything that a result depends on. `pack` converts a
+    result to a dict of arrays, and `unpack` converts it back.
 
     Examples
     --------

@@ -65,16 +65,14 @@ def examine(X, y, Z, target="the target", *, grouped=False, others=None):
         for name, column in columns[kind].items():
             words, levels = name in table.words, len(np.unique(column))
             if kind == "privileged" and levels < 2:
-                notes.append(
-                    f"The privileged column {name!r} has {'no value' if column[0] == GAP else 'one value only'}: it adds nothing."
-                )
+                held = "no value" if column[0] == GAP else "one value only"
+                notes.append(f"The privileged column {name!r} has {held}: it adds nothing.")
             elif leak := _leak(column, truth, words):
                 text = f"Leakage? The {kind} column {name!r} {leak.format(target=target)} {CONSEQUENCE[kind]}"
                 leaks.append({"kind": kind, "columns": [name], "text": text})
             if words and levels > max(30, 0.5 * len(column)):
-                notes.append(
-                    f"The {kind} column {name!r} has almost as many words as rows; if it is an identifier, --drop it."
-                )
+                text = "has almost as many words as rows; if it is an identifier, --drop it."
+                notes.append(f"The {kind} column {name!r} {text}")
     leaks += _joint_leaks(tables, truth, target, {(leak["kind"], *leak["columns"]) for leak in leaks})
     return leaks, [leak["text"] for leak in leaks] + notes + _copies(**columns) + repeated
 
@@ -102,7 +100,7 @@ def _leak(column, truth, words):
     return f"alone predicts the target {{target!r}} almost exactly ({measure})." if strength > LEAKS else ""
 
 
-def _strength(column, truth, words=False):
+def _strength(column, truth, words):
     """How well one column predicts the target, from 0 to 1, and by which measure."""
     sizes = np.unique(truth, return_counts=True)[1]
     if len(truth) < 20 or len(np.unique(column)) < 2 or len(sizes) < 2 or (len(sizes) == 2 and sizes.min() < 5):
@@ -218,9 +216,8 @@ def _copies(ordinary, privileged):
             elif ours > 2 and close > COPIES:
                 notes.append(f"The privileged column {name!r} is almost a copy of the ordinary column {other!r}.")
             elif 2 < theirs <= FEW_LEVELS * len(b) and _n_pairs(a, b) == theirs:
-                notes.append(
-                    f"The privileged column {name!r} follows from the ordinary column {other!r}: it adds nothing."
-                )
+                text = f"The privileged column {name!r} follows from the ordinary column {other!r}: it adds nothing."
+                notes.append(text)
     return notes
 
 
@@ -259,20 +256,18 @@ def _repeated_subjects(X, *others):
                     f"groups={name!r} (--groups)."
                 ]
     moving = X.frame[X.numbers].dropna(axis=1)
-    moving = moving.loc[:, moving.nunique() > 1].to_numpy()
-    if moving.shape[1] < 3 or len(X) < 20:
+    moving = moving.loc[:, moving.nunique() > 1]
+    # Where few combinations of values are possible, equal rows are expected.
+    if moving.shape[1] < 3 or len(X) < 20 or np.log(moving.nunique()).sum() < 3 * np.log(len(X)):
         return []
-    levels = [len(np.unique(column)) for column in moving.T]
-    if np.log(np.array(levels, dtype=float)).sum() < 3 * np.log(len(X)):
-        return []  # few combinations are possible, so equal rows are expected
-    counts = np.unique((moving / moving.std(axis=0)).round(2), axis=0, return_counts=True)[1]
+    rows = moving.to_numpy()
+    counts = np.unique((rows / rows.std(axis=0)).round(2), axis=0, return_counts=True)[1]
     twins = counts[counts > 1].sum() / len(X)
-    if twins <= 0.05:
-        return []
-    return [
+    text = (
         f"{100 * twins:.0f}% of the rows are nearly equal to another row. If they belong to one subject, keep them together "
         "with groups (--groups): otherwise every method looks better than it is."
-    ]
+    )
+    return [text] if twins > 0.05 else []
 
 
 def _visits(name, column):

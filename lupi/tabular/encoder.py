@@ -21,23 +21,8 @@ _kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 class TableEncoder(BaseEstimator):
     """Encoder of a table: medians for gaps, standardized numbers, one feature for each frequent word.
 
-    A word that `fit` did not see, and a gap among words, give zeros.
-
-    Parameters
-    ----------
-    standardize : bool, default=True
-        Whether numbers are standardized.
-    fill : bool, default=True
-        Whether gaps among numbers are filled; otherwise they stay NaN, for estimators that accept them.
-    as_frame : bool, default=False
-        Whether the columns stay as they are, for estimators that know categories: a data frame, gaps as NaN.
-
-    Attributes
-    ----------
-    levels_ : dict of str to list of str
-        Frequent words of each column of words.
-    medians_, means_, scales_ : ndarray
-        Of the columns of numbers.
+    A word that `fit` did not see, and a gap among words, give zeros. Without `fill`, gaps among numbers stay NaN, for
+    estimators that accept them; with `as_frame`, the result is a data frame, for estimators that know categories.
 
     Examples
     --------
