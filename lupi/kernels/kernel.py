@@ -391,7 +391,7 @@ def _rbf_matrix(A: np.ndarray, gamma: float) -> np.ndarray:
         np.maximum(band, 0.0, out=band)
         band *= -gamma
         np.exp(band, out=out[i : i + BAND, i:])
-    scale_and_mirror(out, np.ones(n), out)
+    scale_and_mirror(out)
     np.fill_diagonal(out, 1.0)
     return out
 

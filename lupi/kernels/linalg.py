@@ -6,6 +6,8 @@ import numpy as np
 from numba import njit
 from scipy.linalg import LinAlgError, blas, get_blas_funcs, get_lapack_funcs, lapack, solve_triangular
 
+# Rows that are mirrored at a time; the band stays in the processor's cache.
+BAND = 64
 # Operations of one matrix product: a few tenths of a second.
 OPERATIONS = 1e10
 # Up to this many rows one call of LAPACK, a fifth faster than blocks, takes less than a second.
@@ -128,21 +130,19 @@ def self_products(X: np.ndarray) -> np.ndarray:
         columns = np.ascontiguousarray(X[:, start : start + together]).T
         product = blas.dsyrk(1.0, columns, trans=1, lower=1, beta=1.0, c=product, overwrite_c=1)
     product = product.T
-    scale_and_mirror(product, np.ones(len(product)), product)
+    scale_and_mirror(product)
     return product
 
 
-@njit(cache=True)
-def scale_and_mirror(matrix: np.ndarray, scale: np.ndarray, out: np.ndarray) -> None:
-    """From the upper triangle: out_ij = out_ji = scale_i scale_j matrix_ij; out may be the matrix."""
-    n = matrix.shape[0]
-    for bi in range(0, n, 64):
-        for bj in range(bi, n, 64):
-            for i in range(bi, min(bi + 64, n)):
-                for j in range(max(bj, i), min(bj + 64, n)):
-                    value = scale[i] * scale[j] * matrix[i, j]
-                    out[i, j] = value
-                    out[j, i] = value
+def scale_and_mirror(matrix: np.ndarray, scale: np.ndarray | None = None) -> None:
+    """Overwrite a matrix by scale_i scale_j matrix_ij (default: 1) of its upper triangle, and its transpose."""
+    for i in range(0, len(matrix), BAND):
+        band = matrix[i : i + BAND, i:]
+        if scale is not None:
+            band *= np.multiply.outer(scale[i : i + BAND], scale[i:])
+        corner = band[:, : len(band)]
+        corner[:] = np.triu(corner) + np.triu(corner, 1).T
+        matrix[i + BAND :, i : i + BAND] = band[:, BAND:].T
 
 
 @njit(cache=True, fastmath=True, nogil=True)

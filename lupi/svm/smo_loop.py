@@ -250,7 +250,8 @@ def _total_change(
             e += 1
         if e == count:
             spots[e] = at[a]
-            change[:, e] = 0.0
+            for m in range(weight.shape[0]):
+                change[m, e] = 0.0
             count += 1
         for m in range(weight.shape[0]):
             change[m, e] -= weight[m] * w[a] * c[m, rows[a], at[a]]
@@ -267,7 +268,8 @@ def _update(
     for a in range(0, count, 2):
         t, u = spots[a], spots[min(a + 1, count - 1)]
         if a + 1 == count:
-            change[:, a + 1] = 0.0
+            for m in range(change.shape[0]):
+                change[m, a + 1] = 0.0
         for r in range(touched.shape[0]):
             one, two = spaces[0, r], spaces[1, r]
             first, second = real(change[one, a]), real(change[one, a + 1])

@@ -146,7 +146,7 @@ def deformation_matrix(
             "the kernel matrix of `privileged` is not positive semi-definite, or its values are too far apart for double "
             "precision; scale the privileged features, use a positive semi-definite kernel, or bring lam nearer to 1."
         ) from None
-    scale_and_mirror(Q, (np.sqrt(lam) * inverse_C).astype(dtype), Q)
+    scale_and_mirror(Q, (np.sqrt(lam) * inverse_C).astype(dtype))
     np.negative(Q, out=Q)
     Q[np.diag_indices(len(Q))] += inverse_C.astype(dtype)
     if everything:

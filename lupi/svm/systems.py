@@ -385,5 +385,5 @@ class TwoSidesSystem:
 def _inverse(M: np.ndarray) -> np.ndarray:
     """Inverse of a positive definite matrix, which is overwritten."""
     out = inverse_from_cholesky(cholesky(M)).T
-    scale_and_mirror(out, np.ones(len(out)), out)
+    scale_and_mirror(out)
     return out
