@@ -50,7 +50,7 @@ def test_surrogate_learning_names_large_features(data):
 
 def test_sparse_inputs_of_a_structured_task_are_refused(data):
     X, y, _ = data
-    with pytest.raises(ValueError, match=r"X is a sparse matrix.*X.toarray\(\)"):
+    with pytest.raises(ValueError, match=r"`X` is a sparse matrix.*X.toarray\(\)"):
         StructuralSVM(Multiclass(2, X.shape[1])).fit(sparse.csr_matrix(X), y)
 
 

@@ -230,45 +230,70 @@ def test_a_killed_worker_is_a_readable_error():
 # Commands that are ended by a signal.
 
 
-def _command(table, out, splits):
+def _command(table, out, splits, jobs):
     columns, size = ("--target", "target", "--privileged", "z*"), ("--train-size", 40, "--splits", splits)
-    method = ("--methods", "transfer", "--kernel", "linear", "--jobs", 2, "--baselines", "none", "--permutations", 0)
-    return "compare", table, *columns, *size, *method, "--out", out
+    method = ("--methods", "transfer", "--kernel", "linear", "--baselines", "none", "--permutations", 0)
+    return "compare", table, *columns, *size, *method, "--jobs", jobs, "--out", out
+
+
+def _rows(out, query):
+    files = list((out / "units").glob("*.sqlite"))
+    if not files:
+        return []
+    with closing(sqlite3.connect(f"file:{files[0]}?mode=ro", uri=True, timeout=30)) as connection:
+        try:
+            return connection.execute(query).fetchall()
+        except sqlite3.OperationalError:  # the table does not exist yet
+            return []
 
 
 def _stored(out):
-    files = list((out / "units").glob("*.sqlite"))
-    if not files:
-        return {}
-    with closing(sqlite3.connect(f"file:{files[0]}?mode=ro", uri=True, timeout=30)) as connection:
-        try:
-            return dict(connection.execute("SELECT key, result FROM unit WHERE key <> ''"))
-        except sqlite3.OperationalError:  # the table does not exist yet
-            return {}
+    return dict(_rows(out, "SELECT key, result FROM unit WHERE key <> ''"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_workers_end_with_the_command(number, tmp_path, request):
-    table = tmp_path / "table.csv"
+def _results(out):
+    """Content of `results.json` without the command, times and dates."""
+
+    def timeless(value):
+        if isinstance(value, dict):
+            changing = ("command", "seconds", "median_seconds", "date")
+            return {key: timeless(part) for key, part in value.items() if key not in changing}
+        return [timeless(part) for part in value] if isinstance(value, list) else value
+
+    return timeless(json.loads((out / "results.json").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("number", "whole_group"), [(signal.SIGTERM, False), (signal.SIGKILL, False), (signal.SIGKILL, True)]
+)
+def test_workers_end_with_the_command_and_finished_units_are_kept(number, whole_group, tmp_path, request):
+    """A whole process group is killed when a machine goes down."""
+    pytest.importorskip("jinja2")
+    table, killed, whole = tmp_path / "table.csv", tmp_path / "killed", tmp_path / "whole"
     make_privileged(120, 4, 2, random_state=0, as_frame=True).frame.to_csv(table, index=False)
-    process = start(*_command(table, tmp_path, splits=500))
+    process = start(*_command(table, killed, splits=500, jobs=2), start_new_session=True)
     request.addfinalizer(process.kill)
-    wait_until(lambda: _stored(tmp_path) or process.poll() is not None, "the command stored nothing")
+    wait_until(lambda: _stored(killed) or process.poll() is not None, "the command stored nothing")
     assert process.poll() is None
     family = descendants(process.pid)
     assert len(family) >= 2
-    process.send_signal(number)
+    (os.killpg if whole_group else os.kill)(process.pid, number)
     # One second; 30 on a busy machine. Idle workers of joblib would stay for 300.
     wait_until(lambda: process.poll() is not None and not any(map(is_alive, family)), f"left behind: {family}", 30)
     assert process.returncode == {signal.SIGTERM: 128 + signal.SIGTERM, signal.SIGKILL: -signal.SIGKILL}[number]
-    kept = _stored(tmp_path)
+    assert _rows(killed, "PRAGMA integrity_check") == [("ok",)]
+    kept = _stored(killed)
     n_splits = len(kept) // 3 + 2
-    assert start(*_command(table, tmp_path, n_splits)).wait() == 0
-    now = _stored(tmp_path)
+    for out in (killed, whole):  # the interrupted comparison, and an undisturbed one
+        done = CliRunner().invoke(app, [str(word) for word in _command(table, out, n_splits, jobs=1)])
+        assert done.exit_code == 0, done.output
+    now = _stored(killed)
     # To the last character: a unit that ran again would have taken another time.
     assert {unit: now[unit] for unit in kept} == kept
-    assert len(now) >= 3 * n_splits
-    assert json.loads((tmp_path / "results.json").read_text())["protocol"]["n_splits"] == n_splits
+    assert now.keys() >= _stored(whole).keys()
+    assert len(_stored(whole)) == 3 * n_splits
+    assert _results(killed) == _results(whole)
+    assert _results(killed)["protocol"]["n_splits"] == n_splits
 
 
 WAITS = """

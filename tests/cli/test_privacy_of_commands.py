@@ -16,6 +16,7 @@ pytest.importorskip("jinja2")
 N = 60
 # No letters that some files write as codes.
 WORDS = tuple(f"Ladybird{k:02}" for k in range(N // 4))
+NOTE = "Ubiquitous"
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +25,11 @@ def marked(tmp_path_factory):
     made = make_privileged(N, 3, 1, random_state=0, as_frame=True).frame.rename(columns={"target": "ill"})
     made["z0"] = marked_numbers(N) + made["ill"]
     made["z1"] = [WORDS[k % len(WORDS)] for k in range(N)]
+    made["z2"] = [f"{NOTE} {k}" for k in np.random.default_rng(0).integers(10**6, size=N)]
     path = tmp_path_factory.mktemp("tables") / "patients.csv"
     made.to_csv(path, index=False)
     numbers = made["z0"].to_numpy()
-    return path, [*numbers, *standardized(numbers)]
+    return path, [*numbers, *standardized(numbers), numbers.mean(), np.median(numbers)]
 
 
 def run(*words):
@@ -45,16 +47,16 @@ def test_fit_and_predict(method, marked, tmp_path):
     said = run("fit", table, *COLUMNS, "--method", method, "-o", tmp_path / "m.lupi")
     said += run("predict", tmp_path / "m.lupi", table, "-o", tmp_path / "p.csv")
     (tmp_path / "said.txt").write_text(said)
-    assert marks_in_files(tmp_path, numbers, WORDS) == []
+    assert marks_in_files(tmp_path, numbers, (*WORDS, NOTE)) == []
 
 
 def test_compare(marked, tmp_path):
     table, numbers = marked
-    methods = ("--methods", "svm2+,surrogate-ridge", "--baselines", "linear", "--splits", 2, "--permutations", 2)
+    methods = ("--methods", "svm2+,surrogate", "--baselines", "linear", "--splits", 2, "--permutations", 2)
     said = run("compare", table, *COLUMNS, *methods, "--train-size", 24, "--jobs", 1, "--out", tmp_path / "r")
     (tmp_path / "said.txt").write_text(said)
     assert {path.name for path in (tmp_path / "r").iterdir()} >= {"report.html", "results.json"}
-    assert marks_in_files(tmp_path, numbers, WORDS) == []
+    assert marks_in_files(tmp_path, numbers, (*WORDS, NOTE)) == []
 
 
 def test_the_search_opens_what_commands_write(marked, tmp_path):

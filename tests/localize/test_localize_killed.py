@@ -26,24 +26,10 @@ def table(tmp_path):
     return path
 
 
-def fit(table, model, cache, jobs=2):
-    """The command itself."""
-    options = [
-        "--method",
-        "ssvm",
-        "--detector",
-        "surf+dense",
-        "--words",
-        "40",
-        "--grid-step",
-        "8",
-        "--tol",
-        "1e-4",
-        "--seed",
-        "3",
-    ]
-    options += ["--search", N_CELLS, "--jobs", jobs, "-o", model, "--cache", cache]
-    return start("localize", "fit", table, *options)
+def words(table, model, cache, jobs):
+    options = ["--method", "ssvm", "--detector", "surf+dense", "--words", "40", "--grid-step", "8", "--tol", "1e-4"]
+    options += ["--seed", "3", "--search", N_CELLS, "--jobs", jobs, "-o", model, "--cache", cache]
+    return ["localize", "fit", *map(str, [table, *options])]
 
 
 def kill_when_some_exist(process, found):
@@ -72,19 +58,20 @@ def cells(cache):
     return found
 
 
-def test_killed_in_extraction_and_in_search(table, tmp_path):
+def test_killed_in_extraction_and_in_search(table, tmp_path, command):
     cache, fresh, model = tmp_path / "cache", tmp_path / "fresh", tmp_path / "model.lupi"
-    assert 1 <= kill_when_some_exist(fit(table, model, cache), lambda: files(cache)) < N_IMAGES
+    interrupted = words(table, model, cache, jobs=2)
+    assert 1 <= kill_when_some_exist(start(*interrupted), lambda: files(cache)) < N_IMAGES
     assert not cells(cache)
-    assert 1 <= kill_when_some_exist(fit(table, model, cache), lambda: cells(cache)) < N_CELLS
+    assert 1 <= kill_when_some_exist(start(*interrupted), lambda: cells(cache)) < N_CELLS
     assert not model.exists()
-    assert fit(table, model, cache).wait() == 0
     # One worker, where the interrupted runs had two: that makes no difference either.
-    assert fit(table, tmp_path / "whole.lupi", fresh, jobs=1).wait() == 0
+    assert command(*words(table, model, cache, jobs=1)).exit_code == 0
+    assert command(*words(table, tmp_path / "whole.lupi", fresh, jobs=1)).exit_code == 0
     resumed, whole = lupi.load(model), lupi.load(tmp_path / "whole.lupi")
     assert len(whole.search_) == N_CELLS
     assert resumed.search_ == whole.search_
-    assert resumed.get_params() == {**whole.get_params(), "n_jobs": 2}
+    assert resumed.get_params() == whole.get_params()
     np.testing.assert_array_equal(resumed.bag_.vocabulary_, whole.bag_.vocabulary_)
     np.testing.assert_array_equal(resumed.model_.coef_, whole.model_.coef_)
     # What the interrupted runs left behind is what the whole run computed, byte for byte.

@@ -109,7 +109,7 @@ def test_kernel_search_equals_brute_force(kernel, normalize, step, scale, geomet
     outputs = all_boxes([*range(0, 6, step), 6], [*range(0, 8, step), 8])
     for gamma in ("scale", 5.0):
         model = JKSE(task, nu=0.4, kernel=kernel, gamma=gamma, normalize=normalize).fit(X[:10], Y[:10])
-        for x, found in zip(X[10:], model.predict(X[10:])):
+        for x, found in zip(X[10:20], model.predict(X[10:20])):
             # Without points there is nothing to divide: such a box is no output of normalized histograms.
             possible = [y for y in outputs if not normalize or x.histogram(y, 5).sum() > 0]
             assert found in possible
