@@ -35,7 +35,7 @@ from lupi.comparison.results import (
 from lupi.comparison.units import Result, Unit, fit_final, plan_units, run_unit
 from lupi.comparison.verdict import Verdict, savings, verdict
 from lupi.files import strict_json, write_atomically
-from lupi.inputs import is_frame
+from lupi.inputs.tables import is_frame
 from lupi.inputs.types import VectorLike
 from lupi.run import RESUME, Store, measured, progress, run_units
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length, check_X_y
 
 from lupi.files import digest_of
-from lupi.inputs import is_frame
+from lupi.inputs.tables import is_frame
 from lupi.tabular.model import MAX_CLASSES, missing_targets, plain_labels
 from lupi.tabular.read import expand, no_column
 from lupi.tabular.schema import Schema, Table, as_pandas, parse_column

@@ -13,7 +13,7 @@ from scipy.linalg import LinAlgError, cholesky, eigvalsh
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.inputs import (
+from lupi.inputs.training_set import (
     ArrayRows,
     PrivilegedBlock,
     check_privileged_rows,

@@ -13,14 +13,14 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import has_fit_parameter
 
-from lupi.inputs import check_rows, check_training_set
 from lupi.inputs.decorators import fit_context
+from lupi.inputs.training_set import check_rows, check_training_set
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.meta.delegation import Delegation, delegated_tags
 from lupi.privacy import WithoutPrivilegedRows, model_part
 
 if TYPE_CHECKING:
-    from lupi.inputs import TrainingSet
+    from lupi.inputs.training_set import TrainingSet
 
 ESTIMATOR = HasMethods(["fit", "predict"])
 # Soft labels below this share of a class are dropped.

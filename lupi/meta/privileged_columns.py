@@ -17,8 +17,8 @@ from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.inputs import column_names
 from lupi.inputs.decorators import available_if
+from lupi.inputs.tables import column_names
 from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.meta.delegation import Delegation, delegated_tags, has_method
 from lupi.privacy import WithoutPrivilegedRows, model_part

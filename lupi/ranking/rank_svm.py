@@ -21,7 +21,7 @@ from lupi.ranking.ranker import (
 from lupi.solution import deadline
 
 if TYPE_CHECKING:
-    from lupi.inputs import TrainingSet
+    from lupi.inputs.training_set import TrainingSet
 
 
 @model_part

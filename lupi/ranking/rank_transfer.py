@@ -32,7 +32,7 @@ from lupi.ranking.ranker import (
 from lupi.solution import deadline
 
 if TYPE_CHECKING:
-    from lupi.inputs import TrainingSet
+    from lupi.inputs.training_set import TrainingSet
     from lupi.ranking.pairwise import PairSet
 
 # Largest number of examples on which a teacher is judged.

@@ -23,7 +23,7 @@ from lupi.ranking.ranking_metrics import RANKING_METRICS, default_metric
 from lupi.solution import deadline, out_of_time
 
 if TYPE_CHECKING:
-    from lupi.inputs import TrainingSet
+    from lupi.inputs.training_set import TrainingSet
 
 # Parameters of the grid.
 TUNED = ("C", "C_privileged")

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
-from lupi.inputs import TrainingSet, check_rows, check_training_set
+from lupi.inputs.training_set import TrainingSet, check_rows, check_training_set
 from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.ranking.coordinate import solve_ranking_coordinate

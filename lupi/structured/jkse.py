@@ -14,8 +14,8 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.inputs import check_privileged_rows, check_rows, check_training_set, per_space, values_per_space
 from lupi.inputs.decorators import fit_context
+from lupi.inputs.training_set import check_privileged_rows, check_rows, check_training_set, per_space, values_per_space
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike
 from lupi.kernels import Kernel, resolve_gamma
 from lupi.privacy import WithoutPrivilegedRows, model_part
@@ -27,7 +27,7 @@ from lupi.svm.duals import check_nu, one_class_dual, one_class_plus_dual
 from lupi.svm.one_class_svm_plus import ONE_CLASS_SOLVERS
 
 if TYPE_CHECKING:
-    from lupi.inputs import PrivilegedBlock, TrainingSet
+    from lupi.inputs.training_set import PrivilegedBlock, TrainingSet
 
 JOINT_KERNELS = {"chi2", "intersection", "rbf", "linear"}
 GAMMA = [StrOptions({"scale"}), *POSITIVE]

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from lupi.inputs import check_rows, check_training_set, per_space, values_per_space
 from lupi.inputs.decorators import fit_context
+from lupi.inputs.training_set import check_rows, check_training_set, per_space, values_per_space
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState
 from lupi.privacy import model_part
 from lupi.solution import MAX_TIME, deadline, unfinished
@@ -22,7 +22,7 @@ from lupi.structured.solvers import SOLVERS, StructuralProblem, solve
 from lupi.structured.task import Examples, Task, as_task, check_privileged, privileged_tasks, searches_of
 
 if TYPE_CHECKING:
-    from lupi.inputs import TrainingSet
+    from lupi.inputs.training_set import TrainingSet
 
 TASK_METHODS = HasMethods(["joint_feature", "loss", "argmax"])
 POSITIVE = [Interval(Real, 0, None, closed="neither")]

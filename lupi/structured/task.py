@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
-from lupi.inputs import values_per_space
+from lupi.inputs.training_set import values_per_space
 
 if TYPE_CHECKING:
-    from lupi.inputs import PrivilegedBlock
+    from lupi.inputs.training_set import PrivilegedBlock
     from lupi.kernels import Kernel
 
 # True joint features are kept when they fit into this many doubles, and recomputed otherwise.

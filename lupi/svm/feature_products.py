@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lupi.inputs import chunkwise
+from lupi.inputs.training_set import chunkwise
 
 # Rows of a block: large enough for BLAS, small enough for the cache.
 BLOCK = 1024

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.inputs import check_rows, check_training_set, per_space, require_rows_in_memory
+from lupi.inputs.training_set import check_rows, check_training_set, per_space, require_rows_in_memory
 from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, all_are, make_space
 from lupi.kernels.kernel import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
@@ -25,7 +25,7 @@ from lupi.svm.kernel_qp import MANY_FEATURES, KernelQP
 from lupi.svm.linear import LinearPrimal
 
 if TYPE_CHECKING:
-    from lupi.inputs import TrainingSet
+    from lupi.inputs.training_set import TrainingSet
     from lupi.solution import Solution
     from lupi.svm.kernel_qp import Expansion
 

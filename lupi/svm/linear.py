@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from lupi.inputs import take_values
+from lupi.inputs.training_set import take_values
 from lupi.solution import Solution, out_of_time
 from lupi.svm.feature_products import both_times, both_transposed_times, second_moment
 from lupi.svm.kernel_qp import MARGIN, BoundedVariables, Expansion, largest_move

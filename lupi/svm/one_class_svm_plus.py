@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils._param_validation import StrOptions
 
-from lupi.inputs import check_training_set
 from lupi.inputs.decorators import fit_context
+from lupi.inputs.training_set import check_training_set
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
 from lupi.privacy import model_part
 from lupi.solution import deadline

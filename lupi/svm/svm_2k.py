@@ -21,7 +21,7 @@ from lupi.svm.kernel_machine import (
 )
 
 if TYPE_CHECKING:
-    from lupi.inputs import TrainingSet
+    from lupi.inputs.training_set import TrainingSet
     from lupi.svm.kernel_machine import Problems, Spaces
 
 

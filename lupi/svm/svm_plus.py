@@ -33,7 +33,7 @@ from lupi.svm.linear import linear_problems
 from lupi.svm.svm2_dual import deformation_space, svm2_plus_dual
 
 if TYPE_CHECKING:
-    from lupi.inputs import TrainingSet
+    from lupi.inputs.training_set import TrainingSet
     from lupi.svm.kernel_machine import Problems, Spaces
     from lupi.svm.kernel_qp import KernelQP
 

@@ -17,7 +17,7 @@ from lupi.svm.duals import svr_plus_dual
 from lupi.svm.kernel_machine import KAPPA, LAM, NON_NEGATIVE, POSITIVE, KernelMachine, check_input, store, warn_about
 
 if TYPE_CHECKING:
-    from lupi.inputs import TrainingSet
+    from lupi.inputs.training_set import TrainingSet
     from lupi.svm.kernel_machine import Problems, Spaces
 
 

@@ -18,8 +18,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from lupi.inputs import is_frame
 from lupi.inputs.decorators import available_if
+from lupi.inputs.tables import is_frame
 from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.privacy import model_part
 from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor

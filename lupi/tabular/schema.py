@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from lupi.inputs import is_frame
+from lupi.inputs.tables import is_frame
 from lupi.privacy import model_part
 
 # Date formats with a regular expression for each, in the order in which they are tried.

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from lupi.inputs import Affine, dask_rows, side_by_side, take_values
+from lupi.inputs import dask_rows
 from lupi.inputs.dask_rows import Collection, DaskRows, row_blocks
+from lupi.inputs.training_set import Affine, side_by_side, take_values
 from lupi.svm.feature_products import both_times, both_transposed_times, hessian_sums, second_moment
 
 dask = pytest.importorskip("dask", reason='Dask is not installed: pip install "lupi[dask]"')

@@ -25,7 +25,7 @@ from lupi import (
     SVMPlus,
     SVRPlus,
 )
-from lupi.inputs import check_training_set
+from lupi.inputs.training_set import check_training_set
 from lupi.structured import Chain, Multiclass
 
 rng = np.random.default_rng(0)

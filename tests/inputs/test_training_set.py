@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import validate_data
 
 from lupi import SVM2K, JKSEPlus, RankTransfer, StructuralSVMPlus, SurrogateClassifier, SVM2Plus, SVRPlus
-from lupi.inputs import (
+from lupi.inputs.training_set import (
     ArrayRows,
     check_privileged_rows,
     check_rows,

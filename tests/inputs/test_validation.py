@@ -5,8 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.svm import SVC
 
-from lupi.inputs import check_training_set
-from lupi.inputs.training_set import read_block
+from lupi.inputs.training_set import check_training_set, read_block
 
 Z = np.array([[1.0, 2.0], [3.0, 0.0], [0.0, 6.0]])
 Z_MISSING = np.array([[1.0, 2.0], [np.nan, np.nan], [0.0, 6.0]])

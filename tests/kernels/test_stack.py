@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
 from lupi import SVM2K, SVM2Plus
-from lupi.inputs import check_training_set
+from lupi.inputs.training_set import check_training_set
 from lupi.kernels.kernel import BlockStack
 
 rng = np.random.default_rng(0)

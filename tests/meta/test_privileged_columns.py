@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import lupi
 from lupi import PrivilegedColumns, SVM2Plus
 from lupi.datasets import make_privileged
-from lupi.inputs import check_training_set
+from lupi.inputs.training_set import check_training_set
 
 made = make_privileged(60, 3, 2, random_state=0, as_frame=True)
 NAMES = ["x0", "z0", "x1", "z1", "x2"]  # privileged columns in between
