@@ -1,7 +1,16 @@
 """Kernels and their spaces: functions, matrices, values on demand, explicit features."""
 
-from lupi.kernels.kernel import KERNEL_CONSTRAINTS, KERNELS, Kernel, SumKernel, all_are, check_definite, resolve_gamma
-from lupi.kernels.linalg import add_signed_block, pivoted_cholesky, scale_and_mirror
+from lupi.kernels.kernel import (
+    KERNEL_CONSTRAINTS,
+    KERNELS,
+    Kernel,
+    SumKernel,
+    all_are,
+    check_definite,
+    resolve_gamma,
+    scale_and_mirror,
+)
+from lupi.kernels.linalg import add_signed_block, pivoted_cholesky
 from lupi.kernels.nystroem import FeatureSpace
 from lupi.kernels.space import LARGE_MATRIX, KernelRows, Space, fits, make_space, require_matrix
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import LinAlgError, cholesky, eigvalsh
+from scipy.linalg import LinAlgError, blas, cholesky, eigvalsh
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -23,7 +23,7 @@ from lupi.inputs.training_set import (
     values_per_space,
 )
 from lupi.inputs.types import Matrix, MatrixLike
-from lupi.kernels.linalg import OPERATIONS, scale_and_mirror, self_products
+from lupi.kernels.linalg import OPERATIONS
 from lupi.privacy import model_part
 
 if TYPE_CHECKING:
@@ -394,6 +394,32 @@ def _rbf_matrix(A: np.ndarray, gamma: float) -> np.ndarray:
     scale_and_mirror(out)
     np.fill_diagonal(out, 1.0)
     return out
+
+
+def self_products(X: np.ndarray) -> np.ndarray:
+    """X X' at half the work of a general product."""
+    n, d = X.shape
+    if d == 0:  # BLAS refuses, on the error stream
+        return np.zeros((n, n))
+    together = max(1, int(OPERATIONS / max(1, n * n)))
+    product: np.ndarray = blas.dsyrk(1.0, np.ascontiguousarray(X[:, :together]).T, trans=1, lower=1)
+    for start in range(together, d, together):
+        columns = np.ascontiguousarray(X[:, start : start + together]).T
+        product = blas.dsyrk(1.0, columns, trans=1, lower=1, beta=1.0, c=product, overwrite_c=1)
+    product = product.T
+    scale_and_mirror(product)
+    return product
+
+
+def scale_and_mirror(matrix: np.ndarray, scale: np.ndarray | None = None) -> None:
+    """Overwrite a matrix by scale_i scale_j matrix_ij (default: 1) of its upper triangle, and its transpose."""
+    for i in range(0, len(matrix), BAND):
+        band = matrix[i : i + BAND, i:]
+        if scale is not None:
+            band *= np.multiply.outer(scale[i : i + BAND], scale[i:])
+        corner = band[:, : len(band)]
+        corner[:] = np.triu(corner) + np.triu(corner, 1).T
+        matrix[i + BAND :, i : i + BAND] = band[:, BAND:].T
 
 
 def all_are(value: Any, kernel: str) -> bool:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from scipy.linalg import LinAlgError, blas, get_blas_funcs, get_lapack_funcs, lapack, solve_triangular
+from scipy.linalg import LinAlgError, get_blas_funcs, get_lapack_funcs, lapack, solve_triangular
 
-# Rows that are mirrored at a time; the band stays in the processor's cache.
-BAND = 64
 # Operations of one matrix product: a few tenths of a second.
 OPERATIONS = 1e10
 # Up to this many rows one call of LAPACK, a fifth faster than blocks, takes less than a second.
@@ -117,32 +115,6 @@ def pivoted_cholesky(matrix: np.ndarray, tol: float, most: int) -> tuple[np.ndar
         remainder[chosen] = 0.0
         np.maximum(remainder, 0.0, out=remainder)
     return L[:, :rank], remainder
-
-
-def self_products(X: np.ndarray) -> np.ndarray:
-    """X X' at half the work of a general product."""
-    n, d = X.shape
-    if d == 0:  # BLAS refuses, on the error stream
-        return np.zeros((n, n))
-    together = max(1, int(OPERATIONS / max(1, n * n)))
-    product: np.ndarray = blas.dsyrk(1.0, np.ascontiguousarray(X[:, :together]).T, trans=1, lower=1)
-    for start in range(together, d, together):
-        columns = np.ascontiguousarray(X[:, start : start + together]).T
-        product = blas.dsyrk(1.0, columns, trans=1, lower=1, beta=1.0, c=product, overwrite_c=1)
-    product = product.T
-    scale_and_mirror(product)
-    return product
-
-
-def scale_and_mirror(matrix: np.ndarray, scale: np.ndarray | None = None) -> None:
-    """Overwrite a matrix by scale_i scale_j matrix_ij (default: 1) of its upper triangle, and its transpose."""
-    for i in range(0, len(matrix), BAND):
-        band = matrix[i : i + BAND, i:]
-        if scale is not None:
-            band *= np.multiply.outer(scale[i : i + BAND], scale[i:])
-        corner = band[:, : len(band)]
-        corner[:] = np.triu(corner) + np.triu(corner, 1).T
-        matrix[i + BAND :, i : i + BAND] = band[:, BAND:].T
 
 
 @njit(cache=True, fastmath=True, nogil=True)

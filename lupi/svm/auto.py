@@ -28,7 +28,7 @@ MOST_FACTORIZED = 8000
 # Active-set rounds from the bounds that other solvers leave active, and from those of an interior point.
 ROUNDS, ROUNDS_FROM_INTERIOR = 15, 6
 # A relative gap above this says little about the solution.
-VAGUE = 1e-2
+LARGE_GAP = 1e-2
 # With this many free variables a few factorizations take less time than SMO from scratch.
 MOST_FACTORIZED_FREELY = 1000
 # With no more than so many they take milliseconds: an exact active-set finish then costs less than further SMO steps.
@@ -187,12 +187,12 @@ def finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> 
         return replace(solution, converged=False)
     free = int(np.sum((solution.point > problem.lower) & (solution.point < problem.upper)))
     # With large prices a small violation still costs much: the conditions are met, and the value is far off.
-    vague = solution.gap > VAGUE and free <= MOST_FACTORIZED_FREELY
+    inconclusive = solution.gap > LARGE_GAP and free <= MOST_FACTORIZED_FREELY
     met = solution.violation <= tol and np.isfinite(solution.gap)
-    if vague and met and free > CHEAPLY_FACTORIZED and not out_of_time():
-        solution = _less_vague(problem, solution, free, tol, max_iter)
-        vague = solution.gap > VAGUE
-    if not _good(problem, solution, tol) or problem.n_variables <= SMALL or vague:
+    if inconclusive and met and free > CHEAPLY_FACTORIZED and not out_of_time():
+        solution = _smaller_gap(problem, solution, free, tol, max_iter)
+        inconclusive = solution.gap > LARGE_GAP
+    if not _good(problem, solution, tol) or problem.n_variables <= SMALL or inconclusive:
         if free <= MOST_FACTORIZED and not _exact(solution) and not out_of_time():
             solution = polish(problem, solution, max_iter=steps_left(max_iter, solution.n_iter, ROUNDS))
         if _good(problem, solution, tol):
@@ -212,12 +212,12 @@ def finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> 
     if solution.gap > 1e-4 and not out_of_time():
         limit = steps_left(max_iter, solution.n_iter, step_limit(problem))
         # The gap is about proportional to the violation that is left.
-        more = solve_smo(problem, tol=tol * min(1.0, VAGUE / solution.gap), max_iter=limit)
+        more = solve_smo(problem, tol=tol * min(1.0, LARGE_GAP / solution.gap), max_iter=limit)
         solution = best_of(more, solution)
     return replace(solution, converged=_good(problem, solution, tol))
 
 
-def _less_vague(problem: KernelQP, solution: Solution, free: int, tol: float, max_iter: int) -> Solution:
+def _smaller_gap(problem: KernelQP, solution: Solution, free: int, tol: float, max_iter: int) -> Solution:
     """More SMO steps, as many as one round of active-set steps would pay for: the gap falls about as the violation does."""
     most = int(ROUND_OPERATION * free**3 / (STEP_OPERATION * problem.n_examples)) // ROUNDS_USUAL
     limit = steps_left(max_iter, solution.n_iter, most)

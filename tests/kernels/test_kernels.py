@@ -13,7 +13,7 @@ from lupi.kernels import (
     pivoted_cholesky,
     resolve_gamma,
 )
-from lupi.kernels.linalg import self_products
+from lupi.kernels.kernel import self_products
 
 rng = np.random.default_rng(0)
 A = rng.random((7, 4))
