@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from lupi.privacy import model_part
-from lupi.structured.task import Examples, Task, check_equal, check_integer, check_positive
+from lupi.structured.task import Examples, Searched, Task, check_integer, check_positive
 from lupi.vision.box_search import SEARCHES, Images, check_weights, inside, search_images
 from lupi.vision.box_terms import N_PLACEMENT, grid_edges, placement
 from lupi.vision.geometry import Box, WordImage, check_box
@@ -57,9 +57,7 @@ class BoxExamples(Examples):
             self.factors[a + task.n_words :] = scale
             self.factors[a + task.n_words + task.offset :] = scale * task.geometry_scale
 
-    def search(
-        self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def search(self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]) -> Searched:
         """Best box of each row for each loss weight."""
         task, c, present = self.tasks[0], np.asarray(loss_weights, dtype=float), self.present[rows][:, None]
         w = self.factors * w
@@ -166,6 +164,7 @@ class BoxLocalization(Task):
     """
 
     examples = BoxExamples
+    common = ("grid_step", "allow_absent", "method", "max_nodes")
 
     def __init__(
         self,
@@ -270,7 +269,7 @@ class BoxLocalization(Task):
 
     def check_several(self, tasks: list[Any], inputs: list[Any], names: list[Any]) -> None:
         """Raise unless all tasks search the same boxes, and all images of one example have the same shape."""
-        check_equal(tasks, names, ("grid_step", "allow_absent", "method", "max_nodes"))
+        super().check_several(tasks, inputs, names)
         for i, images in enumerate(zip(*inputs)):
             given = [(f"privileged[{name!r}][{i}]", x.shape) for name, x in zip(names, images) if x is not None]
             for name, shape in given[1:]:

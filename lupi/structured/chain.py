@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from lupi.privacy import model_part
-from lupi.structured.task import Examples, Task, check_equal, check_inputs, check_integer
+from lupi.structured.task import Examples, Searched, Task, check_inputs, check_integer
 
 
 class Chains(NamedTuple):
@@ -42,9 +42,7 @@ class ChainExamples(Examples):
         unit = 1.0 / lengths if self.tasks[0].normalize else np.ones(len(lengths))
         self.chains = Chains(X, np.concatenate([np.asarray(y, dtype=np.int64) for y in self.Y]), start, unit)
 
-    def search(
-        self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def search(self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]) -> Searched:
         """Best sequence of each row for each loss weight, by Viterbi."""
         s, c = self.n_states, np.asarray(loss_weights, dtype=float)
         weights = self.split(w)
@@ -101,6 +99,7 @@ class Chain(Task):
     """
 
     examples = ChainExamples
+    common = ("n_states", "normalize")
 
     def __init__(self, n_states: int, n_features: int, *, normalize: bool = True) -> None:
         self.n_states = check_integer(n_states, "n_states", minimum=2)
@@ -132,10 +131,6 @@ class Chain(Task):
         unary, moves = w[: -s * s].reshape(s, -1), w[-s * s :].reshape(s, s)
         _viterbi(unary, moves, x, true, weight / len(x) if self.normalize else weight, y)
         return y
-
-    def check_several(self, tasks: list[Any], inputs: list[Any], names: list[Any]) -> None:
-        """Raise unless all tasks have the same labels and the same loss."""
-        check_equal(tasks, names, ("n_states", "normalize"))
 
     def check(self, X: Sequence[Any], Y: Sequence[Any] | None = None) -> None:
         """Raise for wrong shapes or labels, naming the sequence."""

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from lupi.privacy import model_part
-from lupi.structured.task import Examples, Task, check_equal, check_inputs, check_integer
+from lupi.structured.task import Examples, Searched, Task, check_inputs, check_integer
 
 
 class ClassExamples(Examples):
@@ -23,9 +23,7 @@ class ClassExamples(Examples):
             for x, has, scale in zip(self.inputs, self.available, self.scales)
         ]
 
-    def search(
-        self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def search(self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]) -> Searched:
         """Best class of each row for each loss weight."""
         k, y, q = self.tasks[0].n_classes, self.Y[rows], np.arange(len(rows))
         parts = zip(self.X, self.ends, self.ends[1:])
@@ -79,6 +77,7 @@ class Multiclass(Task):
 
     tabular = True
     examples = ClassExamples
+    common = ("n_classes",)
 
     def __init__(self, n_classes: int, n_features: int) -> None:
         self.n_classes = check_integer(n_classes, "n_classes", minimum=2)
@@ -109,10 +108,6 @@ class Multiclass(Task):
     def outputs(self, x: Any) -> range:
         """All classes."""
         return range(self.n_classes)
-
-    def check_several(self, tasks: list[Any], inputs: list[Any], names: list[Any]) -> None:
-        """Raise unless all tasks have as many classes."""
-        check_equal(tasks, names, ("n_classes",))
 
     def check(self, X: Sequence[Any], Y: Sequence[Any] | None = None) -> None:
         """Raise for a wrong shape of X or for labels outside 0 .. n_classes - 1."""

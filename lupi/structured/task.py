@@ -12,6 +12,9 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from lupi.inputs.training_set import values_per_space
 
+# Outputs, losses, and scores minus those of the true outputs.
+Searched = tuple[np.ndarray, np.ndarray, np.ndarray]
+
 if TYPE_CHECKING:
     from lupi.inputs.training_set import PrivilegedBlock
     from lupi.kernels import Kernel
@@ -26,17 +29,8 @@ class Examples:
     The joint feature of several tasks is :math:`[r_1 \Psi_1(x_1, y), \dots, r_M \Psi_M(x_M, y)]`, zero where an input is missing.
     With :math:`r_m = 1 / \sqrt{\lambda_m}` the squared norm of the joint weights is :math:`\sum_m \lambda_m \|w_m\|^2`.
 
-    Parameters
-    ----------
-    tasks : list of Task
-    inputs : list of sequences
-        One input per example, for each task.
-    available : list of bool ndarray
-        Which examples have that input.
-    Y : sequence
-        True outputs.
-    scales : list of float
-        The factors r_m.
+    ``inputs`` and ``available`` (which examples have an input) are lists with one entry per task, ``Y`` are the true outputs and
+    ``scales`` the factors r_m.
     """
 
     # Whether searches run in compiled loops, which cannot be interrupted.
@@ -78,9 +72,7 @@ class Examples:
         """Weights of each task."""
         return [scale * w[a:b] for scale, a, b in zip(self.scales, self.ends, self.ends[1:])]
 
-    def search(
-        self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def search(self, rows: np.ndarray, w: np.ndarray, loss_weights: Sequence[float]) -> Searched:
         """Best output of each row for each loss weight: outputs, losses, and scores minus that of the true output."""
         shape = len(rows), len(loss_weights)
         outputs, loss, score = np.empty(shape, dtype=object), np.empty(shape), np.empty(shape)
@@ -135,6 +127,8 @@ class Task:
         How many of the last joint features describe where an output lies. Kernels compare them by a Gaussian.
     examples : type
         Class of the searches over a training set.
+    common : tuple of str
+        Attributes that the tasks of several privileged spaces must have in common to be searched by ``examples``.
 
     Examples
     --------
@@ -157,6 +151,7 @@ class Task:
     tabular: bool = False
     n_geometry: int = 0
     examples: ClassVar[type[Examples]] = Examples
+    common: tuple[str, ...] = ()
 
     def joint_feature(self, x: Any, y: Any) -> np.ndarray:
         r"""The vector :math:`\Psi(x, y)`."""
@@ -185,12 +180,20 @@ class Task:
 
     def check_several(self, tasks: list[Any], inputs: list[Any], names: list[Any]) -> None:
         """Raise ``ValueError`` if several privileged spaces cannot be searched for a common output."""
-        if any(task.outputs(x[0]) is None for task, x in zip(tasks, inputs)):
+        if not self.common and any(task.outputs(x[0]) is None for task, x in zip(tasks, inputs)):
             kinds = ", ".join(sorted({type(task).__name__ for task in tasks}))
             raise ValueError(
                 f"several privileged spaces require an exact search of their summed scores, which the tasks ({kinds}) do not "
                 "have: use tasks of one class of lupi.structured, or tasks that list their `outputs`."
             )
+        for name, task in zip(names, tasks):
+            for attribute in self.common:
+                first, other = getattr(tasks[0], attribute), getattr(task, attribute)
+                if first != other:
+                    raise ValueError(
+                        f"the tasks of several privileged spaces must have the same {attribute}: it is {first} for the space "
+                        f"{names[0]!r} and {other} for {name!r}."
+                    )
 
     def check_kernel(self, kernel: str) -> None:
         """Raise ``ValueError`` if the task cannot be searched with this kernel."""
@@ -287,15 +290,3 @@ def check_inputs(X: Any, n_features: int, name: str) -> None:
         raise ValueError(f"{name} must have shape (n, {n_features}), got {rows.shape}.")
     if not np.isfinite(rows).all():
         raise ValueError(f"{name} contains NaN or infinity; impute or remove those values.")
-
-
-def check_equal(tasks: list[Any], names: list[Any], attributes: Sequence[str]) -> None:
-    """Raise unless the tasks of several privileged spaces have the same attributes."""
-    for name, task in zip(names, tasks):
-        for attribute in attributes:
-            first, other = getattr(tasks[0], attribute), getattr(task, attribute)
-            if first != other:
-                raise ValueError(
-                    f"the tasks of several privileged spaces must have the same {attribute}: it is {first} for the space "
-                    f"{names[0]!r} and {other} for {name!r}."
-                )
