@@ -114,7 +114,8 @@ class SMOState:
         weight = np.array([space.weight for space in problem.spaces])
         more = len(rows.leader) - n_rows
         ridge = np.vstack([spread(problem.ridge), np.zeros((more, n))])
-        diagonal = ridge + np.einsum("mrt,mrt,mt->rt", rows.c, rows.c, _diagonals(problem))
+        diagonals = np.array([space.diagonal() for space in problem.spaces])
+        diagonal = ridge + np.einsum("mrt,mrt,mt->rt", rows.c, rows.c, diagonals)
         used = np.array([float(np.mean(d[p])) if p.any() else 0.0 for d, p in zip(diagonal, rows.present)])
         typical = np.full(len(layers.kinds), TINY_CURVATURE)
         np.maximum.at(typical, layers.kind, used[layers.row])
@@ -228,10 +229,6 @@ def _occurrence(example: np.ndarray) -> np.ndarray:
     out = np.empty(len(example), dtype=np.int64)
     out[order] = np.arange(len(example)) - np.repeat(np.cumsum(counts) - counts, counts)
     return out
-
-
-def _diagonals(problem: KernelQP) -> np.ndarray:
-    return np.array([space.diagonal() for space in problem.spaces])
 
 
 def _spaces(rows: _Rows) -> np.ndarray:
