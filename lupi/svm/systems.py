@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack, solve_triangular
 
-from lupi.kernels import require_matrix, scale_and_mirror
-from lupi.kernels.linalg import WHOLE, cholesky, inverse_from_cholesky
+from lupi.kernels import require_matrix
+from lupi.kernels.linalg import cholesky
 from lupi.svm.kernel_qp import KernelQP
 
 # An intercept is a feature without a norm; this much of one keeps the matrix positive definite.
@@ -24,22 +24,17 @@ BIAS_NORM = 1e-11
 # An entry of a matrix in single precision; such an example does not move.
 LARGEST_ENTRY = 1e30
 
-# Up to so many variables one factorization is quicker than several smaller ones.
-FEW_VARIABLES = 400
-
 Step = tuple[np.ndarray, dict[int, np.ndarray], np.ndarray]
 
 
-def newton_system(problem: KernelQP) -> FeatureSystem | TwoSidesSystem | MixedSystem | DenseSystem:
+def newton_system(problem: KernelQP) -> FeatureSystem | MixedSystem | KernelSystem:
     """The cheapest system for a problem's spaces."""
     few = [space.few_features for space in problem.spaces]
     if problem.by_features:
         return FeatureSystem(problem)
-    if len(few) == 3 and problem.n_variables > FEW_VARIABLES:
-        return TwoSidesSystem(problem)
     if sum(few) == 1 and len(few) == 2:
         return MixedSystem(problem)
-    return DenseSystem(problem)
+    return KernelSystem(problem)
 
 
 def _explicit(problem: KernelQP, m: int) -> tuple[np.ndarray, np.ndarray]:
@@ -109,49 +104,72 @@ class FeatureSystem:
         return step / self.D, weights, biases
 
 
-class DenseSystem:
-    """General case: the Hessian over the variables is written out and factorized."""
+class KernelSystem:
+    r"""Every space by its kernel matrix.
 
-    features: dict[int, np.ndarray]
+    With :math:`t = D^{1/2}\,\delta x` and :math:`A = D^{-1/2} G' = Q R`, example by example, the system is
+    :math:`t + Q (R K R') Q' t = \rho`; what is factorized is :math:`I + R K R'`, over variables or fewer combinations of them.
+    """
+
     single = can_be_single = False
 
     def __init__(self, problem: KernelQP):
         self.problem = problem
-        self.features = {}
-        index = problem.example
-        # The matrix, and the copy that is factorized.
-        require_matrix(problem.n_variables, "the interior point's matrix over all dual variables", copies=2)
-        self.H = np.zeros((problem.n_variables, problem.n_variables), order="F")
-        for space, coef in zip(problem.spaces, problem.coef):
-            used = np.flatnonzero(coef)
-            signed = coef[used]
-            self.H[np.ix_(used, used)] += signed[:, None] * space.block(index[used], index[used]) * signed
+        self.features: dict[int, np.ndarray] = {}
+        counts = np.bincount(problem.example, minlength=problem.n_examples)
+        place = np.empty(problem.n_variables, dtype=int)
+        place[np.argsort(problem.example, kind="stable")] = np.concatenate([np.arange(count) for count in counts])
+        self.where = problem.example, place
+        self.shape = problem.n_examples, int(counts.max()), len(problem.spaces)
+        # The matrix that is factorized, and the kernel matrices.
+        require_matrix(
+            problem.n_examples * min(self.shape[1:]), "the interior point's matrix over all dual variables", copies=2
+        )
+        everything = np.arange(problem.n_examples)
+        self.K = [space.block(everything, everything) for space in problem.spaces]
         self.E = problem.coef[problem.biased]
 
     def factorize(self, D: np.ndarray) -> None:
         """Prepare for solving with this diagonal."""
-        M = self.H.copy(order="F")
-        M[np.diag_indices(len(M))] += D
-        if len(M) > WHOLE[M.dtype]:
-            self.factor = cholesky(M), True
-        else:
-            self.factor = cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
-        self.solved = cho_solve(self.factor, self.E.T, check_finite=False)
+        n, size, n_spaces = self.shape
+        self.root = np.sqrt(D)[:, None]
+        R = np.zeros(self.shape)
+        R[self.where] = self.problem.coef.T / self.root
+        self.Q = None
+        if size > n_spaces:
+            self.Q, R = np.linalg.qr(R)
+            size = n_spaces
+        M = np.zeros((size * n, size * n), order="F")
+        for i in range(size):
+            for j in range(i + 1):
+                block = M[i * n : (i + 1) * n, j * n : (j + 1) * n]
+                for K, left, right in zip(self.K, R[:, i].T, R[:, j].T):
+                    if left.any() and right.any():
+                        block += left[:, None] * K * right
+        M[np.diag_indices(size * n)] += 1.0
+        self.factor = cholesky(M), True
+        self.solved = self._inverse_times(self.E.T)
         self.schur = self.E @ self.solved
+
+    def _inverse_times(self, r: np.ndarray) -> np.ndarray:
+        """The inverse of the Hessian over the variables times some columns."""
+        rho = np.zeros((*self.shape[:2], r.shape[1]))
+        rho[self.where] = r / self.root
+        u = rho if self.Q is None else self.Q.transpose(0, 2, 1) @ rho
+        by_place = u.transpose(1, 0, 2)
+        y = cho_solve(self.factor, by_place.reshape(-1, r.shape[1]), check_finite=False)
+        y = y.reshape(by_place.shape).transpose(1, 0, 2)
+        t = y if self.Q is None else rho + self.Q @ (y - u)
+        return np.asarray(t[self.where] / self.root)
 
     def solve(self, r: np.ndarray, feature_residual: dict[int, np.ndarray], e: np.ndarray) -> Step:
         """Steps of the variables, of the explicit weights by space (none here), and of the intercepts."""
-        return _with_intercepts(self, cho_solve(self.factor, r, check_finite=False), e)
-
-
-def _with_intercepts(system: DenseSystem | TwoSidesSystem, half: np.ndarray, e: np.ndarray) -> Step:
-    """Correct a step of the variables so that it meets the equalities; returns the steps of variables and intercepts."""
-    biased = system.problem.biased
-    biases = np.zeros(len(system.problem.spaces))
-    if not (np.isfinite(half).all() and np.isfinite(system.schur).all()):
-        raise LinAlgError("numbers beyond the range of double precision")
-    biases[biased] = np.linalg.lstsq(system.schur, system.E @ half - e[biased], rcond=None)[0]
-    return half - system.solved @ biases[biased], {}, biases
+        half, biased = self._inverse_times(r[:, None])[:, 0], self.problem.biased
+        if not (np.isfinite(half).all() and np.isfinite(self.schur).all()):
+            raise LinAlgError("numbers beyond the range of double precision")
+        biases = np.zeros(len(self.problem.spaces))
+        biases[biased] = np.linalg.lstsq(self.schur, self.E @ half - e[biased], rcond=None)[0]
+        return half - self.solved @ biases[biased], {}, biases
 
 
 class MixedSystem:
@@ -273,117 +291,3 @@ class MixedSystem:
         biases[f] = weights[-1] if problem.spaces[f].bias else 0.0
         biases[k] = solution[-1] if biased else 0.0
         return step / self.D, {f: weights}, biases
-
-
-class TwoSidesSystem:
-    r"""Both sides are eliminated first, each by its privileged kernel; what is left is a system in the decision space.
-
-    With :math:`\alpha_k = 1 / D(a_k)`, :math:`\delta_k = 1 / D(d_k)` and :math:`E_k = \alpha_k + \delta_k`, the fields
-    :math:`\varphi_0 = K \beta` and the coefficients :math:`\beta` of a step satisfy :math:`\beta = c - B \varphi_0`, where
-
-    .. math:: B = \sum_k \alpha_k \delta_k / E_k + \frac{\alpha_k}{E_k} (K^* + E_k^{-1})^{-1} \frac{\alpha_k}{E_k}
-
-    and plain :math:`\alpha_k` in rows without privileged features. With :math:`B = L L'` the matrix to factorize is
-    :math:`I + L' K L`, whose eigenvalues are at least 1.
-    """
-
-    features: dict[int, np.ndarray]
-    single = can_be_single = False
-
-    def __init__(self, problem: KernelQP):
-        self.problem, self.features = problem, {}
-        n = problem.n_examples
-        # Two kernel matrices, two inverses, B with its factor, and two products.
-        require_matrix(n, "the interior point's matrices of SVR+", copies=8)
-        everything = np.arange(n)
-        self.K = np.asfortranarray(problem.spaces[0].block(everything, everything))
-        self.known = problem.example[2 * n :][: (problem.n_variables - 2 * n) // 2]
-        if len(self.known):
-            self.K_star = np.asfortranarray(problem.spaces[1].block(self.known, self.known))
-        self.E = problem.coef[problem.biased]
-
-    def factorize(self, D: np.ndarray) -> None:
-        """Prepare for solving with this diagonal."""
-        n, m, known = self.problem.n_examples, len(self.known), self.known
-        self.D = D
-        alphas = 1.0 / D[:n], 1.0 / D[n : 2 * n]
-        # Rows without privileged features have no d: their whole alpha is in B.
-        B = np.zeros((n, n))
-        B[np.diag_indices(n)] = alphas[0] + alphas[1]
-        self.sides = []
-        for alpha, D_a, D_d in zip(alphas, (D[:n], D[n : 2 * n]), (D[2 * n : 2 * n + m], D[2 * n + m :])):
-            if not m:
-                break
-            inverse_E = D_a[known] * D_d / (D_a[known] + D_d)
-            share = D_d / (D_a[known] + D_d)  # alpha / E, without a difference that could cancel
-            M = self.K_star.copy(order="F")
-            M[np.diag_indices(m)] += inverse_E
-            inverse = _inverse(M)
-            B[np.ix_(known, known)] += share[:, None] * inverse * share
-            # alpha - alpha^2 / E = alpha * delta / E in place of alpha.
-            B[known, known] += 1.0 / (D_a[known] + D_d) - alpha[known]
-            self.sides.append((inverse, inverse_E, share))
-        self.L = np.asfortranarray(np.tril(cholesky(B)))
-        # I + L' K L by two products with a triangular matrix.
-        M = blas.dtrmm(1.0, self.L, self.K, lower=1, trans_a=1)
-        M = blas.dtrmm(1.0, self.L, M, side=1, lower=1, overwrite_b=1)
-        M[np.diag_indices(n)] += 1.0
-        self.factor = cholesky(M), True
-        self.solved = self._inverse_times(self.E.T)
-        self.schur = self.E @ self.solved
-
-    def _inverse_times(self, r: np.ndarray) -> np.ndarray:
-        """The inverse of the Hessian over the variables times some columns, refined once: it has lost digits on the way."""
-        step = self._eliminated(r)
-        return np.asarray(step + self._eliminated(r - self._hessian_times(step)))
-
-    def _hessian_times(self, x: np.ndarray) -> np.ndarray:
-        """(D + sum of G' K G) x."""
-        out: np.ndarray = self.D[:, None] * x
-        for m, (c, total) in enumerate(zip(self.problem.coef, self._expansions(x))):
-            field = np.zeros_like(total)
-            if m == 0:
-                field = self.K @ total
-            else:
-                field[self.known] = self.K_star @ total[self.known]
-            out += c[:, None] * field[self.problem.example]
-        return out
-
-    def _expansions(self, x: np.ndarray) -> list[np.ndarray]:
-        """G_m x of every space."""
-        out = [np.zeros((self.problem.n_examples, x.shape[1])) for _ in self.problem.spaces]
-        for total, c in zip(out, self.problem.coef):
-            np.add.at(total, self.problem.example, c[:, None] * x)
-        return out
-
-    def _eliminated(self, r: np.ndarray) -> np.ndarray:
-        """The same by elimination alone."""
-        problem, known = self.problem, self.known
-        rho = self._expansions(r / self.D[:, None])
-        c0 = rho[0].copy()
-        for sign, own, (inverse, inverse_E, share) in zip((1.0, -1.0), rho[1:], self.sides):
-            part = own[known]
-            c0[known] -= sign * share[:, None] * (part - inverse @ (inverse_E[:, None] * part))
-        y = cho_solve(self.factor, solve_triangular(self.L, c0, lower=True, check_finite=False), check_finite=False)
-        fields = [self.K @ (self.L @ y)]
-        for sign, own, (inverse, inverse_E, share) in zip((1.0, -1.0), rho[1:], self.sides):
-            part = inverse_E[:, None] * own[known] - sign * share[:, None] * fields[0][known]
-            field = np.zeros_like(own)
-            # E^-1 (... - eta) with eta = (K* + E^-1)^-1 part.
-            field[known] = part - inverse_E[:, None] * (inverse @ part)
-            fields.append(field)
-        step = r.copy()
-        for c, field in zip(problem.coef, fields):
-            step -= c[:, None] * field[problem.example]
-        return np.asarray(step / self.D[:, None])
-
-    def solve(self, r: np.ndarray, feature_residual: dict[int, np.ndarray], e: np.ndarray) -> Step:
-        """Steps of the variables, of the explicit weights by space (none here), and of the intercepts."""
-        return _with_intercepts(self, self._inverse_times(r[:, None])[:, 0], e)
-
-
-def _inverse(M: np.ndarray) -> np.ndarray:
-    """Inverse of a positive definite matrix, which is overwritten."""
-    out = inverse_from_cholesky(cholesky(M)).T
-    scale_and_mirror(out)
-    return out

@@ -9,7 +9,7 @@ from lupi.svm.reference import _clarabel, dense_qp, solve_reference
 from lupi.svm.smo import solve_smo
 from lupi.svm.smo_loop import BLOCKED, LANES, highest, position
 from lupi.svm.svm2_dual import deformation_features, deformation_matrix, deformation_space, svm2_plus_dual
-from lupi.svm.systems import DenseSystem, FeatureSystem, MixedSystem, newton_system
+from lupi.svm.systems import FeatureSystem, KernelSystem, MixedSystem, newton_system
 
 KERNELS = ["linear", "rbf", "poly", "chi2", "laplacian"]
 
@@ -176,7 +176,7 @@ def test_labels_sorted_by_class_are_no_obstacle(solver):
 @pytest.mark.parametrize(
     ("kernels", "system"),
     [(("linear", "linear"), FeatureSystem), (("linear", "rbf"), MixedSystem), (("rbf", "linear"), MixedSystem),
-     (("rbf", "rbf"), DenseSystem)],
+     (("rbf", "rbf"), KernelSystem)],
 )  # fmt: skip
 def test_interior_point_in_every_newton_system(kernels, system, missing, labeled):
     problem, values = build(3, "svm+", 50, 2.0, 0.3, 4.0, labeled, missing, *kernels)
