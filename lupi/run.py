@@ -40,18 +40,14 @@ WORKERLESS_SECONDS = 30.0
 RESUME = "Finished results are kept; run the same command again to resume."
 # Warnings of the process, not of a result.
 IGNORED_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
+# Arguments that are sent with every call.
+SMALL = (str, int, float, tuple, type(None))
 
 _client: ContextVar[Any] = ContextVar("client", default=None)
 
 
 def identity(**facts: Any) -> str:
-    """Identity of a store: digest of the data and settings, given as JSON-like facts, and of the version of lupi.
-
-    Examples
-    --------
-    >>> identity(words=3) == identity(words=3) != identity(words=4)
-    True
-    """
+    """Identity of a store: digest of the data and settings, given as JSON-like facts, and of the version of lupi."""
     return digest_of(facts, lupi.__version__)
 
 
@@ -60,19 +56,8 @@ class Store:
 
     Each result is one transaction: after a crash, Ctrl-C or ``kill -9`` the file holds every result that was added.
 
-    Parameters
-    ----------
-    path : path-like or None
-        None keeps the results in memory.
-    identity : str
-        Identity of the data and settings, see :func:`identity`.
-
-    Raises
-    ------
-    ValueError
-        If the file holds results of other data or settings, or is no store.
-    OSError
-        If the file cannot be read or written now, such as on a full disk. Its results are intact.
+    A `path` of None keeps the results in memory. A file with another identity, or that is no store, raises a ValueError; a
+    file that cannot be read or written now, such as on a full disk, an OSError: its results are intact.
 
     Examples
     --------
@@ -156,7 +141,7 @@ def run_units(
     share: bool = True,
     deadline: float | None = None,
 ) -> dict[Any, Any]:
-    """Run the units that the store lacks and return the results of all finished units.
+    """Run the units that the store lacks and return the results of all finished units, in the order of `work`.
 
     Units run with one thread each, so results do not depend on the number of workers.
 
@@ -177,11 +162,6 @@ def run_units(
     deadline : float or None, default=None
         Time of :func:`time.monotonic` after which no further result is awaited; unfinished units are left out.
 
-    Returns
-    -------
-    dict
-        In the order of `work`.
-
     Examples
     --------
     >>> run_units({"two": (pow, 2, 2), "three": (pow, 3, 2)})
@@ -195,12 +175,11 @@ def run_units(
     calls = [(key, catch, workers_store, *call) for key, call in work.items() if key not in results and in_time()]
     with closing(run_anywhere(_run_unit, calls, n_jobs=n_jobs, share=share)) as arriving:
         for key, result, error in arriving:
-            if store is None or error is not None:
-                results[key] = result if error is None else error
-            else:
+            if store is not None and error is None:
                 if workers_store is None:
                     store.add(key, result)
-                results[key] = store.get(key)
+                result = store.get(key)
+            results[key] = result if error is None else error
             report(len(results), len(work))
             if not in_time():
                 break
@@ -208,27 +187,21 @@ def run_units(
 
 
 def _run_unit(
-    key: Hashable, catch: tuple[type[BaseException], ...], store: Any, function: Callable[..., Any], *arguments: Any
-) -> tuple[Any, Any, BaseException | None]:
+    key: Hashable, catch: Any, store: Any, function: Callable[..., Any], *arguments: Any
+) -> tuple[Any, Any, Any]:
     with threadpool_limits(limits=1):
         try:
             result = function(*arguments)
         except catch as error:
             return key, None, error
-    if store is None:
-        return key, result, None
-    store.add(key, result)
-    return key, None, None
+    if store is not None:
+        store.add(key, result)
+        result = None
+    return key, result, None
 
 
 def measured(function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-    """Result of a function that returns a dict, with its CPU `seconds` and the number of its `warnings` per category.
-
-    Examples
-    --------
-    >>> sorted(measured(dict, [("square", 4)]))
-    ['seconds', 'square', 'warnings']
-    """
+    """Result of a function that returns a dict, with its CPU `seconds` and the number of its `warnings` per category."""
     start = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -239,31 +212,24 @@ def measured(function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
 
 @contextmanager
 def progress(description: str, shown: bool = True) -> Iterator[Callable[[int, int], Any]]:
-    """Progress bar with the remaining time, on the error stream: a function ``report(done, total)``.
-
-    Examples
-    --------
-    >>> with progress("fitting", shown=False) as report:
-    ...     report(1, 2)
-    """
+    """Progress bar with the remaining time, on the error stream: a function ``report(done, total)``."""
     if not shown:
         yield lambda done, total: None
         return
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
-    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
-    label = TextColumn("{task.description}", markup=False)
+    label, left = bars.TextColumn("{task.description}", markup=False), bars.TextColumn("left:")
+    columns = (
+        bars.BarColumn(20),
+        bars.MofNCompleteColumn(),
+        bars.TimeElapsedColumn(),
+        left,
+        bars.TimeRemainingColumn(),
+    )
     console = Console(stderr=True)
     silent = not (console.is_terminal or console.is_jupyter)
-    with Progress(label, *columns, console=console, transient=True, disable=silent) as bar:
+    with bars.Progress(label, *columns, console=console, transient=True, disable=silent) as bar:
         task = bar.add_task(description, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -358,13 +324,8 @@ def _run_on_cluster(client: Any, function: Callable[..., Any], calls: Sequence[t
     with cluster_errors(RESUME):
         n_threads = count_threads(client)
         counts = Counter(id(argument) for call in calls for argument in call)
-        small = (str, int, float, tuple, type(None))
-        shared = {
-            id(a): a
-            for call in calls
-            for a in call
-            if counts[id(a)] > 1 and not isinstance(a, small) and not callable(a)
-        }
+        large = (a for call in calls for a in call if not (isinstance(a, SMALL) or callable(a)))
+        shared = {id(a): a for a in large if counts[id(a)] > 1}
         sent = dict(zip(shared, client.scatter(list(shared.values()), broadcast=True, hash=False))) if shared else {}
     calls = [tuple(sent.get(id(argument), argument) for argument in call) for call in calls]
     starts = ((lambda call=call: client.submit(function, *call, pure=False)) for call in calls)

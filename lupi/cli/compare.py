@@ -6,25 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lupi.cli.shared import (
-    METHOD_NAMES,
-    PLAIN_NAMES,
-    REFERENCE_NAMES,
-    TABLE_KINDS,
-    Drop,
-    Jobs,
-    KernelOption,
-    MaxTime,
-    MetricOption,
-    Privileged,
-    Scheduler,
-    Seed,
-    Target,
-    UsageError,
-    given,
-    names,
-    note,
-)
+import lupi.cli.shared as cli
 
 LABELED_MEN = 1000
 
@@ -32,11 +14,11 @@ LABELED_MEN = 1000
 def compare(
     context: typer.Context,
     table: Annotated[
-        Path | None, typer.Argument(metavar="TABLE", help=f"{TABLE_KINDS} (default: bundled wages of young men).")
+        Path | None, typer.Argument(metavar="TABLE", help=f"{cli.TABLE_KINDS} (default: bundled wages of young men).")
     ] = None,
-    target: Annotated[str | None, Target] = None,
-    privileged: Annotated[str | None, Privileged] = None,
-    drop: Drop = None,
+    target: Annotated[str | None, cli.Target] = None,
+    privileged: Annotated[str | None, cli.Privileged] = None,
+    drop: cli.Drop = None,
     groups: Annotated[
         str | None, typer.Option(metavar="COL", help="Rows with the same value stay together, e.g. a patient.")
     ] = None,
@@ -44,7 +26,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help=f"Methods to compare: {METHOD_NAMES}, {REFERENCE_NAMES}, or package.module:Class (default: the first four "
+            help=f"Methods to compare: {cli.METHOD_NAMES}, {cli.REFERENCE_NAMES}, or package.module:Class (default: the first four "
             "and two references).",
         ),
     ] = None,
@@ -52,24 +34,24 @@ def compare(
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help=f"Baselines: {PLAIN_NAMES}, or package.module:Class (default: the first four). none: only the methods' "
+            help=f"Baselines: {cli.PLAIN_NAMES}, or package.module:Class (default: the first four). none: only the methods' "
             "counterparts.",
         ),
     ] = None,
-    metric: MetricOption = None,
+    metric: cli.MetricOption = None,
     splits: Annotated[int, typer.Option(min=2, help="Random splits into training and test rows.")] = 20,
     train_size: Annotated[
         str | None, typer.Option(metavar="N[,N]", help="Labeled training rows; several give a learning curve.")
     ] = None,
     permutations: Annotated[int, typer.Option(min=0, help="Permutations of the exact test; 0: no test.")] = 99,
-    kernel: KernelOption = None,
-    jobs: Jobs = -1,
+    kernel: cli.KernelOption = None,
+    jobs: cli.Jobs = -1,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of report.html, results.json and model.lupi.")
     ] = Path("lupi-report"),
-    seed: Seed = 0,
-    scheduler: Scheduler = None,
-    max_time: MaxTime = None,
+    seed: cli.Seed = 0,
+    scheduler: cli.Scheduler = None,
+    max_time: cli.MaxTime = None,
 ) -> None:
     """Do these training-only columns help? Compare methods with and without them.
 
@@ -78,7 +60,7 @@ def compare(
     """
     paged = find_spec("jinja2") is not None
     if not paged:
-        note('jinja2 is not installed, so there will be no report.html: pip install "lupi[report]".')
+        cli.note('jinja2 is not installed, so there will be no report.html: pip install "lupi[report]".')
     frame, columns, sizes = _data(table, target, privileged, drop, groups, _numbers(train_size))
     from rich.console import Console
 
@@ -91,8 +73,8 @@ def compare(
         result = run(
             frame,
             **columns,
-            methods=names(methods),
-            baselines=[] if baselines == "none" else names(baselines),
+            methods=cli.names(methods),
+            baselines=[] if baselines == "none" else cli.names(baselines),
             metric=metric,
             n_splits=splits,
             train_size=sizes,
@@ -104,10 +86,10 @@ def compare(
             on_progress=report,
             max_time=max_time,
             source="bundled wages of young men" if table is None else table.name,
-            command=given(context),
+            command=cli.given(context),
         )
     for text in result.summary["notes"]:
-        note(text)
+        cli.note(text)
     Console().print(TerminalTable(result.summary, verdict=True))
     _export(result, out, paged)
 
@@ -118,12 +100,14 @@ def _data(table, target, privileged, drop, groups, sizes):
         options = {"--target": target, "--privileged": privileged, "--drop": drop, "--groups": groups}
         named = [option for option, value in options.items() if value is not None]
         if named:
-            raise UsageError(
+            raise cli.UsageError(
                 f"{' and '.join(named)}: columns of which TABLE? Without TABLE, bundled data are compared."
             )
         return *_bundled(), sizes or [100]
     if target is None or privileged is None:
-        raise UsageError("TABLE requires the column to predict (--target) and the privileged columns (--privileged).")
+        raise cli.UsageError(
+            "TABLE requires the column to predict (--target) and the privileged columns (--privileged)."
+        )
     from lupi.tabular.read import read_table
 
     return read_table(table), {"target": target, "privileged": privileged, "drop": drop or "", "groups": groups}, sizes
@@ -136,7 +120,7 @@ def _bundled():
     from lupi.datasets import load_young_men
 
     men = load_young_men(fill_gaps=False, as_frame=True)
-    note(
+    cli.note(
         f"no TABLE: comparing the bundled wages of {len(men.target)} young men. Is the wage above the median? Features: what "
         "was known at age 14; privileged: schooling, tests and experience of later years. Two thirds of the rows are unlabeled."
     )
@@ -151,7 +135,9 @@ def _numbers(sizes):
     try:
         return sizes and [float(n) if "." in n else int(n) for n in sizes.split(",")]
     except ValueError:
-        raise UsageError(f"--train-size must be numbers such as 50,100 or shares such as 0.5, got {sizes!r}.") from None
+        raise cli.UsageError(
+            f"--train-size must be numbers such as 50,100 or shares such as 0.5, got {sizes!r}."
+        ) from None
 
 
 def _export(result, out, paged):
@@ -167,7 +153,7 @@ def _export(result, out, paged):
         save(model, out / "model.lupi")
         typer.echo(f"model   {out / 'model.lupi'}")
     except TypeError as error:  # a user's estimator that cannot be saved
-        note(f"there is no model.lupi: {error}")
+        cli.note(f"there is no model.lupi: {error}")
     if paged:
         result.to_html(out / "report.html")
         typer.echo(f"report  {out / 'report.html'}")

@@ -5,21 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lupi.cli.shared import (
-    CHUNKED_NAMES,
-    METHOD_NAMES,
-    PLAIN_NAMES,
-    TABLE_KINDS,
-    Drop,
-    KernelOption,
-    MetricOption,
-    Privileged,
-    Scheduler,
-    Seed,
-    Table,
-    Target,
-    note,
-)
+import lupi.cli.shared as cli
 
 
 def fit(
@@ -27,24 +13,24 @@ def fit(
         list[Path],
         typer.Argument(
             metavar="TABLE...",
-            help=f"{TABLE_KINDS}. Several Parquet files, or a folder of them, are read in chunks: {CHUNKED_NAMES}.",
+            help=f"{cli.TABLE_KINDS}. Several Parquet files, or a folder of them, are read in chunks: {cli.CHUNKED_NAMES}.",
         ),
     ],
-    target: Annotated[str, Target],
-    privileged: Annotated[str, Privileged],
+    target: Annotated[str, cli.Target],
+    privileged: Annotated[str, cli.Privileged],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="File of the model.")],
     method: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"One of {METHOD_NAMES}, {PLAIN_NAMES} (default: surrogate; svm2+ for several files).",
+            help=f"One of {cli.METHOD_NAMES}, {cli.PLAIN_NAMES} (default: surrogate; svm2+ for several files).",
         ),
     ] = None,
-    drop: Drop = None,
-    metric: MetricOption = None,
-    kernel: KernelOption = None,
-    seed: Seed = 0,
-    scheduler: Scheduler = None,
+    drop: cli.Drop = None,
+    metric: cli.MetricOption = None,
+    kernel: cli.KernelOption = None,
+    seed: cli.Seed = 0,
+    scheduler: cli.Scheduler = None,
 ) -> None:
     """Train one model; cross-validation selects its parameters."""
     chunked = scheduler is not None or len(tables) > 1 or tables[0].is_dir()
@@ -70,7 +56,7 @@ def fit(
         problem, metric = make_problem(table, target=target, privileged=privileged, drop=drop or "", metric=metric)
         if not chunked:
             for text in examine(problem.X, problem.y, problem.privileged, target, grouped=True)[1]:
-                note(text)
+                cli.note(text)
         used = list(choose_methods([method or "surrogate"], [], metric, problem.n_classes).values())[-1]
         plan = Plan(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(problem.labeled),))
         model = fit_final(used, problem, plan)
@@ -88,7 +74,7 @@ def fit(
 
 def _check_chunked(method, metric, kernel):
     for option, value, wrong, allowed in (
-        ("method", method, method not in CHUNKED_NAMES.split(", "), f"--method {CHUNKED_NAMES}"),
+        ("method", method, method not in cli.CHUNKED_NAMES.split(", "), f"--method {cli.CHUNKED_NAMES}"),
         ("metric", metric, metric == "r2", "a metric of classes"),
         ("kernel", kernel, kernel != "linear", "--kernel linear"),
     ):
@@ -98,7 +84,7 @@ def _check_chunked(method, metric, kernel):
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="File of `lupi fit` or `lupi compare`.")],
-    table: Table,
+    table: cli.Table,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV file (default: the terminal).")
     ] = None,
@@ -133,7 +119,7 @@ def predict(
         if scores.ndim == 1:
             columns["score"] = scores
     if fitted.ranks:
-        note(
+        cli.note(
             "this model ranks: the higher the score, the more a row looks like "
             f"{str(fitted.classes_[1])!r}. It has no threshold between classes; for one, train a classifier (lupi fit "
             "--method svm2+)."

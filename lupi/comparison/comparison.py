@@ -369,7 +369,10 @@ def compare(
     )
     for split in range(n_splits if problem.groups is not None else 1):
         split_rows(plan, split, problem)  # report an impossible split before the first fit
-    leaks, notes = _examine(problem) if more.leaks else ([], [])
+    leaks, notes = [], []
+    if more.leaks:
+        tables, grouped = (problem.X, problem.y, problem.privileged), groups is not None or more.test_only is not None
+        leaks, notes = examine(*tables, target or "y", grouped=grouped, others=problem.dropped)
     if len(problem.unlabeled):
         notes.insert(
             0,
@@ -377,14 +380,17 @@ def compare(
             "the methods that use unlabeled rows, and never a test set.",
         )
     problem = replace(problem, dropped=None)
-    with _open_store(store, plan.identity(problem.digest)) as opened, _reporting(more.on_progress) as report:
+    identity, shown = plan.identity(problem.digest), more.on_progress
+    path = Path(store) / f"{identity[:16]}.sqlite" if store is not None and Path(store).is_dir() else store
+    reporting = nullcontext(shown) if callable(shown) else progress("fitting", shown=shown is True)
+    with Store(path, identity) as opened, reporting as report:
         runner = _Runner(problem, plan, opened, n_jobs, report, deadline)
         sizes = runner.compare_methods()
         permutation, skipped = runner.exact_test(sizes[-1], permutations)
         effects = runner.column_effects(sizes[-1]) if more.columns else []
     in_rows = worth(sizes)
     answer = verdict(sizes, plan, permutation=permutation, skipped=skipped, leaks=leaks, worth=in_rows)
-    shown = savings(in_rows, answer.sizes)
+    saving = savings(in_rows, answer.sizes)
     summary = Summary(
         format=FORMAT,
         source=more.source or ("data frame" if is_frame(X) else "arrays"),
@@ -395,7 +401,7 @@ def compare(
         permutation=permutation,
         permutation_skipped=skipped,
         columns=effects,
-        worth=[replace(part, shown=part in shown) for part in in_rows],
+        worth=[replace(part, shown=part in saving) for part in in_rows],
         protocol=plan.settings(),
         data=problem.facts(),
         environment=environment(),
@@ -403,12 +409,6 @@ def compare(
         command=more.command,
     )
     return Comparison(asdict(summary), problem, plan)
-
-
-def _examine(problem):
-    grouped = problem.groups is not None or problem.test_only is not None
-    target = problem.target or "y"
-    return examine(problem.X, problem.y, problem.privileged, target, grouped=grouped, others=problem.dropped)
 
 
 class _Runner:
@@ -449,11 +449,8 @@ class _Runner:
         method = self.plan.methods[row.method]
         if not method.closed_form and (not method.grid or method.origin):
             method = self.plan.methods[STAND_IN]
-        unlabeled = row.rows == "all" and method.unlabeled
-        units = [
-            Unit(size.train_size, split, method.name, unlabeled, permutations=permutations)
-            for split in range(self.plan.n_splits)
-        ]
+        unit = Unit(size.train_size, 0, method.name, row.rows == "all" and method.unlabeled, permutations=permutations)
+        units = [replace(unit, split=split) for split in range(self.plan.n_splits)]
         self.run(units)
         found = summarize_permutations(units, self.results, method.title)
         return found, None if found else f"{method.title} could not be fitted on every permutation."
@@ -463,31 +460,19 @@ class _Runner:
         row, groups = size.candidate, column_groups(self.problem.privileged)
         if row is None or row.outcome != HELPS or len(groups) < 2:
             return []
+        splits = range(min(COLUMN_SPLITS, self.plan.n_splits))
         units = {
-            name: [
-                Unit(size.train_size, split, row.method, row.rows == "all", without=tuple(columns))
-                for split in range(min(COLUMN_SPLITS, self.plan.n_splits))
-            ]
+            (name, split): Unit(size.train_size, split, row.method, row.rows == "all", without=tuple(columns))
             for name, columns in groups.items()
+            for split in splits
         }
-        self.run([unit for part in units.values() for unit in part])
+        self.run(units.values())
         effects = []
-        for name, part in units.items():
-            scores = [self.results[unit].score for unit in part]
+        for name, columns in groups.items():
+            scores = [self.results[units[name, split]].score for split in splits]
             if None not in scores:
-                effects.append(ColumnEffect(name, groups[name], paired(row.scores[: len(scores)], scores)))
+                effects.append(ColumnEffect(name, columns, paired(row.scores[: len(scores)], scores)))
         return sorted(effects, key=lambda effect: -effect.loss.mean)
-
-
-def _open_store(store, identity):
-    if store is not None and Path(store).is_dir():
-        store = Path(store) / f"{identity[:16]}.sqlite"
-    return Store(store, identity)
-
-
-def _reporting(on_progress):
-    """The caller's function, a progress bar, or nothing."""
-    return nullcontext(on_progress) if callable(on_progress) else progress("fitting", shown=on_progress is True)
 
 
 def environment():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -61,18 +61,15 @@ def examine(X, y, Z, target="the target", *, grouped=False, others=None):
     tables, truth = {"ordinary": X.take(rows), "privileged": Z.take(rows)}, _codes(np.asarray(y)[rows])
     columns = {kind: {name: _codes(table.frame[name]) for name in table.columns} for kind, table in tables.items()}
     leaks, notes = [], []
-    for kind, table in tables.items():
-        for name, column in columns[kind].items():
-            words, levels = name in table.words, len(np.unique(column))
-            if kind == "privileged" and levels < 2:
-                held = "no value" if column[0] == GAP else "one value only"
-                notes.append(f"The privileged column {name!r} has {held}: it adds nothing.")
-            elif leak := _leak(column, truth, words):
-                text = f"Leakage? The {kind} column {name!r} {leak.format(target=target)} {CONSEQUENCE[kind]}"
-                leaks.append({"kind": kind, "columns": [name], "text": text})
-            if words and levels > max(30, 0.5 * len(column)):
-                text = "has almost as many words as rows; if it is an identifier, --drop it."
-                notes.append(f"The {kind} column {name!r} {text}")
+    for kind, name in ((kind, name) for kind, table in tables.items() for name in table.columns):
+        column, words = columns[kind][name], name in tables[kind].words
+        levels, which = len(np.unique(column)), f"The {kind} column {name!r}"
+        if kind == "privileged" and levels < 2:
+            notes.append(f"{which} has {'no value' if column[0] == GAP else 'one value only'}: it adds nothing.")
+        elif leak := _leak(column, truth, words, target):
+            leaks.append({"kind": kind, "columns": [name], "text": f"Leakage? {which} {leak} {CONSEQUENCE[kind]}"})
+        if words and levels > max(30, 0.5 * len(column)):
+            notes.append(f"{which} has almost as many words as rows; if it is an identifier, --drop it.")
     leaks += _joint_leaks(tables, truth, target, {(leak["kind"], *leak["columns"]) for leak in leaks})
     return leaks, [leak["text"] for leak in leaks] + notes + _copies(**columns) + repeated
 
@@ -87,17 +84,17 @@ def _is_number(truth):
     return len(np.unique(truth)) > max(20, FEW_LEVELS * len(truth))
 
 
-def _leak(column, truth, words):
+def _leak(column, truth, words, target):
     """How one column gives the target away, in words; "" if it does not."""
     if len(np.unique(truth)) < 2:
         return ""
     if _same(column, truth):
-        return "is the target {target!r} under another name."
-    known = column != GAP
-    strength, measure = _strength(column, truth, words)
+        return f"is the target {target!r} under another name."
+    known, found = column != GAP, [_strength(column, truth, words)]
     if not known.all():
-        strength, measure = max((strength, measure), _strength(column[known], truth[known], words))
-    return f"alone predicts the target {{target!r}} almost exactly ({measure})." if strength > LEAKS else ""
+        found.append(_strength(column[known], truth[known], words))
+    strength, measure = max(found)
+    return f"alone predicts the target {target!r} almost exactly ({measure})." if strength > LEAKS else ""
 
 
 def _strength(column, truth, words):
@@ -153,7 +150,7 @@ def _joint_leaks(tables, truth, target, known):
     """Pairs of number columns whose difference, sum, product or ratio is a leak, though neither column is one."""
     rows = np.random.default_rng(0).permutation(len(truth))[:JOINT_ROWS]
     truth = truth[rows]
-    if len(rows) < 40 or not (_is_number(truth) or _two_classes(truth)):
+    if len(rows) < 40 or not _enough(truth):
         return []
     columns = [
         (kind, f"{name} (privileged)" if kind == "privileged" and name in tables["ordinary"].columns else name, values)
@@ -176,48 +173,47 @@ def _joint_leaks(tables, truth, target, known):
     return leaks
 
 
-def _two_classes(truth):
+def _enough(truth):
+    """Whether a target is a quantity, or has two classes that are large enough for joint leaks."""
     sizes = np.unique(truth, return_counts=True)[1]
-    return len(sizes) == 2 and sizes.min() >= JOINT_CLASS
+    return _is_number(truth) or (len(sizes) == 2 and sizes.min() >= JOINT_CLASS)
 
 
 def _joint_strength(a, b, truth):
     """Name and strength of the first combination of two columns that is a leak; "" if there is none."""
-    known = np.isfinite(a) & np.isfinite(b)
-    number, a, b, truth = _is_number(truth), a[known], b[known], truth[known]
-    if known.mean() < 0.5 or not (number or _two_classes(truth)):
+    known, measure = np.isfinite(a) & np.isfinite(b), "rank correlation" if _is_number(truth) else "AUC"
+    a, b, truth = a[known], b[known], truth[known]
+    if known.mean() < 0.5 or (measure == "AUC" and not _enough(truth)):
         return ""
     single = max(_agreement(a, truth), _agreement(b, truth))
     for name, combine in COMBINATIONS.items():
         values = combine(a, b)
         strength = 0.0 if np.isnan(values).any() else _agreement(values, truth)
         if strength > LEAKS and (1 - strength) < JOINT_ERROR * (1 - single):
-            return f"{name} ({'rank correlation' if number else 'AUC'} {strength:.3f})"
+            return f"{name} ({measure} {strength:.3f})"
     return ""
 
 
 def _copies(ordinary, privileged):
     """Notes on privileged columns that repeat an ordinary one; rank correlations of all pairs at once."""
     closeness = np.abs(_ranks(list(privileged.values())).T @ _ranks(list(ordinary.values())))
-    levels = {name: len(np.unique(b)) for name, b in ordinary.items()}
+    levels = [[len(np.unique(column)) for column in table.values()] for table in (privileged, ordinary)]
     few = len(privileged) * len(ordinary) <= MAX_PAIRS
     notes = []
-    for i, (name, a) in enumerate(privileged.items()):
-        ours = len(np.unique(a))
-        for j, (other, b) in enumerate(ordinary.items()):
-            theirs, close = levels[other], closeness[i, j]
-            if ours < 2 or theirs < 2:
-                continue
-            known = (a != GAP) & (b != GAP)
-            if few and close <= COPIES and not known.all():
-                close = _correlation(a[known], b[known])
-            if np.array_equal(a, b) or (ours == theirs < len(a) and _same(a, b)):
-                notes.append(f"The privileged column {name!r} repeats the ordinary column {other!r}: it adds nothing.")
-            elif ours > 2 and close > COPIES:
-                notes.append(f"The privileged column {name!r} is almost a copy of the ordinary column {other!r}.")
-            elif 2 < theirs <= FEW_LEVELS * len(b) and _n_pairs(a, b) == theirs:
-                text = f"The privileged column {name!r} follows from the ordinary column {other!r}: it adds nothing."
-                notes.append(text)
+    for (i, (name, a)), (j, (other, b)) in product(enumerate(privileged.items()), enumerate(ordinary.items())):
+        ours, theirs, close = levels[0][i], levels[1][j], closeness[i, j]
+        if ours < 2 or theirs < 2:
+            continue
+        known = (a != GAP) & (b != GAP)
+        if few and close <= COPIES and not known.all():
+            close = _correlation(a[known], b[known])
+        which, whose = f"The privileged column {name!r}", f"the ordinary column {other!r}"
+        if np.array_equal(a, b) or (ours == theirs < len(a) and _same(a, b)):
+            notes.append(f"{which} repeats {whose}: it adds nothing.")
+        elif ours > 2 and close > COPIES:
+            notes.append(f"{which} is almost a copy of {whose}.")
+        elif 2 < theirs <= FEW_LEVELS * len(b) and _n_pairs(a, b) == theirs:
+            notes.append(f"{which} follows from {whose}: it adds nothing.")
     return notes
 
 
@@ -257,11 +253,11 @@ def _repeated_subjects(X, *others):
                 ]
     moving = X.frame[X.numbers].dropna(axis=1)
     moving = moving.loc[:, moving.nunique() > 1]
-    # Where few combinations of values are possible, equal rows are expected.
+    # Where few combinations are possible, equal rows are expected.
     if moving.shape[1] < 3 or len(X) < 20 or np.log(moving.nunique()).sum() < 3 * np.log(len(X)):
         return []
-    rows = moving.to_numpy()
-    counts = np.unique((rows / rows.std(axis=0)).round(2), axis=0, return_counts=True)[1]
+    moving = moving.to_numpy()
+    counts = np.unique((moving / moving.std(axis=0)).round(2), axis=0, return_counts=True)[1]
     twins = counts[counts > 1].sum() / len(X)
     text = (
         f"{100 * twins:.0f}% of the rows are nearly equal to another row. If they belong to one subject, keep them together "

@@ -29,10 +29,8 @@ PAGE_COLUMNS = (
     ("won / lost", "splits on which it beats its counterpart, and on which it loses"),
     ("seconds", "CPU seconds per split, selection of parameters included (median)"),
 )
-PARTS = ("gain", "over_shuffled", "over_best_baseline")
 _BADGES = {"yes": "good", "no": "soft", "unclear": "doubt"}
 _CELL = "padding: .15em .7em; text-align: right"
-_COLUMNS = ("score", "over counterpart", "over best baseline", "over shuffled", "p", "")
 
 
 def render(summary):
@@ -42,9 +40,7 @@ def render(summary):
     except ImportError:
         raise ImportError('the report requires jinja2: pip install "lupi[report]".') from None
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["points"] = percent
-    environment.filters["signed"] = signed
-    environment.filters["p"] = p_value
+    environment.filters |= {"points": percent, "signed": signed, "p": p_value}
     parts = {part: _template(f"report.{part}") for part in ("css", "js")}
     answer = summary["verdict"]["answer"]
     return environment.from_string(_template("report.html")).render(
@@ -77,18 +73,15 @@ def _colors():
 
 def _downloads(summary):
     """Content of each file as a data URL."""
-    table = StringIO()
-    lines = method_lines(summary)
+    table, lines = StringIO(), method_lines(summary)
     writer = csv.DictWriter(table, list(lines[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(lines)
-    contents = {
-        "methods.csv": ("text/csv", table.getvalue()),
-        "results.json": ("application/json", strict_json(summary, indent=1) + "\n"),
-    }
+    contents = {"methods.csv": table.getvalue(), "results.json": strict_json(summary, indent=1) + "\n"}
+    kinds = {"methods.csv": "text/csv", "results.json": "application/json"}
     return {
-        name: f"data:{kind};charset=utf-8;base64,{b64encode(content.encode()).decode()}"
-        for name, (kind, content) in contents.items()
+        name: f"data:{kinds[name]};charset=utf-8;base64,{b64encode(content.encode()).decode()}"
+        for name, content in contents.items()
     }
 
 
@@ -98,7 +91,7 @@ def method_lines(summary):
     for size in summary["sizes"]:
         for row in size["methods"]:
             line = {"train_size": size["train_size"], **{k: row[k] for k in ("name", "title", "role", "mean", "error")}}
-            for part in PARTS:
+            for part in ("gain", "over_shuffled", "over_best_baseline"):
                 found = row.get(part) or {}
                 line |= {part: found.get("mean"), f"{part}_low": found.get("low"), f"{part}_high": found.get("high")}
             lines.append(line | {"p": row.get("p"), "outcome": row.get("outcome"), "seconds": row["seconds"]})
@@ -112,7 +105,7 @@ def card(summary):
     candidate = find_row(size, verdict["candidate"])
     wanted = [verdict["candidate"], candidate and candidate["counterpart"], size["best_baseline"], verdict["method"]]
     rows = [row for row in (find_row(size, name) for name in dict.fromkeys(wanted)) if row]
-    heads = "".join(f'<th style="{_CELL}">{name}</th>' for name in _COLUMNS)
+    heads = "".join(f'<th style="{_CELL}">{name}</th>' for name in (*(column for column, _ in PAGE_COLUMNS[:5]), ""))
     return (
         f'<div style="border-left: 5px solid {color}; padding: .3em 1em; max-width: 60em">'
         f'<p style="margin: .2em 0 .5em"><span style="background: {color}; color: #fff; border-radius: 1em; '

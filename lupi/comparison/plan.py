@@ -70,10 +70,6 @@ def split_rows(plan, split, problem):
     """Labeled training rows for each size, and the test rows, of one split.
 
     Classes keep their shares, and groups stay together. The rows of an official test set are the test rows of every split.
-
-    Returns
-    -------
-    dict of int to ndarray, ndarray
     """
     largest, seed, rows = plan.train_sizes[-1], derived_seed(plan.seed, split, "split"), problem.labeled
     if problem.test_only is not None:
@@ -155,10 +151,6 @@ def inner_folds(plan, split, train):
     """Folds of the labeled training rows, as positions among them; the same for every method.
 
     Groups stay together, unless too few folds would then have every class.
-
-    Returns
-    -------
-    list of (ndarray, ndarray)
     """
     seed, n, y = derived_seed(plan.seed, split, "folds"), plan.inner_folds, train.y[train.labeled]
     groups = None if train.groups is None else train.groups[train.labeled]

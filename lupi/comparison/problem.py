@@ -38,15 +38,11 @@ class Problem:
 
     Attributes
     ----------
-    X, privileged : Table
     y : ndarray of float
         Positions of the labels among the classes, or numbers; NaN for an unlabeled row.
-    groups : ndarray of int or None
     task : {"classification", "regression"}
     classes : ndarray or None
         Labels; None for regression.
-    target : str or None
-        Name of the target column.
     test_only : ndarray of bool or None
         Rows of an official test set.
     validation : tuple of Table and ndarray, or None
@@ -106,9 +102,7 @@ class Problem:
 
     def facts(self):
         """Sizes, names and classes, for the report."""
-        counts = None
-        if self.classes is not None:
-            counts = np.bincount(self.y[self.labeled].astype(np.intp), minlength=len(self.classes)).tolist()
+        counts = np.bincount(self.y[self.labeled].astype(np.intp), minlength=self.n_classes) if self.n_classes else None
         return {
             "target": self.target,
             "rows": len(self.y),
@@ -119,7 +113,7 @@ class Problem:
             "feature_names": self.X.columns if self.X.schema.named else None,
             "privileged_names": self.privileged.columns if self.privileged.schema.named else None,
             "classes": None if self.classes is None else [str(c) for c in self.classes],
-            "class_counts": counts,
+            "class_counts": None if counts is None else counts.tolist(),
             "groups": None if self.groups is None else int(self.groups.max()) + 1,
             "sha256": self.digest,
         }
@@ -156,8 +150,8 @@ def _split_frame(frame, target, privileged, drop, groups, regression):
     """X, y, privileged, groups and unused columns of a table; names may have wildcards."""
     frame = as_pandas(frame).rename(columns=str)
     columns = list(frame.columns)
-    by_name = isinstance(groups, str)
-    for option, name in (("target", target), ("groups", groups if by_name else None)):
+    group = groups if isinstance(groups, str) else None
+    for option, name in (("target", target), ("groups", group)):
         if name is not None and name not in columns:
             raise ValueError(no_column(option, name, columns))
     hidden, dropped = expand(privileged, columns, "privileged"), expand(drop, columns, "drop")
@@ -168,11 +162,10 @@ def _split_frame(frame, target, privileged, drop, groups, regression):
     for names, role in ((hidden, "privileged"), (dropped, "dropped")):
         if target in names:
             raise ValueError(f"the column {target!r} is the target and cannot be {role}.")
-    left = [c for c in hidden if c not in dropped and not (by_name and c == groups)]
+    left = [c for c in hidden if c not in (*dropped, group)]
     if not left:
         raise ValueError("`drop` (--drop) leaves no privileged column: all of them are dropped or name the groups.")
-    unused = {target, *hidden, *dropped, *([groups] if by_name else [])}
-    ordinary = [c for c in columns if c not in unused]
+    ordinary = [c for c in columns if c not in (target, group, *hidden, *dropped)]
     if not ordinary:
         raise ValueError("no column is left to predict from.")
     y = frame[target]
@@ -181,10 +174,10 @@ def _split_frame(frame, target, privileged, drop, groups, regression):
     kind, form = Schema.learn(frame[[target]]).columns[target]
     if regression and kind not in ("number", "boolean"):
         raise ValueError(f"metric r2 requires numbers, but the target {target!r} holds {kind}s.")
-    if by_name:
-        if frame[groups].isna().any():
-            raise ValueError(f"the column {groups!r} of the groups has gaps; every row needs a group.")
-        groups = frame[groups].to_numpy()
+    if group is not None:
+        if frame[group].isna().any():
+            raise ValueError(f"the column {group!r} of the groups has gaps; every row needs a group.")
+        groups = frame[group].to_numpy()
     numbers_as_text = kind == "number" and y.dtype.kind not in "biuf"
     y = parse_column(y, kind, form) if regression or numbers_as_text else y.to_numpy()
     return frame[ordinary], y, frame[left], groups, frame[dropped]

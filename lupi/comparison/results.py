@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import mean, median
@@ -61,23 +62,11 @@ class Scores:
 class MethodResult(Scores):
     """A method at one training size; the comparisons are None for baselines, references and failed methods.
 
-    Attributes
-    ----------
-    name : str
-        The method's, with "/labeled" for its run without the unlabeled rows.
-    counterpart : str
-        Name of the row of its counterpart, or "".
-    rows : {"labeled", "all"}
-    params : list
-        Selected candidate of each split.
-    gain, shuffled_gain, over_shuffled, over_best_baseline : Paired
-        Over the counterpart; of the shuffled control over the counterpart; over the shuffled control; over the baseline
-        with the best mean.
-    p_helps, p_counterpart : float
-        Against every baseline, the counterpart and the shuffled control (the largest); against the counterpart alone.
-        Adjusted by Holm over the methods.
-    outcome, p : str, float
-        One of ``OUTCOMES``, and the p-value behind it.
+    `name` ends in "/labeled" for a run without the unlabeled rows, which `rows` ("labeled", "all") tells as well.
+    `counterpart` names a row, or is "". The gains are over the counterpart, of the shuffled control over the counterpart,
+    over the shuffled control, and over the baseline with the best mean. `p_helps` is against all of these and every other
+    baseline (the largest p-value), `p_counterpart` against the counterpart alone; both adjusted by Holm over the methods.
+    `p` is the p-value behind the `outcome`.
     """
 
     name: str
@@ -194,25 +183,17 @@ def _summarize_size(results, problem, plan, names, size):
     def of(name, unlabeled, shuffled=False):
         return [results[Unit(size, split, name, unlabeled, shuffled)] for split in range(plan.n_splits)]
 
-    rows, every, several = [], [], len(problem.unlabeled) > 0
-    for name in names:
-        method = plan.methods[name]
-        for unlabeled in (True, False) if method.unlabeled and several else (False,):
-            real = of(name, unlabeled)
+    rows, every = [], []
+    for method in (plan.methods[name] for name in names):
+        several = method.unlabeled and len(problem.unlabeled) > 0
+        for unlabeled in (True, False) if several else (False,):
+            real = of(method.name, unlabeled)
             every += real
-            row = _row(method, real, problem, plan, unlabeled, alone=several and method.unlabeled and not unlabeled)
-            if method.privileged:
-                row = replace(row, shuffled=Scores(**_scores(of(name, unlabeled, shuffled=True))))
-            rows.append(row)
+            shuffled = Scores(**_scores(of(method.name, unlabeled, shuffled=True))) if method.privileged else None
+            rows.append(_row(method, real, shuffled, plan, unlabeled, alone=several and not unlabeled))
     best, rows = judge(rows)
-    return SizeResult(
-        train_size=size,
-        n_train=max(result.n_train for result in every),
-        n_unlabeled=max(result.n_unlabeled for result in every),
-        n_test=max(result.n_test for result in every),
-        best_baseline=best and best.name,
-        methods=rows,
-    )
+    counts = {name: max(getattr(one, name) for one in every) for name in ("n_train", "n_unlabeled", "n_test")}
+    return SizeResult(train_size=size, **counts, best_baseline=best and best.name, methods=rows)
 
 
 def _scores(results):
@@ -225,18 +206,12 @@ def _scores(results):
         "error": error,
         "failed": failed,
         "errors": sorted({result.error for result in results if result.error}),
-        # The median ignores the compilation in a process's first units.
         "seconds": mean(seconds),
-        "median_seconds": median(seconds),
+        "median_seconds": median(seconds),  # ignores the compilation in a process's first units
     }
 
 
-def _row(method, results, problem, plan, unlabeled, alone):
-    warned: dict[str, int] = {}
-    for result in results:
-        for category, count in (result.warnings or {}).items():
-            warned[category] = warned.get(category, 0) + count
-    grid = candidates(method, plan.grids, plan.kernel)
+def _row(method, results, shuffled, plan, unlabeled, alone):
     return MethodResult(
         **_scores(results),
         name=f"{method.name}/labeled" if alone else method.name,
@@ -245,9 +220,10 @@ def _row(method, results, problem, plan, unlabeled, alone):
         role=method.role,
         counterpart=method.counterpart,
         rows="all" if unlabeled else "labeled",
-        n_candidates=len(ParameterGrid(grid)),
+        n_candidates=len(ParameterGrid(candidates(method, plan.grids, plan.kernel))),
         params=[result.params for result in results],
-        warnings=warned,
+        warnings=dict(sum((Counter(result.warnings) for result in results), Counter())),
+        shuffled=shuffled,
     )
 
 
@@ -260,34 +236,26 @@ def judge(rows):
     by_name = {row.name: row for row in rows}
     baselines = [row for row in rows if row.role == "baseline" and not row.failed]
     best: Any = max(baselines, key=lambda row: row.mean, default=None)
-    tested = [row for row in rows if best is not None and _complete(row, by_name)]
-    compared, p_all, p_both, p_own = [], [], [], []
-    for row in tested:
-        counterpart, shuffled = by_name.get(row.counterpart), row.shuffled.scores
+    compared, p_values = [], []
+    for row in rows:
+        counterpart = by_name.get(row.counterpart)
+        control_failed = counterpart.failed if counterpart else bool(row.counterpart)
+        if best is None or row.role != "privileged" or row.failed or row.shuffled.failed or control_failed:
+            continue
         row = replace(
             row,
             gain=paired(row.scores, counterpart.scores) if counterpart else None,
-            shuffled_gain=paired(shuffled, counterpart.scores) if counterpart else None,
-            over_shuffled=paired(row.scores, shuffled),
+            shuffled_gain=paired(row.shuffled.scores, counterpart.scores) if counterpart else None,
+            over_shuffled=paired(row.scores, row.shuffled.scores),
             over_best_baseline=paired(row.scores, best.scores),
         )
         both = max(part.p_of_gain for part in (row.over_shuffled, row.gain) if part)
-        p_both.append(both)
-        p_all.append(max([both, *(paired(row.scores, other.scores).p_of_gain for other in baselines)]))
-        p_own.append((row.gain or row.over_best_baseline).wilcoxon_p)
+        over_all = max([both, *(paired(row.scores, other.scores).p_of_gain for other in baselines)])
         compared.append(row)
-    judged = {
-        row.name: _with_outcome(row, *p_values)
-        for row, *p_values in zip(compared, holm(p_all), holm(p_both), holm(p_own))
-    }
+        p_values.append((over_all, both, (row.gain or row.over_best_baseline).wilcoxon_p))
+    adjusted = zip(*(holm(part) for part in zip(*p_values)))
+    judged = {row.name: _with_outcome(row, *values) for row, values in zip(compared, adjusted)}
     return best, [judged.get(row.name, row) for row in rows]
-
-
-def _complete(row, by_name):
-    """Whether a privileged method and its controls were fitted on every split."""
-    counterpart = by_name.get(row.counterpart)
-    controls_failed = counterpart.failed if counterpart else bool(row.counterpart)
-    return row.role == "privileged" and not (row.failed or row.shuffled.failed or controls_failed)
 
 
 def _with_outcome(row, p_all, p_both, p_own):
@@ -363,27 +331,14 @@ def column_groups(table):
 
 
 def mean_and_error(values):
-    """Mean and standard error of the mean.
-
-    Examples
-    --------
-    >>> mean_and_error([1.0, 2.0, 3.0])
-    (2.0, 0.5773502691896258)
-    """
+    """Mean and standard error of the mean."""
     values = np.asarray(values, dtype=np.float64)
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
     return float(values.mean()), error
 
 
 def paired(scores, others):
-    """Comparison of two methods on the same splits.
-
-    Examples
-    --------
-    >>> found = paired([0.9, 0.8, 0.7], [0.8, 0.8, 0.8])
-    >>> found.wins, found.losses, found.ties
-    (1, 1, 1)
-    """
+    """Comparison of two methods on the same splits."""
     differences = np.asarray(scores, dtype=np.float64) - np.asarray(others, dtype=np.float64)
     average, error = mean_and_error(differences)
     half = float(stats.t.ppf(0.975, len(differences) - 1)) * error if len(differences) > 1 else float("inf")
@@ -401,26 +356,14 @@ def paired(scores, others):
 
 
 def wilcoxon_p(differences):
-    """Two-sided p-value of Wilcoxon's signed-rank test; 1 if nothing differs.
-
-    Examples
-    --------
-    >>> wilcoxon_p([0.0, 0.0]), round(wilcoxon_p([1, 2, 3, 4, 5, 6]), 5)
-    (1.0, 0.03125)
-    """
+    """Two-sided p-value of Wilcoxon's signed-rank test; 1 if nothing differs."""
     differences = np.asarray(differences, dtype=np.float64)
     differences = differences[differences != 0]
     return float(stats.wilcoxon(differences).pvalue) if len(differences) else 1.0
 
 
 def splits_needed(differences, power=0.8, alpha=LEVEL):
-    """Number of splits that would show a mean like this one; None where there is no gain to show.
-
-    Examples
-    --------
-    >>> splits_needed([0.01, -0.005, 0.02, 0.0]), splits_needed([-1.0, 0.5])
-    (25, None)
-    """
+    """Number of splits that would show a mean like this one; None where there is no gain to show."""
     differences = np.asarray(differences, dtype=np.float64)
     average = float(differences.mean())
     if average <= 0 or len(differences) < 2:
@@ -430,24 +373,12 @@ def splits_needed(differences, power=0.8, alpha=LEVEL):
 
 
 def permutation_p(real, permuted):
-    """Exact p-value: the share of orders, the real one included, that score at least as well as the real one.
-
-    Examples
-    --------
-    >>> permutation_p(0.9, [0.8] * 99), permutation_p(0.9, [0.95, 0.8, 0.9])
-    (0.01, 0.75)
-    """
+    """Exact p-value: the share of orders, the real one included, that score at least as well as the real one."""
     return (1 + sum(score >= real for score in permuted)) / (1 + len(permuted))
 
 
 def holm(p_values):
-    """Holm's step-down adjustment for several tests.
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
+    """Holm's step-down adjustment for several tests."""
     adjusted, running = [0.0] * len(p_values), 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         running = max(running, min(1.0, (len(p_values) - rank) * p_values[index]))

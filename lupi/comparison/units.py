@@ -29,18 +29,8 @@ ORDER_METRICS = {"ap": precision_of_ranking, "auc": area_of_ranking}
 class Unit:
     """One fit of a comparison.
 
-    Attributes
-    ----------
-    size, split : int
-    method : str
-    unlabeled : bool
-        Whether unlabeled rows join the training set.
-    shuffled : bool
-        Whether every row gets the privileged values of another row.
-    without : tuple of str
-        Privileged columns that are left out.
-    permutations : int
-        Permutations of the exact test, fitted with fixed parameters; 0 for an ordinary fit.
+    With `unlabeled` rows in the training set; with each row getting the privileged values of another row (`shuffled`);
+    `without` some privileged columns; or as many `permutations` of the exact test, fitted with fixed parameters.
     """
 
     size: int
@@ -73,10 +63,7 @@ class Result:
 
 
 def plan_units(problem, plan, names):
-    """All units of the methods with these names, split by split, real rows before shuffled ones.
-
-    A method that learns from unlabeled rows runs with them and without them.
-    """
+    """All units of these methods, split by split, real rows before shuffled ones; with and without unlabeled rows."""
     return [
         Unit(size, split, name, unlabeled, shuffled)
         for split in range(plan.n_splits)
@@ -121,24 +108,7 @@ def _features(method, rows):
 
 
 def fit_best(method, plan, split, train, shuffled=False):
-    """Select a candidate by inner cross-validation and fit it on all training rows.
-
-    Parameters
-    ----------
-    method : Method
-    plan : Plan
-    split : int
-        Determines folds and seeds.
-    train : Problem
-        Training rows, labeled or not.
-    shuffled : bool
-        Whether every row gets the privileged values of another row.
-
-    Returns
-    -------
-    TabularModel, dict, float
-        The model, its parameters and their mean inner score.
-    """
+    """Select a candidate by inner cross-validation and fit it on all training rows: model, parameters, mean inner score."""
     X, Z = _features(method, train), train.privileged if method.privileged else None
     if Z is not None and shuffled:
         Z = Z.take(shuffled_rows(len(train.y), derived_seed(plan.seed, split, "shuffled")))
@@ -225,11 +195,8 @@ def measure(metric, model, X, y, classes):
 
 
 def _permuted_scores(unit, problem, plan, rows, test):
-    """Scores of one split with the privileged rows of the whole table permuted; the first without permutation.
-
-    Parameters are fixed, so that nothing depends on the real order. The privileged table is encoded once, as a whole: the
-    encoding does not depend on the order of its rows.
-    """
+    """Scores of one split with the privileged rows of the whole table permuted; the first without permutation."""
+    # Parameters are fixed, and the table is encoded as a whole: nothing depends on the real order.
     method = plan.methods[unit.method]
     train, tested = problem.take(rows), problem.take(test)
     model = _model(method, plan, unit.split, train)
@@ -237,8 +204,8 @@ def _permuted_scores(unit, problem, plan, rows, test):
         model.estimator.set_params(**dict.fromkeys(method.kernels[:-1], plan.kernel))
     privileged = encode_privileged(problem.privileged, plan.standardize)
     shared, features, target = encode_training(model, train.X, train.y)
-    takes_groups = train.groups is not None and has_fit_parameter(shared.estimator, "groups")
-    extra = {"groups": train.groups} if takes_groups else {}
+    grouped = train.groups is not None and has_fit_parameter(shared.estimator, "groups")
+    extra = {"groups": train.groups} if grouped else {}
     scores = []
     for number in range(unit.permutations + 1):
         order = permuted_rows(problem, number, plan.seed)[rows]
@@ -250,20 +217,7 @@ def _permuted_scores(unit, problem, plan, rows, test):
 
 
 def fit_final(method, problem, plan, labeled_only=False):
-    """Fit one method on all rows, for use; the plan selects its candidate.
-
-    Parameters
-    ----------
-    method : Method
-    problem : Problem
-    plan : Plan
-    labeled_only : bool
-        Whether unlabeled rows are left out, though the method learns from them.
-
-    Returns
-    -------
-    TabularModel
-    """
+    """Fit one method on all rows, for use; with `labeled_only`, on the labeled ones even if it learns from the others."""
     if method.role == "reference":
         raise ValueError("the reference requires the privileged columns at prediction time: it is not a model for use.")
     order = np.random.default_rng(plan.seed).permutation(problem.labeled)

@@ -24,19 +24,10 @@ class SizeAnswer:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer for the largest training size, with the answers for all sizes.
+    """The answer for the largest training size ("yes", "no", "unclear"), with the answers for all sizes.
 
-    Attributes
-    ----------
-    answer : {"yes", "no", "unclear"}
-    method, title : str or None
-        The method to use.
-    candidate : str or None
-        The privileged method with the best mean, whatever the answer.
-    text : str
-    notes, actions : list of str
-        Remarks, and the next steps.
-    sizes : list of SizeAnswer
+    `method` and `title` are of the method to use; `candidate` is the privileged method with the best mean, whatever the
+    answer; `actions` are the next steps.
     """
 
     answer: str
@@ -66,19 +57,7 @@ def verdict(sizes, plan, *, permutation=None, skipped=None, leaks=(), worth=()):
     no gain over one of them                              no, with an interval
     ====================================================  =====================================================
 
-    Parameters
-    ----------
-    sizes : list of SizeResult
-    plan : Plan
-    permutation : Permutation or None
-    skipped : str or None
-        Why there is no permutation test.
-    leaks : list of dict
-    worth : list of Worth
-
-    Returns
-    -------
-    Verdict
+    `skipped` is the reason why there is no permutation test.
     """
     last, leaks = sizes[-1], [leak for leak in leaks if leak["kind"] == "privileged"]
     answers = []
@@ -116,16 +95,15 @@ def _answer(size, plan, permutation, leaks):
         return "no", keep, f"No method that uses the columns was {what}; the best baseline is {keep.title}."
     more = f" and {size.n_unlabeled} unlabeled rows" if row.rows == "all" else ""
     start = f"With {size.train_size} labeled rows{more}: "
+    leak = _leak_words(leaks) if leaks else ""
     if row.outcome == HELPS:
         answer, sentence = _helps(row, best, plan, permutation)
-        if leaks:
-            return "unclear", keep, f"{start}{sentence} But {_leak_words(leaks)}"
+        if leak:
+            return "unclear", keep, f"{start}{sentence} But {leak}"
         return answer, row if answer == "yes" else keep, f"{start}{sentence}"
-    sentence = f"{_not_shown(row, best, keep, plan)}{_settle(row, size, plan)}"
-    if leaks:
-        sentence = f"{sentence} And {_leak_words(leaks)}"
+    sentence = f"{start}{_not_shown(row, best, keep, plan)}{_settle(row, size, plan)}"
     possible = all(gain.mean > 0 and gain.high > NEGLIGIBLE for gain in row.gains.values())
-    return ("unclear" if possible else "no"), keep, f"{start}{sentence}"
+    return ("unclear" if possible else "no"), keep, f"{sentence} And {leak}" if leak else sentence
 
 
 def _helps(row, best, plan, permutation):
@@ -175,11 +153,8 @@ def _not_shown(row, best, keep, plan):
 
 
 def _settle(row, size, plan):
-    """How many splits, or labeled rows, would settle a gain of this size.
-
-    The spread of a split falls with the root of the rows, that of a mean with the root of the splits, so twice the rows do
-    for the interval what twice the splits do.
-    """
+    """How many splits, or labeled rows, would settle a gain of this size."""
+    # The spread of a split falls with the root of the rows, that of a mean with the root of the splits.
     behind = {name: gain for name, gain in row.gains.items() if gain.mean <= 0}
     if behind:
         return _ruled_out(*min(behind.items(), key=lambda item: item[1].high), plan.n_splits)
@@ -222,12 +197,10 @@ def _notes(size, plan, permutation, skipped):
         )
     if permutation:
         worse = permutation.score - sum(permutation.permuted) / len(permutation.permuted)
-        comparison = "as well as"
-        if abs(worse) > 5e-4:
-            comparison = f"{'worse' if worse > 0 else 'better'} by {_points(abs(worse))} on average than"
+        by = f"{'worse' if worse > 0 else 'better'} by {_points(abs(worse))} on average than"
         notes.append(
             f"Exact test: we permuted the privileged rows of the whole table {permutation.n} times. {permutation.title} "
-            f"(fixed parameters) does {comparison} with the real rows ({_p(permutation.p)})."
+            f"(fixed parameters) does {by if abs(worse) > 5e-4 else 'as well as'} with the real rows ({_p(permutation.p)})."
         )
     elif skipped:
         notes.append(f"The exact permutation test was not run: {skipped}")
@@ -240,8 +213,7 @@ def _notes(size, plan, permutation, skipped):
         )
     if hurt := [row.title for row in size.tested if row.outcome == HURTS]:
         notes.append(f"Clearly worse with the columns than without: {_list(hurt)}.")
-    failed = [row.title for row in size.methods if row.failed or (row.shuffled and row.shuffled.failed)]
-    if failed:
+    if failed := [row.title for row in size.methods if row.failed or (row.shuffled and row.shuffled.failed)]:
         notes.append(f"Left out, because some fits failed: {_list(failed)}.")
     return notes
 
@@ -305,33 +277,15 @@ def _list(words):
 
 
 def percent(share, digits=1):
-    """A score in points.
-
-    Examples
-    --------
-    >>> percent(0.8923)
-    '89.2'
-    """
+    """A score in points."""
     return f"{100 * share:.{digits}f}"
 
 
 def signed(share, digits=1):
-    """A gain in points, with its sign; never "-0.0".
-
-    Examples
-    --------
-    >>> signed(0.0123), signed(-0.0001)
-    ('+1.2', '+0.0')
-    """
+    """A gain in points, with its sign; never "-0.0"."""
     return f"{round(100 * share, digits) + 0.0:+.{digits}f}"
 
 
 def p_value(p):
-    """A short p-value.
-
-    Examples
-    --------
-    >>> p_value(0.0004), p_value(0.04)
-    ('<.001', '.040')
-    """
+    """A short p-value."""
     return "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
