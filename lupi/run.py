@@ -143,24 +143,11 @@ def run_units(
 ) -> dict[Any, Any]:
     """Run the units that the store lacks and return the results of all finished units, in the order of `work`.
 
-    Units run with one thread each, so results do not depend on the number of workers.
-
-    Parameters
-    ----------
-    work : dict of key to tuple
-        A function and its arguments, all picklable. Units start in this order.
-    store : Store, ArrayFolder or None, default=None
-        None keeps nothing.
-    n_jobs : int, default=1
-        Processes, as in joblib. Inside :func:`cluster` units run on its workers.
-    on_progress : callable or None, default=None
-        Called with the numbers of finished units and of all units.
-    catch : tuple of exception types, default=()
-        These errors are returned in place of results and are not stored.
-    share : bool, default=True
-        Whether worker processes get large arrays as memory maps, which suits data that units share.
-    deadline : float or None, default=None
-        Time of :func:`time.monotonic` after which no further result is awaited; unfinished units are left out.
+    Units run with one thread each, so results do not depend on the number of workers. `work` maps a key to a function and
+    its arguments, all picklable. `n_jobs` is as in joblib; inside :func:`cluster` units run on its workers. `on_progress`
+    gets the numbers of finished units and of all units. Errors of the types in `catch` are returned in place of results
+    and are not stored. With `share`, worker processes get large arrays as memory maps, which suits data that units share.
+    After `deadline`, a time of :func:`time.monotonic`, no further result is awaited; unfinished units are left out.
 
     Examples
     --------
@@ -219,17 +206,11 @@ def progress(description: str, shown: bool = True) -> Iterator[Callable[[int, in
     from rich import progress as bars
     from rich.console import Console
 
-    label, left = bars.TextColumn("{task.description}", markup=False), bars.TextColumn("left:")
-    columns = (
-        bars.BarColumn(20),
-        bars.MofNCompleteColumn(),
-        bars.TimeElapsedColumn(),
-        left,
-        bars.TimeRemainingColumn(),
-    )
+    counts = (bars.TextColumn("{task.description}", markup=False), bars.BarColumn(20), bars.MofNCompleteColumn())
+    times = (bars.TimeElapsedColumn(), bars.TextColumn("left:"), bars.TimeRemainingColumn())
     console = Console(stderr=True)
     silent = not (console.is_terminal or console.is_jupyter)
-    with bars.Progress(label, *columns, console=console, transient=True, disable=silent) as bar:
+    with bars.Progress(*counts, *times, console=console, transient=True, disable=silent) as bar:
         task = bar.add_task(description, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

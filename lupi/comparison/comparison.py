@@ -342,17 +342,9 @@ def compare(
     """
     more = Options(**options)
     deadline = None if more.max_time is None else monotonic() + more.max_time
-    problem, metric = make_problem(
-        X,
-        y,
-        privileged,
-        target=target,
-        drop=drop,
-        groups=groups,
-        metric=metric,
-        test_only=more.test_only,
-        validation=more.validation,
-    )
+    columns = {"target": target, "drop": drop, "groups": groups}
+    rows = {"test_only": more.test_only, "validation": more.validation}
+    problem, metric = make_problem(X, y, privileged, metric=metric, **columns, **rows)
     plan = Plan(
         metric=metric,
         n_splits=n_splits,

@@ -30,55 +30,25 @@ KERNELS_TRIED = ("rbf", "linear")
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the comparison.
+    """A row of the comparison. A reference is trained *and tested* on the privileged features: an upper bound."""
 
-    Attributes
-    ----------
-    name, title : str
-        For the command line, and for the report.
-    make : callable
-        From `regression` (bool) to an unfitted estimator.
-    grid : dict
-        Candidates of the inner cross-validation.
-    counterpart : str
-        The method without privileged features that corresponds to it; empty for a baseline.
-    role : {"privileged", "baseline", "reference"}
-        A reference is trained *and tested* on the privileged features: an upper bound.
-    sees : {"X", "privileged", "both"}
-        Features in training and test.
-    tasks : tuple of str
-        "classification", "regression", "ranking" (metrics of the order, two classes).
-    by_name : bool
-        Whether it takes part only if it is named.
-    rotates : bool
-        Whether a linear kernel's fit is the same on rotated features, which are fewer in wide tables.
-    kernels : tuple of str
-        Names of the kernel parameters, and of the penalty that is smaller with linear kernels.
-    unlabeled : bool
-        Whether it learns from unlabeled rows.
-    closed_form : bool
-        Whether a fit is fast enough for a hundred permutations.
-    origin : str
-        Digest of the parameters and grid of a user's estimator.
-    if_regression : dict
-        Fields that differ where the target is a number.
-    """
-
-    name: str
-    title: str
-    make: Callable[[bool], Any]
-    grid: dict[str, Any] = field(default_factory=dict)
-    counterpart: str = ""
-    role: str = "baseline"
-    sees: str = "X"
-    tasks: tuple[str, ...] = ("classification", "regression")
-    by_name: bool = False
-    rotates: bool = True
-    kernels: tuple[str, ...] = ()
-    unlabeled: bool = False
-    closed_form: bool = False
-    origin: str = ""
-    if_regression: dict[str, Any] = field(default_factory=dict)
+    name: str  # for the command line
+    title: str  # for the report
+    make: Callable[[bool], Any]  # from `regression` to an unfitted estimator
+    grid: dict[str, Any] = field(default_factory=dict)  # candidates of the inner cross-validation
+    counterpart: str = ""  # the corresponding method without privileged features
+    role: str = "baseline"  # or "privileged", "reference"
+    sees: str = "X"  # features in training and test: "X", "privileged", "both"
+    tasks: tuple[str, ...] = ("classification", "regression")  # or "ranking": metrics of the order, two classes
+    by_name: bool = False  # whether it takes part only if it is named
+    rotates: bool = (
+        True  # whether a linear kernel's fit is the same on rotated features, which are fewer in wide tables
+    )
+    kernels: tuple[str, ...] = ()  # kernel parameters, then the penalty that is smaller with linear kernels
+    unlabeled: bool = False  # whether it learns from unlabeled rows
+    closed_form: bool = False  # whether a fit is fast enough for a hundred permutations
+    origin: str = ""  # digest of the parameters and grid of a user's estimator
+    if_regression: dict[str, Any] = field(default_factory=dict)  # fields that differ for a numeric target
 
     @property
     def privileged(self):
@@ -133,7 +103,7 @@ def _forests(name, regressor_only=False, **params):
 
 # Small trees of coarse bins are as good on a few hundred rows and take a fifth of the time. Words are one-hot encoded:
 # a model with categories holds functions, which `lupi.load` refuses.
-BOOSTING = {"max_iter": 60, "min_samples_leaf": 5, "max_leaf_nodes": 8, "max_bins": 64}
+BOOSTING: dict[str, Any] = {"max_iter": 60, "min_samples_leaf": 5, "max_leaf_nodes": 8, "max_bins": 64}
 BOOSTING |= {"early_stopping": False, "categorical_features": None}
 SVM = _make("lupi:SVMPlus", "sklearn.svm:SVR")
 SURROGATES = {
@@ -145,7 +115,7 @@ SURROGATES = {
     }.items()
 }
 BOTH, ONE, INNER = ("kernel", "privileged_kernel", "C"), ("kernel", "C"), ("estimator__kernel", "estimator__C")
-CLASSES, RANKING = {"tasks": ("classification",)}, {"tasks": ("ranking",)}
+CLASSES, RANKING = ("classification",), ("ranking",)
 BASELINES = ("linear", "forest", "boosting", "svm")
 _Privileged = partial(Method, role="privileged")
 _Reference = partial(Method, role="reference")
@@ -166,15 +136,15 @@ METHODS = {
         Method("surrogate-plain", "averaged student", SURROGATES["averaged"], by_name=True),
         Method("ridge-plain", "ridge student", SURROGATES["ridge"], by_name=True),
         Method("boosted-plain", "boosted student", SURROGATES["boosted"], by_name=True),
-        Method("l2svm", "L2-SVM", _make("lupi:SVM2Plus"), {"C": FINE}, **CLASSES, kernels=ONE, by_name=True),
-        Method("ranksvm", "rank SVM", _make("lupi:RankSVM"), {"C": FINE_PAIRS}, **RANKING, kernels=ONE, by_name=True),
+        Method("l2svm", "L2-SVM", _make("lupi:SVM2Plus"), {"C": FINE}, tasks=CLASSES, kernels=ONE, by_name=True),
+        Method("ranksvm", "rank SVM", _make("lupi:RankSVM"), {"C": FINE_PAIRS}, tasks=RANKING, kernels=ONE, by_name=True),
         # With privileged features.
         _Privileged("surrogate", "surrogate", SURROGATES["averaged"], {}, "surrogate-plain", unlabeled=True),
         _Privileged(
             "surrogate-ridge", "surrogate, ridge", SURROGATES["ridge"], {}, "ridge-plain", unlabeled=True, closed_form=True
         ),
         _Privileged("surrogate-boosted", "surrogate, boosted", SURROGATES["boosted"], {}, "boosted-plain", unlabeled=True),
-        _Privileged("svm2+", "SVM2+", _make("lupi:SVM2Plus"), {"C": COARSE, "lam": THREE}, "l2svm", **CLASSES, kernels=BOTH),
+        _Privileged("svm2+", "SVM2+", _make("lupi:SVM2Plus"), {"C": COARSE, "lam": THREE}, "l2svm", tasks=CLASSES, kernels=BOTH),
         _Privileged(
             "distillation", "distillation", _make("lupi:Distillation", estimator=SVM),
             {"estimator__C": COARSE, "imitation": (0.3, 0.6, 0.9)}, "svm", kernels=INNER, by_name=True, rotates=False,
@@ -186,22 +156,22 @@ METHODS = {
         ),
         _Privileged(
             "ranktransfer", "Rank Transfer", _make("lupi:RankTransfer"),
-            {"C": COARSE_PAIRS, "C_privileged": (1e-3, 1e-2, 1e-1)}, "ranksvm", **RANKING, kernels=BOTH, by_name=True,
+            {"C": COARSE_PAIRS, "C_privileged": (1e-3, 1e-2, 1e-1)}, "ranksvm", tasks=RANKING, kernels=BOTH, by_name=True,
         ),
-        _Privileged("svm+", "SVM+", SVM, {"C": COARSE, "lam": THREE}, "svm", **CLASSES, kernels=BOTH, by_name=True),
+        _Privileged("svm+", "SVM+", SVM, {"C": COARSE, "lam": THREE}, "svm", tasks=CLASSES, kernels=BOTH, by_name=True),
         _Privileged(
             "svr+", "SVR+", _make("lupi:SVRPlus"), {"C": COARSE, "lam": THREE}, "svm", tasks=("regression",), kernels=BOTH,
             by_name=True,
         ),
         _Privileged(
-            "svm2k", "SVM-2K", _make("lupi:SVM2K"), {"C": COARSE, "D": THREE}, "svm", **CLASSES, kernels=BOTH, by_name=True
+            "svm2k", "SVM-2K", _make("lupi:SVM2K"), {"C": COARSE, "D": THREE}, "svm", tasks=CLASSES, kernels=BOTH, by_name=True
         ),
         # Upper bounds.
         _Reference("reference", "privileged only", SVM, {"C": FINE}, sees="privileged", kernels=ONE),
         _Reference("joint", "X with privileged", SVM, {"C": FINE}, sees="both", kernels=ONE),
         _Reference(
             "rankreference", "privileged only, rank SVM", _make("lupi:RankSVM"), {"C": FINE_PAIRS}, sees="privileged",
-            **RANKING, kernels=ONE, by_name=True,
+            tasks=RANKING, kernels=ONE, by_name=True,
         ),
     )
 }  # fmt: skip

@@ -34,36 +34,19 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows and task of a comparison.
-
-    Attributes
-    ----------
-    y : ndarray of float
-        Positions of the labels among the classes, or numbers; NaN for an unlabeled row.
-    task : {"classification", "regression"}
-    classes : ndarray or None
-        Labels; None for regression.
-    test_only : ndarray of bool or None
-        Rows of an official test set.
-    validation : tuple of Table and ndarray, or None
-        Further rows, which select the candidates in place of cross-validation.
-    dropped : data frame or None
-        Columns of the table that are not used.
-    digest : str
-        SHA-256 of the data as they were passed.
-    """
+    """Rows and task of a comparison."""
 
     X: Table
-    y: np.ndarray
+    y: np.ndarray  # positions of the labels among the classes, or numbers; NaN for an unlabeled row
     privileged: Table
     groups: np.ndarray | None = None
-    task: str = "classification"
-    classes: np.ndarray | None = None
-    target: str | None = None
-    test_only: np.ndarray | None = None
-    validation: tuple[Table, np.ndarray] | None = None
-    dropped: Any = None
-    digest: str = ""
+    task: str = "classification"  # or "regression"
+    classes: np.ndarray | None = None  # labels; None for regression
+    target: str | None = None  # name of the target column
+    test_only: np.ndarray | None = None  # mask of the rows of an official test set
+    validation: tuple[Table, np.ndarray] | None = None  # selects the candidates in place of cross-validation
+    dropped: Any = None  # columns of the data frame that are not used
+    digest: str = ""  # SHA-256 of the data as they were passed
 
     @classmethod
     def of(cls, X, y, privileged, groups=None, **more):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
@@ -66,15 +67,11 @@ class TerminalTable:
                 yield segment._replace(text=segment.text.translate(signs))
 
     def _size(self, size, width):
-        lines = [(row, _cells(row, size)) for row in size["methods"]]
+        lines = [(_title(row), _cells(row, size)) for row in size["methods"]]
         yield Text(heading(self.summary, size), style="italic")
-        taken = sum(
-            1 + max(len(column), *(cells[k].cell_len for _, cells in lines)) for k, column in enumerate(TABLE_COLUMNS)
-        )
-        if width - taken - 3 >= SHORTEST_NAME:
-            yield _wide(lines)
-        else:
-            yield from _narrow(lines)
+        columns = [[name, *(cells[k].plain for _, cells in lines)] for k, name in enumerate(TABLE_COLUMNS)]
+        taken = sum(1 + max(map(cell_len, column)) for column in columns)
+        yield from (_wide if width - taken - 3 >= SHORTEST_NAME else _narrow)(lines)
 
 
 def _wide(lines):
@@ -82,16 +79,15 @@ def _wide(lines):
     table.add_column("method", overflow="fold")
     for name in TABLE_COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
-    for row, cells in lines:
-        table.add_row(_title(row), *cells)
-    return table
+    for title, cells in lines:
+        table.add_row(title, *cells)
+    yield table
 
 
 def _narrow(lines):
     """Each name above its figures."""
-    for row, cells in lines:
-        name = _title(row)
-        yield Text.assemble(name, " ", cells[-1]) if cells[-1] else name
+    for title, cells in lines:
+        yield Text.assemble(title, " ", cells[-1]) if cells[-1] else title
         for column, cell in zip(TABLE_COLUMNS[:-1], cells):
             if cell:
                 yield Padding(Text.assemble(f"{column} ", cell), (0, 0, 0, 2))
