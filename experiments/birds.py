@@ -174,7 +174,6 @@ def run_arms(birds, draws, arms, localizer, run_arm, out, facts, *, n_jobs=1, on
     words = {(n, seed): DrawWords(birds, draw, seed, localizer(seed)) for (n, seed), draw in draws.items()}
     work = {}
     for n, seed in draws:
-        # Before the arms, which then find the words in the cache.
         work[f"{n}/{seed}"] = (words[n, seed].prepare, arms)
         for arm in arms:
             call = (run_arm, words[n, seed], arm) if arm.method else (mean_box, words[n, seed])
@@ -184,7 +183,6 @@ def run_arms(birds, draws, arms, localizer, run_arm, out, facts, *, n_jobs=1, on
     data = digest_of(names, boxes, birds.labels, birds.attributes, birds.train)
     facts = {**facts, "arms": [arm._asdict() for arm in arms], "data": data}
     path = None if out is None else out / "units.sqlite"
-    # The first draw is described alone, on all cores.
     (_, seed), draw = next(iter(draws.items()))
     DrawWords(birds, draw, seed, localizer(seed).set_params(n_jobs=n_jobs)).prepare()
     found = run_stored(work, path, facts, n_jobs=n_jobs, on_progress=on_progress)

@@ -250,7 +250,6 @@ def table1(data, out, *, per_class=100, methods=tuple(METHODS), loss="squared_hi
             n_jobs=n_jobs,
             on_progress=on_progress and (lambda d, t, k=k: on_progress(k * t + d, len(printed) * t)),
         )
-        # The supplement with N = 50 is not at hand.
         paper = row if per_class == 100 else None
         results.append({"first": first, "second": second, **pair_results(comparison, paper)})
     found = {"per_class": per_class, "loss": loss, "transfer_pairs": pairs, "pairs": results}

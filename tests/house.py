@@ -1,62 +1,55 @@
-"""The way of one call through the rooms of the library: files, steps into a higher room, and calls from base to subclass."""
+"""Walks through the code: the files that a call visits, steps into a higher folder, calls from a base class to a subclass."""
 
+import io
 import sys
+import tokenize
 import tomllib
+from ast import AsyncFunctionDef, ClassDef, Constant, Expr, FunctionDef, Module, parse, walk
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import lupi
 
 PACKAGE = Path(lupi.__file__).parent
-PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"  # beside the tests, wherever the package is installed
-CONTRACT = tomllib.loads(PROJECT.read_text())["tool"]["importlinter"]["contracts"][0]
-# From the lowest room to the highest, as the import contract has them.
-ROOMS = CONTRACT["layers"][::-1]
+ROOT = Path(__file__).resolve().parents[1]
+CONTRACT = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+# Name of a folder or file -> its height, as in the import contract.
+HEIGHT = {name: -k for k, layer in enumerate(CONTRACT["layers"]) for name in layer.split(" | ")}
+LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
 @dataclass
 class Walk:
-    """What a call runs through.
-
-    Attributes
-    ----------
-    files : list of str
-        In the order of the first visit.
-    upward : list of (str, str)
-        Calls from a file into a file of a higher room, also those that pass through other libraries.
-    bounces : list of (str, str)
-        Calls from a method of a base class into one of a subclass of the same object.
-    """
+    """Files in the order of the first visit; calls into a higher folder; calls from a base class to a subclass."""
 
     files: list = field(default_factory=list)
     upward: list = field(default_factory=list)
-    bounces: list = field(default_factory=list)
+    jumps: list = field(default_factory=list)
 
 
-def walk(call, warm=False):
-    """Run a function of no arguments and record its way; with ``warm`` once before, as the compiler visits kernels by itself.
+def trace(call, warm=True):
+    """Record the walk of a call; with ``warm`` it runs once before, because the compiler visits kernels by itself.
 
-    A file counts if a function of it runs: one that a reader has to look into. What an import runs (modules, bodies of
-    classes, decorators) is no part of it, and neither is compiled code.
+    A file counts if one of its functions runs. Code that an import runs, and compiled code, do not count.
     """
     found = Walk()
 
     def record(frame, event, _):
         if event != "call" or not _is_ours(frame) or _is_import(frame):
             return
-        here = _file(frame)
-        if here not in found.files:
-            found.files.append(here)
+        file = _file(frame)
+        if file not in found.files:
+            found.files.append(file)
         caller = frame.f_back
         while caller is not None and not _is_ours(caller):
             caller = caller.f_back
         if caller is None:
             return
-        there = _file(caller)
-        if _room(here) > _room(there):
-            found.upward.append((there, here))
-        if _is_bounce(caller, frame):
-            found.bounces.append((caller.f_code.co_qualname, frame.f_code.co_qualname))
+        # Hooks such as `__sklearn_tags__` are called by scikit-learn.
+        if _height(file) > _height(_file(caller)) and not frame.f_code.co_name.startswith("__"):
+            found.upward.append((_file(caller), file))
+        if _is_jump(caller, frame):
+            found.jumps.append((caller.f_code.co_qualname, frame.f_code.co_qualname))
 
     if warm:
         call()
@@ -70,13 +63,11 @@ def walk(call, warm=False):
 
 
 def _is_ours(frame):
-    """Whether it is a function of the library; the package's own `__init__` does nothing but import public names."""
     file = frame.f_code.co_filename
     return file.startswith(f"{PACKAGE}/") and file != lupi.__file__
 
 
 def _is_import(frame):
-    """Whether an import called it, at whatever depth."""
     while frame is not None:
         if frame.f_code.co_name == "_find_and_load" and "importlib" in frame.f_code.co_filename:
             return True
@@ -88,16 +79,30 @@ def _file(frame):
     return Path(frame.f_code.co_filename).relative_to(PACKAGE).as_posix()
 
 
-def _room(file):
-    name = Path(file).parts[0].removesuffix(".py")
-    return next(level for level, rooms in enumerate(ROOMS) if name in rooms.split(" | "))
+def _height(file):
+    return HEIGHT[Path(file).parts[0].removesuffix(".py")]
 
 
-def _is_bounce(caller, callee):
-    """Whether a method of a base class calls a method that one of its subclasses defines, on the same object."""
+def _is_jump(caller, callee):
+    """Whether a method of a base class calls a method that a subclass defines, on the same object."""
     owner = callee.f_locals.get("self")
     if owner is None or owner is not caller.f_locals.get("self"):
         return False
     order = [cls.__name__ for cls in type(owner).__mro__]
     names = [frame.f_code.co_qualname.split(".")[0] for frame in (caller, callee)]
     return all(name in order for name in names) and order.index(names[1]) < order.index(names[0])
+
+
+def count_lines(path):
+    """Lines of a file, and lines of code: without docstrings, comments and blank lines."""
+    text = path.read_text(encoding="utf-8")
+    code = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in LAYOUT:
+            code.update(range(token.start[0], token.end[0] + 1))
+    for node in walk(parse(text)):
+        if isinstance(node, Module | ClassDef | FunctionDef | AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, Expr) and isinstance(first.value, Constant) and isinstance(first.value.value, str):
+                code -= set(range(first.lineno, first.end_lineno + 1))
+    return text.count("\n"), len(code)

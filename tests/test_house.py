@@ -1,98 +1,270 @@
-"""A fit reads like the architecture: few files, always downward, never back and forth between base class and subclass."""
+"""The house stays small: lines per folder, walks of every estimator and command, imports, one home for every name.
 
+Raising a budget needs a line of reason in CONTRIBUTING.md.
+"""
+
+import ast
+import re
+from collections import Counter, defaultdict
+
+import numpy as np
 import pytest
-from house import walk
+from house import CONTRACT, PACKAGE, ROOT, count_lines, trace
+from sklearn.linear_model import LogisticRegression
 
-from lupi import SVM2K, OneClassSVMPlus, RankTransfer, StructuralSVMPlus, SVM2Plus, SVMPlus
+import lupi
+from lupi import compare
 from lupi.datasets import make_privileged
 from lupi.structured import Multiclass
 
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# ---------------------------------------------------------------- lines
+
+# Budgets only go down: the goal is 25,000 lines, 14,500 of them code.
+TOTAL, CODE, LARGEST_FILE, OUTSIDE = 27_700, 17_550, 900, 4_500
+LINES = {
+    "cli": 770, "comparison": 2_670, "datasets": 1_020, "files.py": 130, "inputs": 1_690, "interop": 640,
+    "kernels": 1_160, "localize": 810, "meta": 750, "persistence.py": 240, "plot": 1_060, "privacy.py": 100,
+    "ranking": 2_300, "run.py": 370, "solution.py": 230, "structured": 2_870, "surrogate": 2_350, "svm": 5_300,
+    "tabular": 890, "vision": 2_340,
+}  # fmt: skip
+
+
+def lines_of_rooms():
+    lines = Counter()
+    for path in FILES:
+        lines[path.relative_to(PACKAGE).parts[0]] += count_lines(path)[0]
+    return lines
+
+
+def test_the_package_stays_within_its_budget():
+    counts = np.array([count_lines(path) for path in FILES]).sum(axis=0)
+    assert counts[0] <= TOTAL
+    assert counts[1] <= CODE
+
+
+def test_every_folder_stays_within_its_budget():
+    found = lines_of_rooms()
+    assert {room: n for room, n in found.items() if room != "__init__.py" and n > LINES.get(room, 0)} == {}
+
+
+def test_no_file_is_too_long():
+    assert {path.name: n for path in FILES if (n := count_lines(path)[0]) > LARGEST_FILE} == {}
+
+
+def test_experiments_and_benchmarks_stay_small():
+    if not (ROOT / "experiments").is_dir():
+        pytest.skip("only in a checkout")
+    paths = [*(ROOT / "experiments").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
+    assert sum(count_lines(path)[0] for path in paths) <= OUTSIDE
+
+
+# ---------------------------------------------------------------- walks
+
 X, Y, Z = make_privileged(60, random_state=0, return_X_y_privileged=True)
+LINEAR = {"kernel": "linear", "privileged_kernel": "linear"}
+SPACES = [Z[:, :1], Z[:, 1:]]
+CLASSES = Multiclass(2, X.shape[1]), Multiclass(2, Z.shape[1])
 
 
-@pytest.mark.parametrize("make", [SVM2Plus, SVMPlus])
-def test_the_way_of_a_classifiers_fit(make):
-    way = walk(lambda: make().fit(X, Y, privileged=Z), warm=True)
-    assert f"estimators/{make.__module__.split('.')[-1]}.py" == way.files[0]
-    assert len(way.files) <= 10, way.files
-    assert way.upward == []
-    assert way.bounces == []
+def chunked(*tables):
+    dask = pytest.importorskip("dask.array")
+    return [dask.from_array(np.repeat(table, 100, axis=0), chunks=(2000, *table.shape[1:])) for table in tables]
 
 
-@pytest.mark.parametrize(
-    "fit", [lambda: SVM2K().fit(X, Y, privileged=Z), lambda: OneClassSVMPlus().fit(X, privileged=Z)]
-)
-def test_other_kernel_machines_go_one_way_too(fit):
-    """Their problems need the interior point: two more files."""
-    way = walk(fit, warm=True)
-    assert len(way.files) <= 12, way.files
-    assert way.upward == way.bounces == []
+def fit_chunks(model):
+    X_chunks, Y_chunks, Z_chunks = chunked(X, Y, Z)
+    return lambda: model.fit(X_chunks, Y_chunks, privileged=Z_chunks)
 
 
-@pytest.mark.filterwarnings("ignore:RankTransfer. the teacher")
-def test_the_way_of_a_rankers_fit():
-    """Teacher and student take the same way."""
-    way = walk(lambda: RankTransfer().fit(X, Y, privileged=Z), warm=True)
-    assert way.files[0] == "estimators/rank_transfer.py"
-    assert len(way.files) <= 8, way.files
-    assert way.upward == way.bounces == []
+# Name -> fit, most files.
+WALKS = {
+    "SVM2Plus": (lambda: lupi.SVM2Plus().fit(X, Y, privileged=Z), 10),
+    "SVMPlus": (lambda: lupi.SVMPlus().fit(X, Y, privileged=Z), 10),
+    "SVRPlus": (lambda: lupi.SVRPlus().fit(X, Y, privileged=Z), 10),
+    "SVM2K": (lambda: lupi.SVM2K().fit(X, Y, privileged=Z), 12),
+    "OneClassSVMPlus": (lambda: lupi.OneClassSVMPlus().fit(X, privileged=Z), 13),
+    "SVM2Plus linear": (lambda: lupi.SVM2Plus(**LINEAR).fit(X, Y, privileged=Z), 12),
+    "SVMPlus linear": (lambda: lupi.SVMPlus(**LINEAR).fit(X, Y, privileged=Z), 12),
+    "SVRPlus linear": (lambda: lupi.SVRPlus(**LINEAR).fit(X, Y, privileged=Z), 12),
+    "SVM2Plus several spaces": (lambda: lupi.SVM2Plus().fit(X, Y, privileged=SPACES), 12),
+    "SVMPlus several spaces": (lambda: lupi.SVMPlus().fit(X, Y, privileged=SPACES), 12),
+    "SVM2Plus Dask": (fit_chunks(lupi.SVM2Plus(**LINEAR)), 15),
+    "SurrogateClassifier": (lambda: lupi.SurrogateClassifier(random_state=0).fit(X, Y, privileged=Z), 10),
+    "SurrogateClassifier ridge": (lambda: lupi.SurrogateClassifier("ridge").fit(X, Y, privileged=Z), 10),
+    "SurrogateRegressor": (lambda: lupi.SurrogateRegressor(random_state=0).fit(X, Y + X[:, 0], privileged=Z), 10),
+    "SurrogateClassifier Dask": (fit_chunks(lupi.SurrogateClassifier("ridge")), 12),
+    "RankSVM": (lambda: lupi.RankSVM().fit(X, Y), 8),
+    "RankTransfer": (lambda: lupi.RankTransfer().fit(X, Y, privileged=Z), 8),
+    "RankTransferCV": (lambda: lupi.RankTransferCV([1.0], [1.0], cv=2).fit(X, Y, privileged=Z), 10),
+    "StructuralSVMPlus": (lambda: lupi.StructuralSVMPlus(*CLASSES).fit(X, Y, privileged=Z), 12),
+    "JKSEPlus": (lambda: lupi.JKSEPlus(CLASSES[0], kernel="rbf", privileged_kernel="rbf").fit(X, Y, privileged=Z), 15),
+    "Distillation": (lambda: lupi.Distillation(LogisticRegression()).fit(X, Y, privileged=Z), 6),
+    "KnowledgeTransfer": (lambda: lupi.KnowledgeTransfer(LogisticRegression()).fit(X, Y, privileged=Z), 6),
+}
 
 
-@pytest.mark.parametrize("several", [False, True])
-def test_the_way_of_a_structured_fit(several):
-    """Tasks, searches and solvers of structured outputs lie side by side."""
-    tasks = [Multiclass(2, Z.shape[1])] * 2 if several else Multiclass(2, Z.shape[1])
-    model = StructuralSVMPlus(Multiclass(2, X.shape[1]), tasks)
-    way = walk(lambda: model.fit(X, Y, privileged=[Z, Z] if several else Z), warm=True)
-    assert way.files[0] == "structured/structural_svm.py"
-    assert len(way.files) <= 12, way.files
-    assert way.upward == way.bounces == []
+@pytest.mark.filterwarnings("ignore:RankTransfer")  # a weak teacher
+@pytest.mark.parametrize("name", WALKS)
+def test_a_fit_visits_few_files_and_goes_down_only(name):
+    fit, most = WALKS[name]
+    walk = trace(fit)
+    assert len(walk.files) <= most, walk.files
+    assert walk.upward == []
+    assert walk.jumps == []
 
 
-def test_a_way_upward_and_a_bounce_are_seen():
-    """By an estimator whose base class calls it, and a kernel function that is itself a fit."""
-    from lupi.svm.kernel_machine import KernelMachine
-
-    class Template(SVM2Plus):
-        def _store_privileged(self, *args):
-            return super()._store_privileged(*args)
-
-    code = Template._store_privileged.__code__
-    Template._store_privileged.__code__ = code.replace(
-        co_filename=KernelMachine._store_privileged.__code__.co_filename, co_qualname="Template._store_privileged"
-    )
-
+def test_a_step_upward_and_a_jump_are_seen():
     def upward(A, B):
-        OneClassSVMPlus().fit(X[:5])
+        lupi.OneClassSVMPlus().fit(X[:5])
         return A @ B.T
 
-    way = walk(lambda: Template(kernel=upward).fit(X, Y, privileged=Z))
-    assert ("kernels/space.py", "estimators/one_class_svm_plus.py") in way.upward
-    assert ("KernelMachine._store_functions", "Template._store_privileged") in way.bounces
+    assert trace(lambda: lupi.RankSVM(kernel=upward).fit(X, Y), warm=False).upward != []
+
+    class Base:
+        def run(self):
+            return self.step()
+
+    class Sub(Base):
+        def step(self):
+            return 1
+
+    for function, name in ((Base.run, "Base.run"), (Sub.step, "Sub.step")):
+        file = str(PACKAGE / "solution.py")
+        function.__code__ = function.__code__.replace(co_filename=file, co_qualname=name)
+    assert trace(Sub().run).jumps == [("Base.run", "Sub.step")]
 
 
-def test_the_way_of_a_comparison(tmp_path, monkeypatch):
-    """read -> problem -> plan -> units -> results -> verdict -> terminal and page, with one method, its fit included.
-
-    `run.py` calls the functions that it is handed: the fit of a unit and the report of progress. These callbacks are the only
-    steps upward; those inside a fit are counted by the walks of the estimators.
-    """
+def test_a_comparison_visits_few_files(tmp_path, monkeypatch):
+    """The command with one method, its fit included; `run.py` calls the work that it is given, which is not a step upward."""
     from typer.testing import CliRunner
 
     from lupi.cli import app
 
-    pytest.importorskip("pandas")
     pytest.importorskip("jinja2")
     monkeypatch.chdir(tmp_path)
     make_privileged(60, random_state=0, as_frame=True).frame.to_csv("table.csv", index=False)
     named = {"target": "target", "privileged": "z*", "methods": "svm2+", "baselines": "none"}
     numbers = {"splits": 2, "permutations": 2, "jobs": 1}
     options = [word for name, value in (named | numbers).items() for word in (f"--{name}", str(value))]
-    way = walk(lambda: CliRunner().invoke(app, ["compare", "table.csv", *options], catch_exceptions=False))
-    assert (tmp_path / "lupi-report" / "report.html").exists()  # the whole way
-    families = ("svm/", "kernels/", "inputs/", "solution.py")
-    assert len([file for file in way.files if not file.startswith(families)]) <= 26, sorted(way.files)
-    assert way.files[0] == "cli/shared.py"
-    callbacks = {("run.py", "comparison/units.py"), ("run.py", "comparison/comparison.py")}
-    assert {step for step in way.upward if not step[0].startswith(families)} <= callbacks
-    assert way.bounces == []
+    run = lambda: CliRunner().invoke(app, ["compare", "table.csv", *options], catch_exceptions=False)  # noqa: E731
+    walk = trace(run, warm=False)
+    assert (tmp_path / "lupi-report" / "report.html").exists()
+    assert len(walk.files) <= 37, sorted(walk.files)  # the goal is 30
+    assert {step for step in walk.upward if step[0] != "run.py"} == set()
+    assert set(walk.jumps) <= {("Display.plot", "GainsDisplay._draw")}  # each display draws itself; the goal is none
+
+
+def test_localize_fit_visits_few_files(tmp_path):
+    pytest.importorskip("mahotas")
+    from PIL import Image
+    from typer.testing import CliRunner
+    from vision_data import picture
+
+    from lupi.cli import app
+
+    rows = ["image,top,left,bottom,right"]
+    for k in range(4):
+        image, box, _ = picture(k, shape=(72, 96))
+        Image.fromarray(image).save(tmp_path / f"{k}.png")
+        rows.append(f"{k}.png,{box.top},{box.left},{box.bottom},{box.right}")
+    (tmp_path / "boxes.csv").write_text("\n".join(rows) + "\n")
+    words = ["localize", "fit", tmp_path / "boxes.csv", "-o", tmp_path / "m.lupi", "--words", "10"]
+    run = lambda: CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)  # noqa: E731
+    walk = trace(run, warm=False)
+    assert (tmp_path / "m.lupi").exists()
+    assert len(walk.files) <= 23, sorted(walk.files)  # the goal is 20
+    assert {step for step in walk.upward if step[0] not in ("run.py", "files.py")} == set()
+    assert walk.jumps == []
+
+
+# ---------------------------------------------------------------- names and imports
+
+
+def imports(path):
+    """Absolute names that a file imports, such as ``lupi.vision.geometry.Box``."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def private_imports(files):
+    """Imports of another package's private modules and names, or of another module's private names."""
+    found = []
+    for path in files:
+        package = ".".join(("lupi", *path.relative_to(PACKAGE).parent.parts)) + "."
+        for name in imports(path):
+            parts = name.split(".")
+            private = [k for k, part in enumerate(parts) if part.startswith("_") and not part.startswith("__")]
+            if parts[0] == "lupi" and private and not package.startswith(".".join(parts[: private[0]]) + "."):
+                found.append(f"{path.relative_to(PACKAGE)} imports {name}")
+    return found
+
+
+def test_private_names_are_imported_by_their_own_package_only():
+    assert private_imports(FILES) == []
+
+
+def test_every_public_name_is_defined_in_one_room():
+    rooms = defaultdict(set)
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            # Functions of the command line are named after its words.
+            named = isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_")
+            if named and node.name not in ("compare", "fit", "predict"):
+                rooms[node.name].add(path.relative_to(PACKAGE).parts[0])
+    several = {name: sorted(found) for name, found in rooms.items() if len(found) > 1}
+    assert len(several) <= 7, several  # the goal is none
+
+
+def test_files_are_written_atomically():
+    calls = re.compile(r"\.(write_text|write_bytes)\(|\bopen\([^)]*[\"'][wa]b?[\"']")
+    places = [
+        f"{path.relative_to(PACKAGE)}: {line.strip()}"
+        for path in FILES
+        for line in path.read_text().splitlines()
+        if calls.search(line) and not line.lstrip().startswith((">>>", "..."))
+    ]
+    assert [place for place in places if not place.startswith("files.py")] == []
+
+
+def test_rows_in_memory_are_asked_for_in_one_place():
+    """Outside `inputs/` nothing depends on the type of rows."""
+    asked = re.compile(r"isinstance\([^)]*(DaskRows|ArrayRows|ChunkedRows)|\.resident\b|is_chunked\(")
+    places = [
+        f"{path.relative_to(PACKAGE)}: {line.strip()}"
+        for path in FILES
+        for line in path.read_text().splitlines()
+        if asked.search(line) and path.relative_to(PACKAGE).parts[0] != "inputs"
+    ]
+    # Two choices are left, in surrogate/teachers.py and svm/kernel_machine.py; the goal is none.
+    assert len(places) <= 2, places
+
+
+# ---------------------------------------------------------------- CONTRIBUTING
+
+
+def contributing():
+    return (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_the_tree_of_contributing_is_that_of_the_imports():
+    drawing = re.search(r"```\nlupi/\n(.*?)```", contributing(), flags=re.DOTALL).group(1)
+    drawn = [name for line in drawing.splitlines() for name in re.findall(r"(\w+)(?:/|\.py)(?=  )", line)]
+    layers = [name for layer in CONTRACT["layers"] for name in layer.split(" | ")]
+    assert drawn == layers
+
+
+def test_the_walks_of_contributing_are_true(arrays):
+    told = re.findall(r"\d\. `([a-z_0-9/]+\.py)`", contributing().split("## The walk of a fit")[1].split("\n## ")[0])
+    assert trace(lambda: lupi.SVM2Plus().fit(*arrays[:2], privileged=arrays[2])).files == told
+    told = re.findall(r"`([a-z_0-9/]+\.py)`", contributing().split("## The walk of a comparison")[1].split("\n## ")[0])
+    options = {"methods": ["svm2+"], "baselines": [], "n_splits": 2, "train_size": 30, "kernel": "linear"}
+    called = trace(lambda: compare(*arrays, **options), warm=False).files
+    assert all((PACKAGE / file).is_file() for file in told)
+    by_the_command = {file for file in told if file.startswith(("cli/", "persistence", "tabular/read"))}
+    assert set(told) - set(called) - by_the_command <= {"comparison/terminal.py", "comparison/page.py"}
