@@ -55,7 +55,7 @@ def gain_lines(summary):
     lines = []
     for size in summary["sizes"]:
         for row in size["methods"]:
-            if row["gain"]:
+            if row.get("gain"):
                 gain, control, over = (row[part] for part in ("gain", "shuffled_gain", "over_shuffled"))
                 lines.append(
                     f"n = {size['train_size']}: {row['title']} {100 * gain['mean']:+.2f} ± {100 * gain['error']:.2f} "

@@ -59,7 +59,7 @@ def task_lines(title, size):
             lines.append(f"{title:26} {row['title']:38} {row['failed']} fits failed: {'; '.join(row['errors'])}")
             continue
         line = f"{title:26} {row['title']:38} {value(row):>14}"
-        if row["gain"]:
+        if row.get("gain"):
             line += f" {value(row['gain'], '+'):>14} {value(row['shuffled_gain'], '+'):>14} {row['p']:7.3f}  {row['outcome']}"
         lines.append(line)
     return lines
@@ -69,7 +69,7 @@ def wins(sizes):
     """How often, and by how much on average, each method with privileged features is above its counterpart."""
     parts = []
     for name in ("svm+", "ranktransfer"):
-        rows = [row for size in sizes for row in size["methods"] if row["name"] == name and row["gain"]]
+        rows = [row for size in sizes for row in size["methods"] if row["name"] == name and row.get("gain")]
         gains, shuffled = ([100 * row[key]["mean"] for row in rows] for key in ("gain", "shuffled_gain"))
         if rows:
             parts.append(
