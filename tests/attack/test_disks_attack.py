@@ -10,7 +10,7 @@ from attack.harness import run
 
 
 def test_nothing_is_lost_on_a_full_disk():
-    counts = run(TARGETS[0], cases=40, count_lines=False)
+    counts = run(TARGETS[0], cases=20, count_lines=False)
     assert counts.ends["answered"] > 0
     assert counts.ends["OSError"] > 0
 

@@ -193,7 +193,7 @@ def test_students_of_a_regression_and_of_labels():
 def test_missing_values_where_the_student_allows_them():
     X, y, Z = table()
     X[::7, 2] = np.nan
-    model = SurrogateClassifier(HistGradientBoostingClassifier(max_iter=20)).fit(X, y, privileged=Z)
+    model = SurrogateClassifier(HistGradientBoostingClassifier(max_iter=4)).fit(X, y, privileged=Z)
     assert model.predict(X).shape == (120,)
     with pytest.raises(ValueError, match="NaN"):
         SurrogateClassifier("ridge").fit(X, y, privileged=Z)
