@@ -313,8 +313,8 @@ def column_groups(table):
     Examples
     --------
     >>> from lupi.tabular.schema import Table
-    >>> len(column_groups(Table.of(np.zeros((1, 20))))["columns 0 to 1"])
-    2
+    >>> column_groups(Table.of(np.zeros((1, 20))))["column 0 to column 1"]
+    ['column 0', 'column 1']
     """
     names = list(table.columns)
     if len(names) <= MAX_GROUPS:
@@ -326,8 +326,7 @@ def column_groups(table):
         if 2 <= len(found) <= MAX_GROUPS:
             return {f"{start}_*" if len(part) > 1 else part[0]: part for start, part in found.items()}
     parts = [[names[k] for k in part] for part in np.array_split(np.arange(len(names)), MAX_GROUPS)]
-    start = "" if table.schema.named else "columns "
-    return {f"{start}{part[0]} to {part[-1]}": part for part in parts}
+    return {f"{part[0]} to {part[-1]}": part for part in parts}
 
 
 def mean_and_error(values):
