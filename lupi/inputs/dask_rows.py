@@ -103,6 +103,10 @@ class DaskRows(Rows):
     square = False
     ndim = 2
 
+    def allows(self, numbers_per_row: int) -> bool:
+        """Whether arrays may hold so many numbers per row."""
+        return numbers_per_row <= VECTORS
+
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""

@@ -76,6 +76,10 @@ class Rows:
     resident: bool  # whether the rows are in memory, as `values`
     square: bool  # whether the rows are a kernel matrix
 
+    def allows(self, numbers_per_row: int) -> bool:
+        """Whether arrays may hold so many numbers per row; only Dask rows have a limit, which a kernel matrix exceeds."""
+        return True
+
     @property
     def operand(self) -> Any:
         """Argument of products and :func:`chunkwise` functions: the values of rows in memory, else the rows."""
