@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from lupi.plot import GainsDisplay
-from lupi.plot.comparison import Interval
+from lupi.plot.figures import Interval
 
 SCORES = Path(__file__).parents[1] / "docs" / "results" / "surrogate-unlabeled.json"
 NAMES = {

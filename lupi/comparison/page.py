@@ -14,9 +14,7 @@ from lupi.comparison.results import Worth
 from lupi.comparison.terminal import MARKS, heading
 from lupi.comparison.verdict import p_value, percent, signed, worth_sentence
 from lupi.files import strict_json
-from lupi.plot.comparison import find_row
-from lupi.plot.display import COLORS, css_variables
-from lupi.plot.report import report_figures
+from lupi.plot.figures import COLORS, css_variables, find_row, report_figures
 
 SIGNS = {"yes": "✓", "no": "✗", "unclear": "?"}
 # Heading and meaning of each column.

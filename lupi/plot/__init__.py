@@ -1,12 +1,11 @@
 """Displays as in scikit-learn: `Display.from_estimator(...)` or `from_comparison(...)`, with `ax` and `plot`."""
 
-from lupi.plot.comparison import CriticalDifferenceDisplay, GainsDisplay, LearningCurveDisplay
+from lupi.plot.comparison import GainsDisplay, LearningCurveDisplay
 from lupi.plot.models import ColumnEvidenceDisplay, CorrectionDisplay, SurrogateDisplay, TeacherWeightsDisplay
 
 __all__ = [
     "ColumnEvidenceDisplay",
     "CorrectionDisplay",
-    "CriticalDifferenceDisplay",
     "GainsDisplay",
     "LearningCurveDisplay",
     "SurrogateDisplay",

@@ -8,12 +8,34 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
-from lupi.plot.display import LIGHT, Display, legend, name_rows
+from lupi.plot.figures import LIGHT, Display, legend, name_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NO_LABEL = "no label"
+
+
+def draw_surrogate(ax: Axes, surrogate: Any, labels: Any, classes: Any, label: str, **style: Any) -> None:
+    """Surrogate targets in one strip per class, or against numbers."""
+    style = {"s": 12, "alpha": 0.5, "lw": 0} | style
+    if classes is None:
+        labeled = ~(np.isnan(surrogate) | np.isnan(labels))
+        known, given = surrogate[labeled], labels[labeled]
+        ax.scatter(given, known, **{"color": LIGHT["real"], **style})
+        ends = [min(known.min(), given.min()), max(known.max(), given.max())]
+        ax.plot(ends, ends, ":", color=LIGHT["ink"], lw=0.8)
+        ax.set(xlabel="label", ylabel=label)
+        return
+    # Points are spread over the height of a strip in a fixed order, so that the figure is reproducible.
+    for k, name in enumerate(classes):
+        values = surrogate[(labels == name) & ~np.isnan(surrogate)]
+        height = np.random.default_rng(0).permutation(np.linspace(-0.3, 0.3, len(values)))
+        color = LIGHT["shuffled" if name == NO_LABEL else "real"]
+        ax.scatter(values, k + height, **{"color": color, **style})
+        ax.plot([np.median(values)] * 2, [k - 0.38, k + 0.38], color=LIGHT["ink"], lw=1.5)
+    name_rows(ax, classes)
+    ax.set(xlim=(-0.02, 1.02), xlabel=label, ylabel="label")
 
 
 @dataclass(eq=False, repr=False)
@@ -51,6 +73,7 @@ class SurrogateDisplay(Display):
     (80,)
     """
 
+    draw = staticmethod(draw_surrogate)
     surrogate: Any
     labels: Any
     classes: Any = None
@@ -93,26 +116,6 @@ class SurrogateDisplay(Display):
         kept = [name for name in (*names.values(), NO_LABEL) if (labels[~np.isnan(values)] == name).any()]
         return cls(values, labels, kept, label=label).plot(ax, **style)
 
-    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
-        style = {"s": 12, "alpha": 0.5, "lw": 0} | style
-        if self.classes is None:
-            labeled = ~(np.isnan(self.surrogate) | np.isnan(self.labels))
-            known, given = self.surrogate[labeled], self.labels[labeled]
-            ax.scatter(given, known, **{"color": LIGHT["real"], **style})
-            ends = [min(known.min(), given.min()), max(known.max(), given.max())]
-            ax.plot(ends, ends, ":", color=LIGHT["ink"], lw=0.8)
-            ax.set(xlabel="label", ylabel=self.label)
-            return
-        # Points are spread over the height of a strip in a fixed order, so that the figure is reproducible.
-        for k, name in enumerate(self.classes):
-            values = self.surrogate[(self.labels == name) & ~np.isnan(self.surrogate)]
-            height = np.random.default_rng(0).permutation(np.linspace(-0.3, 0.3, len(values)))
-            color = LIGHT["shuffled" if name == NO_LABEL else "real"]
-            ax.scatter(values, k + height, **{"color": color, **style})
-            ax.plot([np.median(values)] * 2, [k - 0.38, k + 0.38], color=LIGHT["ink"], lw=1.5)
-        name_rows(ax, self.classes)
-        ax.set(xlim=(-0.02, 1.02), xlabel=self.label, ylabel="label")
-
 
 def _class_name(value: float | str) -> str:
     """A class as text; missing labels have turned 1 into 1.0."""
@@ -137,6 +140,12 @@ def _draw_bars(ax: Axes, values: dict[str, float], label: str, style: dict[str, 
     ax.axvline(0, color=LIGHT["ink"], lw=0.8)
     name_rows(ax, ranked)
     ax.set_xlabel(label)
+
+
+def draw_weights(ax: Axes, weights: dict[str, float], **style: Any) -> None:
+    """Weights of the teachers as bars."""
+    _draw_bars(ax, weights, "weight of the teacher", style)
+    ax.set_xlim(0, 1)
 
 
 @dataclass(eq=False, repr=False)
@@ -167,6 +176,7 @@ class TeacherWeightsDisplay(Display):
     1.0
     """
 
+    draw = staticmethod(draw_weights)
     weights: Any
 
     @classmethod
@@ -188,9 +198,10 @@ class TeacherWeightsDisplay(Display):
         """
         return cls(_explained(estimator, "teachers")).plot(ax, **style)
 
-    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
-        _draw_bars(ax, self.weights, "weight of the teacher", style)
-        ax.set_xlim(0, 1)
+
+def draw_evidence(ax: Axes, evidence: dict[str, float], **style: Any) -> None:
+    """Evidence of the columns as bars."""
+    _draw_bars(ax, evidence, "log-evidence lost without the column", style)
 
 
 @dataclass(eq=False, repr=False)
@@ -220,6 +231,7 @@ class ColumnEvidenceDisplay(Display):
     True
     """
 
+    draw = staticmethod(draw_evidence)
     evidence: Any
 
     @classmethod
@@ -244,9 +256,6 @@ class ColumnEvidenceDisplay(Display):
         ranked = sorted(_explained(estimator, "columns").items(), key=lambda item: -item[1])
         return cls(dict(ranked[:max_columns])).plot(ax, **style)
 
-    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
-        _draw_bars(ax, self.evidence, "log-evidence lost without the column", style)
-
 
 def _explained(estimator: Any, key: str) -> dict[str, Any]:
     """One part of ``estimator.explain()``; an error if it is empty."""
@@ -261,6 +270,17 @@ def _explained(estimator: Any, key: str) -> dict[str, Any]:
             f"this {name} has no evidence of columns; only teachers in closed form have it (teacher=None)."
         )
     raise ValueError(f"this {name} was fitted without privileged features; call fit with privileged=Z.")
+
+
+def draw_correction(ax: Axes, margins: Any, correction: Any, positive: Any, names: Any, **style: Any) -> None:
+    """Correcting function against margin."""
+    for rows, name, color in ((positive, names[0], "real"), (~positive, names[1], "negative")):
+        drawn = {"s": 14, "alpha": 0.6, "lw": 0, "color": LIGHT[color], "label": name} | style
+        ax.scatter(margins[rows], correction[rows], **drawn)
+    low, high = min(margins.min(), 0.0), max(margins.max(), 1.2)
+    ax.plot([low, 1, high], [1 - low, 0, 0], "--", color=LIGHT["ink"], lw=1, label="slack that the margin needs")
+    ax.set(xlabel="margin", ylabel="correcting function")
+    legend(ax)
 
 
 @dataclass(eq=False, repr=False)
@@ -297,6 +317,7 @@ class CorrectionDisplay(Display):
     (80,)
     """
 
+    draw = staticmethod(draw_correction)
     margins: Any
     correction: Any
     positive: Any
@@ -351,12 +372,3 @@ class CorrectionDisplay(Display):
             # There the slack is y g(z), with the signs of the problem that was solved.
             correction = correction * (signs if k or len(classes) > 2 else -signs)
         return cls(margins, correction, positive, names).plot(ax, **style)
-
-    def _draw(self, ax: Axes, style: dict[str, Any]) -> None:
-        for rows, name, color in ((self.positive, self.names[0], "real"), (~self.positive, self.names[1], "negative")):
-            drawn = {"s": 14, "alpha": 0.6, "lw": 0, "color": LIGHT[color], "label": name} | style
-            ax.scatter(self.margins[rows], self.correction[rows], **drawn)
-        low, high = min(self.margins.min(), 0.0), max(self.margins.max(), 1.2)
-        ax.plot([low, 1, high], [1 - low, 0, 0], "--", color=LIGHT["ink"], lw=1, label="slack that the margin needs")
-        ax.set(xlabel="margin", ylabel="correcting function")
-        legend(ax)

@@ -5,12 +5,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from scipy.stats import friedmanchisquare
 from summaries import summary, with_every_outcome
 
 from lupi import SurrogateClassifier, SurrogateRegressor, SVM2Plus, SVMPlus, plot
 from lupi.comparison import Comparison
-from lupi.plot.report import draw_differences, draw_permutations, report_figures
+from lupi.plot.figures import draw_differences, draw_permutations, report_figures
 
 figures = pytest.importorskip("matplotlib.figure")
 
@@ -60,13 +59,13 @@ def test_curve_marks_what_the_columns_are_worth(axes):
 
 
 def test_bars_are_sorted(axes):
-    draw_differences(np.array([1.0, -2.0, 3.0]), "points", axes)
+    draw_differences(axes, np.array([1.0, -2.0, 3.0]), "points")
     assert [bar.get_height() for bar in axes.patches] == [3, 1, -2]
     assert axes.patches[2].get_facecolor() != axes.patches[0].get_facecolor()
 
 
 def test_histogram_counts_the_permutations(axes):
-    draw_permutations(np.array([50.0] * 6 + [60.0] * 3 + [70.0]), 72.0, "by AUC", axes)
+    draw_permutations(axes, np.array([50.0] * 6 + [60.0] * 3 + [70.0]), 72.0, "by AUC")
     assert [bar.get_height() for bar in axes.patches if bar.get_height()] == [6, 3, 1]
     assert axes.lines[0].get_xdata() == [72, 72]
     assert axes.get_title(loc="right") == "real rows: 72.00"
@@ -166,34 +165,3 @@ def test_correction_of_one_class_among_several(arrays, axes):
     display = plot.CorrectionDisplay.from_estimator(model, X, y, Z, target="b", ax=axes)
     np.testing.assert_allclose(display.correction, model.correcting_function(Z)[:, 1])
     np.testing.assert_allclose(display.margins, np.where(y == "b", 1, -1) * model.decision_function(X)[:, 1])
-
-
-def test_critical_difference_of_the_paper(axes):
-    """Demšar 2006, section 3.2.4: 4 classifiers, 14 data sets, average ranks 3.143, 2.000, 2.893, 1.964; q = 2.291 (10%)."""
-    table = np.array(
-        [
-            [0.763, 0.599, 0.954, 0.628, 0.882, 0.936, 0.661, 0.583, 0.775, 1.000, 0.940, 0.619, 0.972, 0.957],
-            [0.768, 0.591, 0.971, 0.661, 0.888, 0.931, 0.668, 0.583, 0.838, 1.000, 0.962, 0.666, 0.981, 0.978],
-            [0.771, 0.590, 0.968, 0.654, 0.886, 0.916, 0.609, 0.563, 0.866, 1.000, 0.965, 0.614, 0.9751, 0.946],
-            [0.798, 0.569, 0.967, 0.657, 0.898, 0.931, 0.685, 0.625, 0.875, 1.000, 0.962, 0.669, 0.975, 0.970],
-        ]
-    )
-    names = ["C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"]
-    display = plot.CriticalDifferenceDisplay.from_scores(dict(zip(names, table)), level=0.1, ax=axes)
-    assert {name: round(display.ranks[name], 3) for name in names} == dict(zip(names, [3.143, 2.0, 2.893, 1.964]))
-    assert round(display.critical_difference, 2) == 1.12  # 2.291 sqrt(4 * 5 / (6 * 14)), as in the paper
-    assert display.friedman_p == friedmanchisquare(*table).pvalue
-    assert display.groups() == [(0, 2), (2, 3)]  # the paper, too: C4.5+m differs from C4.5
-    assert ticks(axes) == ["C4.5+m+cf", "C4.5+m", "C4.5+cf", "C4.5"]
-
-
-def test_critical_difference_of_comparisons(axes):
-    made = [Comparison(summary(answer)) for answer in ("yes", "unclear", "no")]
-    display = plot.CriticalDifferenceDisplay.from_comparisons(made, ax=axes)
-    common = set.intersection(*({row["title"] for row in c.summary["sizes"][-1]["methods"]} for c in made))
-    assert set(display.ranks) == common
-    assert sum(display.ranks.values()) == pytest.approx(len(common) * (len(common) + 1) / 2)
-    with pytest.raises(ValueError, match=r"at least three methods.*got 0 methods with no scores"):
-        plot.CriticalDifferenceDisplay.from_comparisons([], ax=axes)
-    with pytest.raises(ValueError, match="missing or infinite"):
-        plot.CriticalDifferenceDisplay.from_scores({"a": [1, 2], "b": [1, np.nan], "c": [1, 2]}, ax=axes)

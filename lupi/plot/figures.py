@@ -1,0 +1,371 @@
+"""Figures: colors, drawing functions, displays that keep their data, and SVG for a page with its own colors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from html import escape
+from io import StringIO
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLORS = {  # light, dark, print
+    "paper": ("#ffffff", "#12161c", "#ffffff"),
+    "ink": ("#1c2128", "#e6edf3", "#000000"),
+    "soft": ("#57606a", "#a5b0bb", "#444444"),
+    "rule": ("#d0d7de", "#39424e", "#bbbbbb"),
+    "panel": ("#f4f6f8", "#1c232c", "#f4f4f4"),
+    "real": ("#1b6ca8", "#6cb6ff", "#1b6ca8"),
+    "counterpart": ("#7b3fa0", "#d2a8ff", "#7b3fa0"),
+    "shuffled": ("#6e7781", "#8b949e", "#6e7781"),
+    "negative": ("#b3541e", "#f0a06a", "#b3541e"),
+    "good": ("#1a6e34", "#6fdd8b", "#1a6e34"),
+    "bad": ("#a4161a", "#ff8f8f", "#a4161a"),
+    "doubt": ("#7d5700", "#e3c55b", "#7d5700"),
+}
+COLORS = {
+    scheme: {name: found[k] for name, found in _COLORS.items()} for k, scheme in enumerate(("light", "dark", "print"))
+}
+LIGHT = COLORS["light"]
+_VARIABLES = {color: f"var(--{name})" for name, color in LIGHT.items()}
+
+# Width of a figure of the report in points. Text stays text.
+WIDTH = 480
+SVG_STYLE: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "lupi",
+    "font.family": ["DejaVu Sans"],
+    "font.size": 13,
+    "text.color": LIGHT["ink"],
+    "axes.labelcolor": LIGHT["soft"],
+    "axes.edgecolor": LIGHT["rule"],
+    "xtick.color": LIGHT["soft"],
+    "ytick.color": LIGHT["soft"],
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+class Display:
+    """A figure with its data: `plot` draws it on the axes `ax_` of the figure `figure_`."""
+
+    draw: ClassVar[Callable[..., None]]  # draws the fields on axes
+    ax_: Axes
+    figure_: Any
+
+    def plot(self, ax: Axes | None = None, **style: Any) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; new ones by default.
+        **style
+            Passed to the function of matplotlib that draws the data.
+
+        Returns
+        -------
+        Display
+            This object.
+        """
+        if ax is None:
+            try:
+                from matplotlib import pyplot
+            except ImportError:
+                raise ImportError('plots require matplotlib: pip install "lupi[report]".') from None
+            ax = pyplot.subplots(layout="constrained")[1]
+        self.ax_, self.figure_ = ax, ax.figure
+        type(self).draw(ax, **{part.name: getattr(self, part.name) for part in fields(self)}, **style)  # type: ignore[arg-type]
+        return self
+
+
+def name_rows(ax: Axes, names: Iterable[str]) -> None:
+    """Names down the left side, the first on top; dollar signs start no formula."""
+    labels = [shorten(name, 30) for name in names]
+    ax.set_yticks(range(len(labels)), labels, parse_math=False)
+    ax.set_ylim(len(labels) - 0.5, -0.5)
+
+
+def legend(ax: Axes, **style: Any) -> None:
+    """Legend in which dollar signs start no formula."""
+    for text in ax.legend(**{"fontsize": "small", "frameon": False} | style).get_texts():
+        text.set_parse_math(False)
+
+
+def shorten(text: str, most: int) -> str:
+    """A long name without its middle.
+
+    Examples
+    --------
+    >>> shorten("length_of_the_stay", 11)
+    'lengt…_stay'
+    """
+    head = most // 2
+    return text if len(text) <= most else f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
+
+
+def css_variables(scheme: str) -> str:
+    """Colors of a scheme as variables of a style sheet.
+
+    Examples
+    --------
+    >>> css_variables("light")[:17]
+    '--paper: #ffffff;'
+    """
+    return " ".join(f"--{name}: {color};" for name, color in COLORS[scheme].items())
+
+
+def figure_svg(
+    name: str, title: str, description: str, height: float, draw: Callable[..., None], *parts: Any, label: str
+) -> str:
+    """SVG element of a figure for a page: colors as CSS variables, a title and a description for screen readers."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    file = StringIO()
+    with rc_context(SVG_STYLE):
+        figure = Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")
+        draw(figure.subplots(), *parts, label=label)
+        figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{name}-t {name}-d" class="figure" id="{name}">'
+        f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(description)}</desc>'
+        f"{_svg_body(file.getvalue(), name)}</svg>"
+    )
+
+
+def _svg_body(text: str, name: str) -> str:
+    """Content of an SVG without style sheets and comments; identifiers start with the name of the figure."""
+    text = re.sub(r"<!--.*?-->|<style.*?</style>|<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.search(r"<svg[^>]*>(.*)</svg>", text, flags=re.DOTALL)[1]  # type: ignore[index]
+    used = set(re.findall(r"(?:href=\"|url\()#([^\")]+)", text))
+    text = re.sub(r' id="([^"]+)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", text)
+    text = re.sub(r"(?:xlink:)?(href=\"|url\()#", rf"\1#{name}-", text)
+    return re.sub(r'style="[^"]*"', lambda found: _with_variables(found[0]), text)
+
+
+def _with_variables(style: str) -> str:
+    style = style.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")  # fonts of the same widths
+    return re.sub(r"#[0-9a-f]{6}", lambda found: _VARIABLES.get(found[0], found[0]), style)
+
+
+# Color, name and part of the row for each comparison of a method.
+AGAINST = (
+    ("real", "best baseline", "over_best_baseline"),
+    ("counterpart", "counterpart", "gain"),
+    ("shuffled", "shuffled control", "over_shuffled"),
+)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A gain in points with its 95% interval."""
+
+    label: str
+    mean: float
+    low: float
+    high: float
+    color: str
+
+    @classmethod
+    def of(cls, label: str, paired: dict[str, Any], color: str) -> Interval:
+        """Interval of paired differences of a summary."""
+        mean, low, high = (100 * paired[key] for key in ("mean", "low", "high"))
+        return cls(label, mean, low, high, color)
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.mean:+.2f} ({self.low:+.2f} to {self.high:+.2f})"
+
+
+def find_row(size: dict[str, Any], name: str | None) -> Any:
+    """The row of that name, or None."""
+    return next((row for row in size["methods"] if row["name"] == name), None)
+
+
+def gain_intervals(row: dict[str, Any], size: dict[str, Any]) -> list[Interval]:
+    """A privileged method against the best baseline and both controls; once where two of these are the same."""
+    same = row["counterpart"] == size["best_baseline"]
+    return [
+        Interval.of(label, row[part], color)
+        for color, label, part in AGAINST
+        if row.get(part) and not (same and part == "gain")
+    ]
+
+
+def gain_groups(size: dict[str, Any]) -> dict[str, list[Interval]]:
+    """Intervals of each method by title; the best method first."""
+    tested = [row for row in size["methods"] if row["outcome"]]
+    ranked = sorted(tested, key=lambda row: -row["over_best_baseline"]["mean"])
+    return {row["title"]: gain_intervals(row, size) for row in ranked}
+
+
+def draw_interval(ax: Axes, part: Interval, y: float, style: dict[str, Any]) -> None:
+    """A point with a horizontal error bar."""
+    drawn: dict[str, Any] = {"marker": "o", "ls": "none", "ms": 4, "color": LIGHT[part.color]} | style
+    ax.errorbar(part.mean, y, xerr=[[part.mean - part.low], [part.high - part.mean]], **drawn)
+
+
+def draw_gains(ax: Axes, gains: dict[str, list[Interval]], label: str = "", **style: Any) -> None:
+    """Gains of each method with their intervals, one method per line."""
+    seen = set()
+    for k, intervals in enumerate(gains.values()):
+        for j, part in enumerate(intervals):
+            name = None if part.label in seen else f"over the {part.label}"
+            draw_interval(ax, part, k + 0.2 * (j - (len(intervals) - 1) / 2), {"label": name} | style)
+            seen.add(part.label)
+    ax.axvline(0, color=LIGHT["ink"], lw=0.8)
+    name_rows(ax, gains)
+    ax.set_xlabel(label)
+    legend(ax, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)  # above: points may be anywhere
+
+
+@dataclass(frozen=True)
+class Line:
+    """A learning curve in points, with a band of two standard errors."""
+
+    label: str
+    sizes: list[int]
+    means: list[float]
+    low: list[float]
+    high: list[float]
+    color: str
+
+
+def main_lines(summary: dict[str, Any]) -> list[Line]:
+    """Curves of the best baseline, the best privileged method, its counterpart and its shuffled control, if none failed."""
+    sizes, name = summary["sizes"], summary["verdict"]["candidate"]
+    wanted = [("best baseline", "real", [find_row(size, size["best_baseline"]) for size in sizes])]
+    if row := find_row(sizes[-1], name):
+        rows = [find_row(size, name) for size in sizes]
+        wanted.append((row["title"], "negative", rows))
+        plain = [find_row(size, row["counterpart"]) for size in sizes]
+        if plain[-1] and plain[-1]["name"] != sizes[-1]["best_baseline"]:
+            wanted.append((f"{plain[-1]['title']} (counterpart)", "counterpart", plain))
+        wanted.append((f"{row['title']}, shuffled", "soft", [found["shuffled"] for found in rows]))
+    lines = []
+    for label, color, rows in wanted:
+        if all(row and not row["failed"] for row in rows):
+            means, low, high = ([100 * row["mean"] + k * 200 * row["error"] for row in rows] for k in (0, -1, 1))
+            lines.append(Line(label, [size["train_size"] for size in sizes], means, low, high, color))
+    return lines
+
+
+def reading(summary: dict[str, Any]) -> dict[str, Any] | None:
+    """The last saving of labeled rows that the baseline's curve reaches, or None."""
+    name = summary["verdict"]["candidate"]
+    found = [part for part in summary["worth"] if part["shown"] and part["method"] == name and part["baseline_rows"]]
+    return found[-1] if found else None
+
+
+def draw_curves(ax: Axes, lines: Sequence[Line], worth: Any = None, label: str = "", **style: Any) -> None:
+    """Learning curves with their bands, and the rows that the columns are worth."""
+    for line in lines:
+        color = LIGHT[line.color]
+        drawn: dict[str, Any] = {"marker": "o", "ms": 4, "color": color, "label": line.label} | style
+        ax.plot(line.sizes, line.means, **drawn)
+        ax.fill_between(line.sizes, line.low, line.high, color=color, alpha=0.13, lw=0)
+    if worth:
+        rows, score = worth["baseline_rows"], 100 * worth["score"]
+        ax.plot([worth["train_size"], rows], [score, score], ":", color=LIGHT["ink"])
+        ax.axvline(rows, color=LIGHT["ink"], ls=":", lw=0.8)
+        text = f"{worth['train_size']} rows with the columns\nare worth {rows:.0f} without"
+        place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "bottom", "fontsize": "small"}
+        ax.annotate(text, (rows, score), (-4, 6), **place)
+    sizes = lines[0].sizes
+    ax.set_xscale("log")
+    ax.set_xticks(sizes, [str(size) for size in sizes])
+    ax.minorticks_off()
+    ax.set_xlabel("labeled training rows")
+    ax.set_ylabel(label)
+    legend(ax)
+
+
+def draw_differences(ax: Axes, differences: np.ndarray, label: str) -> None:
+    """Differences in points as bars, the largest first."""
+    ranked = np.sort(differences)[::-1]
+    ax.bar(range(len(ranked)), ranked, color=[LIGHT["real" if value >= 0 else "negative"] for value in ranked])
+    ax.axhline(0, color=LIGHT["ink"], lw=1)
+    ax.grid(axis="y", color=LIGHT["rule"], lw=0.8)
+    ax.set_axisbelow(True)
+    ax.set_xticks([])
+    ax.set_xlabel(label, parse_math=False)
+
+
+def draw_permutations(ax: Axes, permuted: np.ndarray, score: float, label: str) -> None:
+    """Histogram of the scores with permuted privileged rows, and the score of the real rows."""
+    # Bars stay wide enough to be seen where the real score is far away.
+    spread = np.ptp([*permuted, score]) or 1.0
+    ax.hist(permuted, int(np.clip(50 * np.ptp(permuted) / spread, 3, 20)), color=LIGHT["shuffled"], rwidth=0.9)
+    ax.axvline(score, color=LIGHT["negative"], lw=2)
+    right = score > (permuted.min() + permuted.max()) / 2
+    ax.set_title(f"real rows: {score:.2f}", loc="right" if right else "left", color=LIGHT["negative"], fontsize=12)
+    ax.locator_params(axis="y", integer=True)
+    ax.set_xlabel(label)
+
+
+def draw_intervals(ax: Axes, intervals: Sequence[Interval], label: str) -> None:
+    """Named gains or losses with their 95% intervals, one per line."""
+    for row, part in enumerate(intervals):
+        draw_interval(ax, part, row, {"ms": 8, "lw": 2})
+        ax.text(1.02, row, f"{part.mean:+.1f}", transform=ax.get_yaxis_transform(), va="center")
+    ax.axvline(0, color=LIGHT["ink"], lw=1)
+    ax.grid(axis="x", color=LIGHT["rule"], lw=0.8)
+    name_rows(ax, [part.label for part in intervals])
+    ax.set_xlabel(label)
+
+
+def report_figures(summary: dict[str, Any]) -> dict[str, str]:
+    """SVG of each figure that the summary of a comparison allows."""
+    metric, size, drawn = summary["protocol"]["metric_title"], summary["sizes"][-1], {}
+
+    def add(name: str, title: str, description: str, height: float, *drawing: Any, label: str) -> None:
+        drawn[name] = figure_svg(name, title, description, height, *drawing, label=label)
+
+    def add_intervals(name: str, title: str, parts: Sequence[Interval], label: str) -> None:
+        described = ", ".join(map(str, parts))
+        add(name, f"{title}, points of {metric}", described, 60 + 26 * len(parts), draw_intervals, parts, label=label)
+
+    if row := find_row(size, summary["verdict"]["candidate"]):
+        title, best = row["title"], find_row(size, size["best_baseline"])
+        controls = "against the best baseline and its controls"
+        label = "gain over these in points, 95% interval"
+        add_intervals("answer", f"{title} {controls}", gain_intervals(row, size), label)
+        found = 100 * (np.array(row["scores"]) - np.array(best["scores"]))
+        counts = f"{(found > 0).sum()} splits won, {(found < 0).sum()} lost, {(found == 0).sum()} equal"
+        described = f"{counts}; from {found.min():+.2f} to {found.max():+.2f} points."
+        name = f"{title} against {best['title']}, split by split, points of {metric}"
+        label = shorten(f"{title} minus {best['title']}, points", 54)
+        add("splits", name, described, 230, draw_differences, found, label=label)
+        groups = gain_groups(size)
+        described = "; ".join(f"{name}: {', '.join(map(str, parts))}" for name, parts in groups.items())
+        name, label = f"Every method {controls}, points of {metric}", "gain in points, 95% interval"
+        add("gains", name, described, 110 + 44 * len(groups), draw_gains, groups, label=label)
+    if len(summary["sizes"]) > 1 and (lines := main_lines(summary)):
+        name = f"Learning curves at {', '.join(map(str, lines[0].sizes))} labeled training rows"
+        described = "; ".join(f"{line.label}: {', '.join(f'{mean:.1f}' for mean in line.means)}" for line in lines)
+        add("curve", name, described, 330, draw_curves, lines, reading(summary), label=f"{metric} x 100")
+    if test := summary["permutation"]:
+        permuted, score = 100 * np.asarray(test["permuted"]), 100 * test["score"]
+        described = f"{test['n']} permutations from {permuted.min():.2f} to {permuted.max():.2f}; p = {test['p']:.3f}."
+        name, label = f"Exact test: {test['title']} with permuted privileged rows", f"permutations by {metric} x 100"
+        add(
+            "permutation",
+            name,
+            f"Real rows {score:.2f}; {described}",
+            240,
+            draw_permutations,
+            permuted,
+            score,
+            label=label,
+        )
+    if summary["columns"]:
+        parts = [Interval.of(effect["name"], effect["loss"], "real") for effect in summary["columns"]]
+        add_intervals("columns", "Loss without each privileged column", parts, "loss in points, 95% interval")
+    return drawn
