@@ -266,5 +266,5 @@ def test_the_walks_of_contributing_are_true(arrays):
     options = {"methods": ["svm2+"], "baselines": [], "n_splits": 2, "train_size": 30, "kernel": "linear"}
     called = trace(lambda: compare(*arrays, **options), warm=False).files
     assert all((PACKAGE / file).is_file() for file in told)
-    by_the_command = {file for file in told if file.startswith(("cli/", "persistence", "tabular/read"))}
+    by_the_command = {file for file in told if file.startswith(("cli/", "persistence", "tabular/table"))}
     assert set(told) - set(called) - by_the_command <= {"comparison/terminal.py", "comparison/page.py"}

@@ -1,5 +1,6 @@
 """`lupi compare`."""
 
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,35 @@ import lupi.cli.shared as cli
 LABELED_MEN = 1000
 
 
+def _sizes(text: str | None) -> list[float] | None:
+    """Training sizes from "50,100" or "0.1,0.5"; None stays None."""
+    try:
+        return None if text is None else [float(n) if "." in n else int(n) for n in text.split(",")]
+    except ValueError:
+        raise cli.UsageError(
+            f"--train-size must be numbers such as 50,100 or shares such as 0.5, got {text!r}."
+        ) from None
+
+
+Names = partial(typer.Option, metavar="NAME,NAME", callback=cli.names)
+Groups = typer.Option(metavar="COL", help="Rows with the same value stay together, e.g. a patient.")
+Methods = Names(
+    help=f"Methods to compare: {cli.METHOD_NAMES}, {cli.REFERENCE_NAMES}, or package.module:Class (default: the first four and "
+    "two references)."
+)
+Baselines = Names(
+    help=f"Baselines: {cli.PLAIN_NAMES}, or package.module:Class (default: the first four). none: only the methods' counterparts."
+)
+Sizes = typer.Option(metavar="N[,N]", help="Labeled training rows; several give a learning curve.", callback=_sizes)
+MaxTime = typer.Option(
+    metavar="SECONDS",
+    min=1e-9,
+    help="Stop starting new fits after this many seconds. Run the same command again to resume.",
+)
+# Options that are passed on by name.
+PASSED = ("methods", "baselines", "metric", "n_splits", "permutations", "kernel", "seed", "n_jobs", "max_time")
+
+
 def compare(
     context: typer.Context,
     table: Annotated[
@@ -18,40 +48,22 @@ def compare(
     ] = None,
     target: Annotated[str | None, cli.Target] = None,
     privileged: Annotated[str | None, cli.Privileged] = None,
-    drop: cli.Drop = None,
-    groups: Annotated[
-        str | None, typer.Option(metavar="COL", help="Rows with the same value stay together, e.g. a patient.")
-    ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,NAME",
-            help=f"Methods to compare: {cli.METHOD_NAMES}, {cli.REFERENCE_NAMES}, or package.module:Class (default: the first four "
-            "and two references).",
-        ),
-    ] = None,
-    baselines: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,NAME",
-            help=f"Baselines: {cli.PLAIN_NAMES}, or package.module:Class (default: the first four). none: only the methods' "
-            "counterparts.",
-        ),
-    ] = None,
-    metric: cli.MetricOption = None,
-    splits: Annotated[int, typer.Option(min=2, help="Random splits into training and test rows.")] = 20,
-    train_size: Annotated[
-        str | None, typer.Option(metavar="N[,N]", help="Labeled training rows; several give a learning curve.")
-    ] = None,
+    drop: cli.Drop = "",
+    groups: Annotated[str | None, Groups] = None,
+    methods: Annotated[str | None, Methods] = None,
+    baselines: Annotated[str | None, Baselines] = None,
+    metric: cli.Metric = None,
+    n_splits: Annotated[int, typer.Option("--splits", min=2, help="Random splits into training and test rows.")] = 20,
+    train_size: Annotated[str | None, Sizes] = None,
     permutations: Annotated[int, typer.Option(min=0, help="Permutations of the exact test; 0: no test.")] = 99,
-    kernel: cli.KernelOption = None,
-    jobs: cli.Jobs = -1,
+    kernel: cli.Kernel = None,
+    n_jobs: cli.Jobs = -1,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of report.html, results.json and model.lupi.")
     ] = Path("lupi-report"),
     seed: cli.Seed = 0,
     scheduler: cli.Scheduler = None,
-    max_time: cli.MaxTime = None,
+    max_time: Annotated[float | None, MaxTime] = None,
 ) -> None:
     """Do these training-only columns help? Compare methods with and without them.
 
@@ -61,60 +73,41 @@ def compare(
     paged = find_spec("jinja2") is not None
     if not paged:
         cli.note('jinja2 is not installed, so there will be no report.html: pip install "lupi[report]".')
-    frame, columns, sizes = _data(table, target, privileged, drop, groups, _numbers(train_size))
+    if table is None:
+        data = _bundled({"--target": target, "--privileged": privileged, "--drop": drop or None, "--groups": groups})
+        data |= {"train_size": train_size or [100], "source": "bundled wages of young men"}
+    else:
+        if target is None or privileged is None:
+            raise cli.UsageError(
+                "TABLE requires the column to predict (--target) and the privileged columns (--privileged)."
+            )
+        from lupi.tabular.table import read_table
+
+        data = {"X": read_table(table), "target": target, "privileged": privileged, "drop": drop, "groups": groups}
+        data |= {"train_size": train_size, "source": table.name}
     from rich.console import Console
 
     from lupi.comparison.comparison import compare as run
     from lupi.comparison.terminal import TerminalTable
     from lupi.run import cluster, progress
 
-    (out / "units").mkdir(parents=True, exist_ok=True)
+    store = out / "units"
+    store.mkdir(parents=True, exist_ok=True)
+    passed = {name: context.params[name] for name in PASSED}
     with cluster(scheduler), progress("fitting") as report:
-        result = run(
-            frame,
-            **columns,
-            methods=cli.names(methods),
-            baselines=[] if baselines == "none" else cli.names(baselines),
-            metric=metric,
-            n_splits=splits,
-            train_size=sizes,
-            permutations=permutations,
-            kernel=kernel,
-            seed=seed,
-            n_jobs=jobs,
-            store=out / "units",
-            on_progress=report,
-            max_time=max_time,
-            source="bundled wages of young men" if table is None else table.name,
-            command=cli.given(context),
-        )
+        result = run(**data, **passed, store=store, on_progress=report, command=context.obj)
     for text in result.summary["notes"]:
         cli.note(text)
     Console().print(TerminalTable(result.summary, verdict=True))
     _export(result, out, paged)
 
 
-def _data(table, target, privileged, drop, groups, sizes):
-    """The table, the arguments of `compare` that name its columns, and the training sizes."""
-    if table is None:
-        options = {"--target": target, "--privileged": privileged, "--drop": drop, "--groups": groups}
-        named = [option for option, value in options.items() if value is not None]
-        if named:
-            raise cli.UsageError(
-                f"{' and '.join(named)}: columns of which TABLE? Without TABLE, bundled data are compared."
-            )
-        return *_bundled(), sizes or [100]
-    if target is None or privileged is None:
+def _bundled(named):
+    """Wages of young men, a third of them labeled: 100 to train on, and 900 to test; no column may be named."""
+    if given := [option for option, value in named.items() if value is not None]:
         raise cli.UsageError(
-            "TABLE requires the column to predict (--target) and the privileged columns (--privileged)."
+            f"{' and '.join(given)}: columns of which TABLE? Without TABLE, bundled data are compared."
         )
-    from lupi.tabular.read import read_table
-
-    return read_table(table), {"target": target, "privileged": privileged, "drop": drop or "", "groups": groups}, sizes
-
-
-def _bundled():
-    """Wages of young men, a third of them labeled: 100 to train on, and 900 to test."""
     import numpy as np
 
     from lupi.datasets import load_young_men
@@ -127,17 +120,7 @@ def _bundled():
     wage = men.target.map({0: "below", 1: "above"})
     wage.iloc[np.random.default_rng(0).permutation(len(wage))[LABELED_MEN:]] = None
     frame = men.data.join(men.privileged).assign(wage=wage)
-    return frame, {"target": "wage", "privileged": list(men.privileged.columns)}
-
-
-def _numbers(sizes):
-    """Training sizes from "50,100" or "0.1,0.5"; None stays None."""
-    try:
-        return sizes and [float(n) if "." in n else int(n) for n in sizes.split(",")]
-    except ValueError:
-        raise cli.UsageError(
-            f"--train-size must be numbers such as 50,100 or shares such as 0.5, got {sizes!r}."
-        ) from None
+    return {"X": frame, "target": "wage", "privileged": men.privileged_names}
 
 
 def _export(result, out, paged):

@@ -26,9 +26,9 @@ def fit(
             help=f"One of {cli.METHOD_NAMES}, {cli.PLAIN_NAMES} (default: surrogate; svm2+ for several files).",
         ),
     ] = None,
-    drop: cli.Drop = None,
-    metric: cli.MetricOption = None,
-    kernel: cli.KernelOption = None,
+    drop: cli.Drop = "",
+    metric: cli.Metric = None,
+    kernel: cli.Kernel = None,
     seed: cli.Seed = 0,
     scheduler: cli.Scheduler = None,
 ) -> None:
@@ -45,7 +45,7 @@ def fit(
     from lupi.persistence import save
     from lupi.run import cluster
     from lupi.tabular.model import refit_on_chunks
-    from lupi.tabular.read import read_parquet, read_table
+    from lupi.tabular.table import read_parquet, read_table
 
     with cluster(scheduler):
         # Chunks: parameters from a sample of the rows, weights from all of them.
@@ -53,7 +53,7 @@ def fit(
         n = len(frame)
         table = frame.sample(frac=MAX_FIT / n, random_state=seed) if chunked and n > MAX_FIT else frame
         table = table.compute().reset_index(drop=True) if chunked else table
-        problem, metric = make_problem(table, target=target, privileged=privileged, drop=drop or "", metric=metric)
+        problem, metric = make_problem(table, target=target, privileged=privileged, drop=drop, metric=metric)
         if not chunked:
             for text in examine(problem.X, problem.y, problem.privileged, target, grouped=True)[1]:
                 cli.note(text)
@@ -102,7 +102,7 @@ def predict(
     from lupi.files import write_atomically
     from lupi.persistence import load
     from lupi.tabular.model import TabularModel
-    from lupi.tabular.read import expand, read_table
+    from lupi.tabular.table import expand, read_table
 
     fitted = load(model)
     if not isinstance(fitted, TabularModel):

@@ -17,7 +17,7 @@ app = typer.Typer(
 
 _Data = Annotated[Path, typer.Argument(help="CSV or COCO JSON file, or a folder of Pascal VOC.")]
 _Model = Annotated[Path, typer.Argument(help="A model of `lupi localize fit`.")]
-_Jobs = Annotated[int, typer.Option(help="Processes; -1 uses all cores.")]
+_Jobs = Annotated[int, typer.Option("--jobs", help="Processes; -1 uses all cores.")]
 _Cache = Annotated[Path, typer.Option(metavar="DIR", help="Folder for features and finished work.")]
 _Skip = Annotated[bool, typer.Option("--skip-errors", help="Skip unreadable images instead of stopping.")]
 _Format = Annotated[Literal["auto", "csv", "coco", "voc"], typer.Option("--format", help="Format of DATA.")]

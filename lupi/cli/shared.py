@@ -1,4 +1,4 @@
-"""Shared by all commands: options, the running command as text, and errors as one line."""
+"""Shared by all commands: the app, options, notes, and errors as one line."""
 
 import os
 import shlex
@@ -8,10 +8,12 @@ import threading
 import traceback
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
+
+from lupi import __version__
 
 # Written out, because importing the registry of methods is slow. A test compares them with it.
 PLAIN_NAMES = "linear, forest, boosting, svm, surrogate-plain, ridge-plain, boosted-plain, l2svm, ranksvm"
@@ -20,53 +22,28 @@ METHOD_NAMES = (
 )
 REFERENCE_NAMES = "reference, joint, rankreference"
 CHUNKED_NAMES = "svm2+, svm+, ranktransfer, l2svm, svm, ranksvm"
-METRIC_NAMES = "ap, accuracy, auc, balanced_accuracy, r2"
-KERNEL_NAMES = "rbf, linear"
 TABLE_KINDS = "CSV, TSV, Parquet, Feather, Excel or JSON lines"
 RESUME = "finished results are kept; run the same command again to resume."
-
-
-def one_of(names):
-    """Callback of an option whose value must be one of the names in a text such as "a, b"."""
-
-    def check(value: str | None) -> str | None:
-        if value is not None and value not in names.split(", "):
-            raise typer.BadParameter(f"{value!r} is none of {names}.")
-        return value
-
-    return check
+STOPPED = f"stopped; {RESUME}"
 
 
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help=f"{TABLE_KINDS}.")]
 Target = typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabeled row.")
 Privileged = typer.Option(metavar="COL,COL", help="Columns that will not exist at prediction time; wildcards allowed.")
-Drop = Annotated[str | None, typer.Option(metavar="COL,COL", help="Columns to ignore, such as identifiers.")]
-MetricOption = Annotated[
-    str | None,
-    typer.Option(
-        help=f"One of {METRIC_NAMES} (default: auc; accuracy for more than two classes).", callback=one_of(METRIC_NAMES)
-    ),
+Drop = Annotated[str, typer.Option(metavar="COL,COL", help="Columns to ignore, such as identifiers.")]
+Metric = Annotated[
+    Literal["ap", "accuracy", "auc", "balanced_accuracy", "r2"] | None,
+    typer.Option(help="By default auc; accuracy for more than two classes."),
 ]
-KernelOption = Annotated[
-    str | None,
-    typer.Option(
-        help="rbf or linear, for all kernel methods (default: both are tried).", callback=one_of(KERNEL_NAMES)
-    ),
+Kernel = Annotated[
+    Literal["rbf", "linear"] | None, typer.Option(help="Kernel of all kernel methods (default: both are tried).")
 ]
 Scheduler = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.5:8786."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Determines everything random.")]
-MaxTime = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS",
-        min=1e-9,
-        help="Stop starting new fits after this many seconds. Run the same command again to resume.",
-    ),
-]
-Jobs = Annotated[int, typer.Option(help="Processes; -1: one per core.")]
+Jobs = Annotated[int, typer.Option("--jobs", help="Processes; -1: one per core.")]
 
 
 class UsageError(ValueError):
@@ -79,26 +56,23 @@ class Commands(TyperGroup):
     Exit codes: 2 for wrong commands and options, 130 for Ctrl-C, 143 for SIGTERM, 1 otherwise.
     """
 
-    def invoke(self, context: Any) -> Any:
-        """Run a command; typer would end it silently on Ctrl-C."""
-        try:
-            return super().invoke(context)
-        except KeyboardInterrupt:
-            raise typer.Abort() from None
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keep the words of the user as ``context.obj``, for the report."""
+        ctx.obj = shlex.join(["lupi", *args])
+        return super().parse_args(ctx, args)
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, *args: Any, **extra: Any) -> Any:
         """Parse the arguments, run the command, end the process."""
-        if not standalone_mode:
-            return super().main(*args, **{**extra, "standalone_mode": False})
         try:
             with _sigterm_as_exception():
-                code = super().main(*args, **{**extra, "standalone_mode": False})
+                code = super().main(*args, **extra | {"standalone_mode": False})
+            text = STOPPED if code == 130 else ""
         except Exception as error:
             if "LUPI_TRACEBACK" in os.environ:
                 raise
             text, code = _describe(error)
-            if text:
-                _say(f"lupi: {text}")
+        if text:
+            _say(f"lupi: {text}")
         sys.exit(code or 0)
 
 
@@ -131,9 +105,9 @@ def _describe(error):
             return "", stop.code
         error = error if stop is None else typer.Abort()
     if isinstance(error, typer.Abort):  # Ctrl-C
-        return f"stopped; {RESUME}", 130
+        return STOPPED, 130
     if hasattr(error, "format_message"):  # of the parser, whose classes differ between versions of typer
-        text = " ".join(error.format_message().split())
+        text = " ".join(error.format_message().replace("Value error, ", "").split())
         if not text or type(error).__name__ == "NoArgsIsHelpError":
             return "", error.exit_code
         context = getattr(error, "ctx", None)
@@ -160,18 +134,31 @@ def note(text):
     typer.echo(text, err=True)
 
 
-def given(context):
-    """The running command as text, with the arguments that the user gave."""
-    words = ["lupi", context.info_name]
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name)
-        if source is not None and source.name == "COMMANDLINE":
-            if parameter.param_type_name == "option":
-                words.append(parameter.opts[0])
-            words.append(str(context.params[parameter.name]))
-    return shlex.join(words)
+def names(text: str | None) -> list[str] | None:
+    """Names from "a, b", none from "none"; None stays None."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip() not in ("", "none")]
 
 
-def names(text):
-    """Names from "a, b"; None stays None."""
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+app = typer.Typer(
+    name="lupi",
+    cls=Commands,
+    help="Learning using privileged information: features that exist at training time only.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"lupi {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options before the name of a command."""

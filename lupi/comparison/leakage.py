@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from lupi.ranking.ranking_metrics import area_of_ranking
-from lupi.tabular.schema import Table
+from lupi.tabular.table import Table
 
 GAP = -1
 # A column that predicts the target this well is a leak; one that agrees with another column this well is a copy.

@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_consistent_length, check_X_y
 from lupi.files import digest_of
 from lupi.inputs.tables import is_frame
 from lupi.tabular.model import MAX_CLASSES, missing_targets, plain_labels
-from lupi.tabular.read import expand, no_column
-from lupi.tabular.schema import Schema, Table, as_pandas, parse_column
+from lupi.tabular.table import Schema, Table, as_pandas, expand, no_column, parse_column
 
 
 class Metric(NamedTuple):
@@ -53,8 +52,8 @@ class Problem:
         """From arrays or data frames and an encoded target."""
         if more.get("validation") is not None:
             rows, target = more["validation"]
-            more["validation"] = Table.of(rows).with_digest(), np.asarray(target, dtype=np.float64)
-        X, privileged = Table.of(X).with_digest(), Table.of(privileged).with_digest()
+            more["validation"] = Table.of(rows), np.asarray(target, dtype=np.float64)
+        X, privileged = Table.of(X), Table.of(privileged)
         return cls(X, np.asarray(y, dtype=np.float64), privileged, groups, **more)
 
     @property

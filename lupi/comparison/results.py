@@ -312,7 +312,7 @@ def column_groups(table):
 
     Examples
     --------
-    >>> from lupi.tabular.schema import Table
+    >>> from lupi.tabular.table import Table
     >>> column_groups(Table.of(np.zeros((1, 20))))["column 0 to column 1"]
     ['column 0', 'column 1']
     """

@@ -14,8 +14,14 @@ from sklearn.utils.validation import has_fit_parameter
 from lupi.comparison.methods import candidates
 from lupi.comparison.plan import derived_seed, inner_folds, permuted_rows, shuffled_rows, split_rows, unlabeled_rows
 from lupi.ranking.ranking_metrics import area_of_ranking, precision_of_ranking
-from lupi.tabular.encoder import encode_privileged
-from lupi.tabular.model import TabularModel, encode_training, fit_candidates, scores_of, with_estimator
+from lupi.tabular.model import (
+    TabularModel,
+    encode_privileged,
+    encode_training,
+    fit_candidates,
+    scores_of,
+    with_estimator,
+)
 
 # Rows that select the candidate of a final model, and rows that it is fitted on.
 MAX_CHOICE, MAX_FIT = 1000, 5000

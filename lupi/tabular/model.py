@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from inspect import signature
 from typing import Any, Self
 
@@ -24,12 +23,12 @@ from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.privacy import model_part
 from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.svm.paths import fit_path
-from lupi.tabular.encoder import TableEncoder, encode_privileged, fit_encoder
-from lupi.tabular.read import expand
-from lupi.tabular.schema import Table, as_pandas
+from lupi.tabular.table import Table, as_pandas, expand
 
 # A target of numbers with more values than this is a quantity, unless an estimator or a metric says otherwise.
 MAX_CLASSES = 20
+# A column with more words than this is closer to an identifier; rarer words get no feature.
+MAX_LEVELS = 30
 
 
 def tabular_model(estimator: Any = None, privileged: str | Sequence[str] = ()) -> TabularModel:
@@ -64,8 +63,72 @@ def tabular_model(estimator: Any = None, privileged: str | Sequence[str] = ()) -
     return TabularModel(estimator, privileged)
 
 
-def _has(method):
-    return lambda self: hasattr(getattr(self, "estimator_", self.estimator), method)
+@model_part
+class TableEncoder(BaseEstimator):
+    """Encoder of a table: medians for gaps, standardized numbers, one feature for each frequent word.
+
+    A word that `fit` did not see, and a gap among words, give zeros. Without `fill`, gaps among numbers stay NaN, for
+    estimators that accept them; with `as_frame`, the result is a data frame, for estimators that know categories. With
+    `keep_empty`, rows without any value are not learned from, and their features are NaN.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from lupi.tabular.table import Table
+    >>> table = Table.of(pd.DataFrame({"age": [20.0, None, 40.0], "sex": ["f", "m", None]}))
+    >>> TableEncoder().fit(table).transform(table).round(2)
+    array([[-1.22,  1.  ,  0.  ],
+           [ 0.  ,  0.  ,  1.  ],
+           [ 1.22,  0.  ,  0.  ]])
+    """
+
+    def __init__(self, standardize=True, fill=True, as_frame=False, keep_empty=False):
+        self.standardize = standardize
+        self.fill = fill
+        self.as_frame = as_frame
+        self.keep_empty = keep_empty
+
+    def fit(self, table, y=None):
+        """Learn medians, means, scales and frequent words from the rows of a Table."""
+        if self.keep_empty:
+            table = table.take(np.flatnonzero(~table.empty_rows()))
+        self.levels_ = {name: _frequent(table.frame[name]) for name in table.words}
+        numbers = table.frame[table.numbers]
+        self.medians_ = numbers.median().fillna(0.0).to_numpy(dtype=np.float64)
+        numbers = np.where(numbers.isna(), self.medians_, numbers)
+        self.means_, spread = numbers.mean(axis=0), numbers.std(axis=0)
+        self.scales_ = np.where(spread > 1e-12 * np.maximum(1.0, np.abs(self.means_)), spread, 1.0)
+        if not self.standardize:
+            self.means_, self.scales_ = np.zeros_like(self.means_), np.ones_like(self.scales_)
+        self.n_features_out_ = len(self.means_) + sum(map(len, self.levels_.values()))
+        return self
+
+    def transform(self, table):
+        """Features of the rows of a Table: an array, or a data frame with `as_frame`."""
+        words = {name: table.frame[name].cat.set_categories(levels) for name, levels in self.levels_.items()}
+        if self.as_frame:
+            return table.frame.assign(**words)
+        numbers = table.frame[table.numbers].to_numpy()
+        numbers = np.where(np.isnan(numbers), self.medians_, numbers) if self.fill else numbers
+        # One block for each kind of column: free text would be the third. Gaps and rare words have code -1: zeros.
+        one_hot = [np.eye(len(column.cat.categories) + 1)[column.cat.codes, :-1] for column in words.values()]
+        features = np.hstack([(numbers - self.means_) / self.scales_, *one_hot])
+        if self.keep_empty:
+            features[table.empty_rows()] = np.nan
+        return features
+
+
+def _frequent(column):
+    """The most frequent words, ties by name, in alphabetical order."""
+    codes, words = column.cat.codes.to_numpy(), column.cat.categories
+    counts = np.bincount(codes[codes >= 0], minlength=len(words))
+    ranked = np.argsort(-counts, kind="stable")[:MAX_LEVELS]
+    return [str(words[k]) for k in np.sort(ranked) if counts[k]]
+
+
+def encode_privileged(table, standardize=True):
+    """Privileged features of the rows, NaN throughout where a row has no value."""
+    return TableEncoder(standardize, keep_empty=True).fit(table).transform(table)
 
 
 @model_part
@@ -157,8 +220,6 @@ class TabularModel(BaseEstimator):
             X = as_pandas(X).rename(columns=str)
             names = expand(self.privileged, list(X.columns), "privileged")
             X, privileged = X.drop(columns=names), X[names]
-        # Encodings of a model are not kept, and its file holds no digest of its training rows.
-        X, privileged = (None if part is None else replace(Table.of(part), digest="") for part in (X, privileged))
         (fitted,) = fit_candidates(self, [{}], X, y, privileged, groups)
         if isinstance(fitted, ValueError):
             raise fitted
@@ -195,7 +256,7 @@ class TabularModel(BaseEstimator):
         features = self.features_of(X)  # first: it raises for an unfitted model
         return scores_of(self.estimator_, features)
 
-    @available_if(_has("predict_proba"))
+    @available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), "predict_proba"))
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, if the estimator gives them.
 
@@ -277,7 +338,7 @@ def encode_training(model, X, y, rotate=False):
         shared.estimator = SurrogateRegressor() if shared.regression_ else SurrogateClassifier()
     as_frame = table.schema.named and takes_frames(shared.estimator)
     accepts_gaps = get_tags(shared.estimator).input_tags.allow_nan
-    shared.encoder_ = fit_encoder(table, model.standardize, not accepts_gaps, as_frame)
+    shared.encoder_ = TableEncoder(model.standardize, not accepts_gaps, as_frame).fit(table)
     features = shared.encoder_.transform(table)
     if rotate and not as_frame and features.shape[1] > features.shape[0]:
         shared.basis_, triangle = qr(features.T, mode="economic")
@@ -299,8 +360,7 @@ def refit_on_chunks(model, frame, target, privileged=None):
 
     def features(schema, encoder):
         def encode(part):
-            table = schema.parse(part)
-            return np.where(table.empty_rows()[:, None], np.nan, encoder.transform(table))
+            return encoder.transform(schema.parse(part))
 
         return collect(frame[list(schema.columns)], encode, np.float64, encoder.n_features_out_)
 
@@ -318,7 +378,7 @@ def refit_on_chunks(model, frame, target, privileged=None):
 
     tables = {"X": features(model.schema_, model.encoder_), "y": collect(frame[target], codes, np.int64)}
     if privileged is not None:
-        encoder = TableEncoder(model.standardize).fit(privileged.take(np.flatnonzero(~privileged.empty_rows())))
+        encoder = TableEncoder(model.standardize, keep_empty=True).fit(privileged)
         tables["privileged"] = features(privileged.schema, encoder)
     model.estimator_ = clone(model.estimator).fit(**tables)
     return model

@@ -15,8 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from lupi.comparison.leakage import examine
 from lupi.comparison.problem import make_problem
 from lupi.tabular.model import TabularModel
-from lupi.tabular.read import read_table
-from lupi.tabular.schema import Schema, parse_column
+from lupi.tabular.table import Schema, parse_column, read_table
 
 WORDS = (
     "Ulm", "Bonn", "Köln", "a b", 'say "x"', "two\nlines", "semi;colon", "comma,", "tab\tbed", "=1+1", "[red]", "x" * 200,

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from lupi.privacy import WithoutPrivilegedRows, keep_privileged
-from lupi.tabular.read import read_table
-from lupi.tabular.schema import Table
+from lupi.tabular.table import Table, read_table
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)

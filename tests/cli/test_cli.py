@@ -1,6 +1,7 @@
 import re
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
@@ -55,12 +56,14 @@ def test_methods_named_in_the_help_are_those_there_are():
 
 
 def test_metrics_and_kernels_of_the_options_are_those_there_are():
-    from lupi.cli.shared import KERNEL_NAMES, METRIC_NAMES
+    from lupi.cli.shared import Kernel, Metric
     from lupi.comparison.methods import KERNELS_TRIED
     from lupi.comparison.problem import METRICS
 
-    assert METRIC_NAMES.split(", ") == list(METRICS)
-    assert KERNEL_NAMES.split(", ") == list(KERNELS_TRIED)
+    for option, names in ((Metric, METRICS), (Kernel, KERNELS_TRIED)):
+        choices, none = get_args(get_args(option)[0])
+        assert none is type(None)
+        assert get_args(choices) == tuple(names)
 
 
 def _bare(text):
@@ -77,7 +80,10 @@ def _bare(text):
         (["compare", "--splits", "few"], "invalid value for '--splits': "),
         (["compare", "--splits", "1"], "invalid value for '--splits': "),
         (["compare", "--seed", "-1"], "invalid value for '--seed'"),
-        (["compare", "t.csv", "--kernel", "poly"], "invalid value for '--kernel': 'poly' is none of rbf, linear."),
+        (
+            ["compare", "t.csv", "--kernel", "poly"],
+            "invalid value for '--kernel': 'poly' is not one of 'rbf', 'linear'",
+        ),
         (["compare", "--target", "a"], "--target: columns of which TABLE?"),
         (["compare", "--train-size", "x"], "--train-size must be numbers"),
         (["fit", "t.csv"], "missing option '--target'. See `lupi fit --help`."),
@@ -107,7 +113,7 @@ def test_no_error_is_a_traceback(problem, said, monkeypatch):
     def fail(*args, **options):
         raise problem
 
-    monkeypatch.setattr("lupi.tabular.read.read_table", fail)
+    monkeypatch.setattr("lupi.tabular.table.read_table", fail)
     words = ["fit", "t.csv", "--target", "y", "--privileged", "z", "-o", "m"]
     result = CliRunner().invoke(app, words)
     assert result.stderr.startswith(said)

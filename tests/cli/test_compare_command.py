@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -75,6 +76,7 @@ def test_compare_writes_and_prints(report, table):
     assert summary["data"]["privileged_names"] == ["z0", "z1"]
     assert summary["data"]["feature_names"] == ["x0", "x1", "x2", "town"]
     assert summary["source"] == "patients.csv"
+    assert summary["command"] == shlex.join(["lupi", "compare", str(table), *map(str, arguments)])
     assert summary["verdict"]["text"] in flat(result.output)
     for name in ("report.html", "results.json", "model.lupi"):
         assert name in result.output
@@ -196,7 +198,7 @@ def test_fit_a_regression(table, tmp_path):
         (("compare", "TABLE", "--target", "ill", "--privileged", "*"), "cannot be privileged"),
         (
             ("compare", "TABLE", "--target", "ill", "--privileged", "z0", "--metric", "f1"),
-            "invalid value for '--metric': 'f1' is none of ap,",
+            "invalid value for '--metric': 'f1' is not one of 'ap',",
         ),
         (
             ("compare", "TABLE", "--target", "ill", "--privileged", "z0", "--methods", "magic"),

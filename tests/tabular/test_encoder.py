@@ -8,9 +8,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from lupi.tabular import encoder
-from lupi.tabular.encoder import MAX_LEVELS, TableEncoder, encode_privileged, fit_encoder
-from lupi.tabular.schema import Table
+from lupi.tabular.model import MAX_LEVELS, TableEncoder, encode_privileged
+from lupi.tabular.table import Table
 
 
 @pytest.fixture
@@ -53,20 +52,3 @@ def test_rows_without_a_privileged_value_stay_without(frame):
     empty = np.arange(60) % 7 == 0
     assert np.isnan(features[empty]).all()
     np.testing.assert_allclose(features[~empty, 0], StandardScaler().fit_transform(hidden[["a"]])[~empty, 0])
-
-
-def test_a_comparison_encodes_equal_rows_once(frame, monkeypatch):
-    monkeypatch.setattr(encoder, "_kept", encoder.OrderedDict())
-    table, rows = Table.of(frame).with_digest(), np.arange(0, 60, 2)
-    fitted = fit_encoder(table.take(rows))
-    assert fit_encoder(table.take(rows)) is fitted
-    assert fit_encoder(table.take(rows), fill=False) is not fitted
-    features = fitted.transform(table)
-    assert fitted.transform(table) is features
-    np.testing.assert_array_equal(features, TableEncoder().fit(Table.of(frame[::2])).transform(Table.of(frame)))
-    assert fit_encoder(table.take(rows[:-1])).transform(table) is not features
-    without = Table.of(frame)
-    assert fit_encoder(without) is not fit_encoder(without)
-    monkeypatch.setattr(encoder, "MAX_BYTES", features.nbytes)
-    fitted.transform(table.take(rows))
-    assert sum(getattr(kept, "nbytes", 0) for kept in encoder._kept.values()) <= features.nbytes

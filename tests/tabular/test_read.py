@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.tabular.read import read_table
-from lupi.tabular.schema import Table
+from lupi.tabular.table import Table, read_table
 
 
 @pytest.fixture(scope="module")
