@@ -1,10 +1,10 @@
-"""Figures: colors, drawing functions, displays that keep their data, and SVG for a page with its own colors."""
+"""Figures of comparisons, displays that keep their data, and SVG for a page with its own colors."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -82,7 +82,7 @@ class Display:
                 raise ImportError('plots require matplotlib: pip install "lupi[report]".') from None
             ax = pyplot.subplots(layout="constrained")[1]
         self.ax_, self.figure_ = ax, ax.figure
-        type(self).draw(ax, **{part.name: getattr(self, part.name) for part in fields(self)}, **style)  # type: ignore[arg-type]
+        type(self).draw(ax, *(getattr(self, part.name) for part in fields(self)), **style)  # type: ignore[arg-type]
         return self
 
 
@@ -123,7 +123,7 @@ def css_variables(scheme: str) -> str:
 
 
 def figure_svg(
-    name: str, title: str, description: str, height: float, draw: Callable[..., None], *parts: Any, label: str
+    name: str, title: str, description: str, height: float, draw: Callable[..., None], *parts: Any, **options: Any
 ) -> str:
     """SVG element of a figure for a page: colors as CSS variables, a title and a description for screen readers."""
     from matplotlib import rc_context
@@ -132,7 +132,7 @@ def figure_svg(
     file = StringIO()
     with rc_context(SVG_STYLE):
         figure = Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")
-        draw(figure.subplots(), *parts, label=label)
+        draw(figure.subplots(), *parts, **options)
         figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{name}-t {name}-d" class="figure" id="{name}">'
@@ -206,24 +206,23 @@ def gain_groups(size: dict[str, Any]) -> dict[str, list[Interval]]:
     return {row["title"]: gain_intervals(row, size) for row in ranked}
 
 
-def draw_interval(ax: Axes, part: Interval, y: float, style: dict[str, Any]) -> None:
-    """A point with a horizontal error bar."""
-    drawn: dict[str, Any] = {"marker": "o", "ls": "none", "ms": 4, "color": LIGHT[part.color]} | style
-    ax.errorbar(part.mean, y, xerr=[[part.mean - part.low], [part.high - part.mean]], **drawn)
-
-
 def draw_gains(ax: Axes, gains: dict[str, list[Interval]], label: str = "", **style: Any) -> None:
-    """Gains of each method with their intervals, one method per line."""
-    seen = set()
-    for k, intervals in enumerate(gains.values()):
-        for j, part in enumerate(intervals):
-            name = None if part.label in seen else f"over the {part.label}"
-            draw_interval(ax, part, k + 0.2 * (j - (len(intervals) - 1) / 2), {"label": name} | style)
-            seen.add(part.label)
+    """Gains of each method with their 95% intervals, one method per line; a single gain is also written beside its line."""
+    labels = set()
+    for row, intervals in enumerate(gains.values()):
+        for part, y in zip(intervals, row + 0.2 * (np.arange(len(intervals)) - (len(intervals) - 1) / 2)):
+            name = "" if part.label in labels else f"over the {part.label}"
+            drawn: dict[str, Any] = {"marker": "o", "ls": "none", "ms": 4, "color": LIGHT[part.color], "label": name}
+            ax.errorbar(part.mean, y, xerr=[[part.mean - part.low], [part.high - part.mean]], **drawn | style)
+            labels.add(part.label)
+        if len(intervals) == 1:
+            ax.text(1.02, row, f"{part.mean:+.1f}", transform=ax.get_yaxis_transform(), va="center")
     ax.axvline(0, color=LIGHT["ink"], lw=0.8)
+    ax.grid(axis="x", color=LIGHT["rule"], lw=0.8)
     name_rows(ax, gains)
     ax.set_xlabel(label)
-    legend(ax, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)  # above: points may be anywhere
+    if any(len(intervals) > 1 for intervals in gains.values()):
+        legend(ax, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)  # above: points may be anywhere
 
 
 @dataclass(frozen=True)
@@ -232,9 +231,8 @@ class Line:
 
     label: str
     sizes: list[int]
-    means: list[float]
-    low: list[float]
-    high: list[float]
+    means: np.ndarray
+    errors: np.ndarray
     color: str
 
 
@@ -252,8 +250,8 @@ def main_lines(summary: dict[str, Any]) -> list[Line]:
     lines = []
     for label, color, rows in wanted:
         if all(row and not row["failed"] for row in rows):
-            means, low, high = ([100 * row["mean"] + k * 200 * row["error"] for row in rows] for k in (0, -1, 1))
-            lines.append(Line(label, [size["train_size"] for size in sizes], means, low, high, color))
+            means, errors = (100 * np.array([row[key] for row in rows]) for key in ("mean", "error"))
+            lines.append(Line(label, [size["train_size"] for size in sizes], means, errors, color))
     return lines
 
 
@@ -270,7 +268,8 @@ def draw_curves(ax: Axes, lines: Sequence[Line], worth: Any = None, label: str =
         color = LIGHT[line.color]
         drawn: dict[str, Any] = {"marker": "o", "ms": 4, "color": color, "label": line.label} | style
         ax.plot(line.sizes, line.means, **drawn)
-        ax.fill_between(line.sizes, line.low, line.high, color=color, alpha=0.13, lw=0)
+        low, high = line.means - 2 * line.errors, line.means + 2 * line.errors
+        ax.fill_between(line.sizes, low, high, color=color, alpha=0.13, lw=0)
     if worth:
         rows, score = worth["baseline_rows"], 100 * worth["score"]
         ax.plot([worth["train_size"], rows], [score, score], ":", color=LIGHT["ink"])
@@ -310,27 +309,17 @@ def draw_permutations(ax: Axes, permuted: np.ndarray, score: float, label: str) 
     ax.set_xlabel(label)
 
 
-def draw_intervals(ax: Axes, intervals: Sequence[Interval], label: str) -> None:
-    """Named gains or losses with their 95% intervals, one per line."""
-    for row, part in enumerate(intervals):
-        draw_interval(ax, part, row, {"ms": 8, "lw": 2})
-        ax.text(1.02, row, f"{part.mean:+.1f}", transform=ax.get_yaxis_transform(), va="center")
-    ax.axvline(0, color=LIGHT["ink"], lw=1)
-    ax.grid(axis="x", color=LIGHT["rule"], lw=0.8)
-    name_rows(ax, [part.label for part in intervals])
-    ax.set_xlabel(label)
-
-
 def report_figures(summary: dict[str, Any]) -> dict[str, str]:
     """SVG of each figure that the summary of a comparison allows."""
     metric, size, drawn = summary["protocol"]["metric_title"], summary["sizes"][-1], {}
 
-    def add(name: str, title: str, description: str, height: float, *drawing: Any, label: str) -> None:
-        drawn[name] = figure_svg(name, title, description, height, *drawing, label=label)
+    def add(name: str, title: str, description: str, height: float, *drawing: Any, **options: Any) -> None:
+        drawn[name] = figure_svg(name, title, description, height, *drawing, **options)
 
     def add_intervals(name: str, title: str, parts: Sequence[Interval], label: str) -> None:
+        rows, height = {part.label: [part] for part in parts}, 60 + 26 * len(parts)
         described = ", ".join(map(str, parts))
-        add(name, f"{title}, points of {metric}", described, 60 + 26 * len(parts), draw_intervals, parts, label=label)
+        add(name, f"{title}, points of {metric}", described, height, draw_gains, rows, label=label, ms=8, lw=2)
 
     if row := find_row(size, summary["verdict"]["candidate"]):
         title, best = row["title"], find_row(size, size["best_baseline"])
@@ -353,12 +342,12 @@ def report_figures(summary: dict[str, Any]) -> dict[str, str]:
         add("curve", name, described, 330, draw_curves, lines, reading(summary), label=f"{metric} x 100")
     if test := summary["permutation"]:
         permuted, score = 100 * np.asarray(test["permuted"]), 100 * test["score"]
-        described = f"{test['n']} permutations from {permuted.min():.2f} to {permuted.max():.2f}; p = {test['p']:.3f}."
         name, label = f"Exact test: {test['title']} with permuted privileged rows", f"permutations by {metric} x 100"
+        described = f"Real rows {score:.2f}; {test['n']} permutations from {permuted.min():.2f} to {permuted.max():.2f}"
         add(
             "permutation",
             name,
-            f"Real rows {score:.2f}; {described}",
+            f"{described}; p = {test['p']:.3f}.",
             240,
             draw_permutations,
             permuted,
@@ -369,3 +358,132 @@ def report_figures(summary: dict[str, Any]) -> dict[str, str]:
         parts = [Interval.of(effect["name"], effect["loss"], "real") for effect in summary["columns"]]
         add_intervals("columns", "Loss without each privileged column", parts, "loss in points, 95% interval")
     return drawn
+
+
+@dataclass(eq=False, repr=False)
+class GainsDisplay(Display):
+    """Gains of each method that uses the privileged columns, over the best baseline and over both controls.
+
+    The controls are the counterpart (the same method without the privileged columns) and the shuffled control (the same
+    method with the privileged values of other rows). Only a gain over all of them is a reason to use the columns.
+
+    Parameters
+    ----------
+    gains : dict of str to list of Interval
+        Title of a method -> its gains in points, with 95% intervals.
+    label : str, default=""
+        Label of the horizontal axis.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        After `plot`.
+
+    See Also
+    --------
+    LearningCurveDisplay : Scores for several training sizes.
+
+    Examples
+    --------
+    >>> import lupi
+    >>> from lupi.plot import GainsDisplay
+    >>> from lupi.datasets import make_privileged
+    >>> X, y, privileged = make_privileged(150, random_state=0, return_X_y_privileged=True)
+    >>> result = lupi.compare(X, y, privileged, methods=["surrogate-ridge"], baselines=["linear"], n_splits=4,
+    ...                       train_size=40, permutations=0)
+    >>> display = GainsDisplay.from_comparison(result)
+    >>> list(display.gains)
+    ['surrogate, ridge']
+    """
+
+    draw = staticmethod(draw_gains)
+    gains: Any
+    label: str = field(default="", kw_only=True)
+
+    @classmethod
+    def from_comparison(cls, comparison: Any, *, size: int = -1, ax: Axes | None = None, **style: Any) -> Self:
+        """Draw the gains of a comparison.
+
+        Parameters
+        ----------
+        comparison : lupi.comparison.Comparison
+        size : int, default=-1
+            Position of the training size; the last one is the largest.
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; new ones by default.
+        **style
+            Passed to ``Axes.errorbar``.
+
+        Returns
+        -------
+        GainsDisplay
+        """
+        found = comparison.summary["sizes"][size]
+        groups = gain_groups(found)
+        if not groups:
+            raise ValueError("there are no gains to plot: no method that uses the columns was fitted on every split.")
+        metric = comparison.summary["protocol"]["metric_title"]
+        return cls(groups, label=f"gain in {metric}, points, {found['train_size']} labeled rows").plot(ax, **style)
+
+
+@dataclass(eq=False, repr=False)
+class LearningCurveDisplay(Display):
+    """Learning curves with bands of two standard errors; a dotted line marks how many rows the columns are worth.
+
+    Parameters
+    ----------
+    lines : list of Line
+        The curves, in points.
+    worth : dict, optional
+        Entry of ``summary["worth"]``: with `train_size` rows the columns give `score`, for which the baseline needs
+        `baseline_rows`.
+    label : str, default=""
+        Label of the vertical axis.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        After `plot`.
+
+    Examples
+    --------
+    >>> import lupi
+    >>> from lupi.plot import LearningCurveDisplay
+    >>> from lupi.datasets import make_privileged
+    >>> X, y, privileged = make_privileged(150, random_state=0, return_X_y_privileged=True)
+    >>> result = lupi.compare(X, y, privileged, methods=["surrogate-ridge"], baselines=["linear"], n_splits=4,
+    ...                       train_size=[20, 40], permutations=0)
+    >>> display = LearningCurveDisplay.from_comparison(result)
+    >>> [line.label for line in display.lines][0]
+    'best baseline'
+    """
+
+    draw = staticmethod(draw_curves)
+    lines: Any
+    worth: Any = field(default=None, kw_only=True)
+    label: str = field(default="", kw_only=True)
+
+    @classmethod
+    def from_comparison(cls, comparison: Any, *, ax: Axes | None = None, **style: Any) -> Self:
+        """Draw the curves of a comparison with several training sizes.
+
+        Parameters
+        ----------
+        comparison : lupi.comparison.Comparison
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; new ones by default.
+        **style
+            Passed to ``Axes.plot``.
+
+        Returns
+        -------
+        LearningCurveDisplay
+        """
+        summary = comparison.summary
+        sizes = [size["train_size"] for size in summary["sizes"]]
+        if len(sizes) < 2:
+            raise ValueError(
+                f"a curve requires several training sizes, such as train_size=[{sizes[0] // 2}, {sizes[0]}]."
+            )
+        label = f"{summary['protocol']['metric_title']} x 100"
+        return cls(main_lines(summary), worth=reading(summary), label=label).plot(ax, **style)

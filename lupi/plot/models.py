@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -132,20 +133,14 @@ def _probabilities(surrogate: np.ndarray, labels: np.ndarray, names: list[str]) 
     return surrogate[np.arange(len(chosen)), chosen], "surrogate: probability of the label"
 
 
-def _draw_bars(ax: Axes, values: dict[str, float], label: str, style: dict[str, Any]) -> None:
+def draw_bars(ax: Axes, values: dict[str, float], label: str, xlim: Any = None, **style: Any) -> None:
     """Named numbers as horizontal bars, the largest on top."""
     ranked = dict(sorted(values.items(), key=lambda item: -item[1]))
     colors = [LIGHT["real" if value >= 0 else "negative"] for value in ranked.values()]
     ax.barh(range(len(ranked)), list(ranked.values()), **{"height": 0.6, "color": colors, **style})
     ax.axvline(0, color=LIGHT["ink"], lw=0.8)
     name_rows(ax, ranked)
-    ax.set_xlabel(label)
-
-
-def draw_weights(ax: Axes, weights: dict[str, float], **style: Any) -> None:
-    """Weights of the teachers as bars."""
-    _draw_bars(ax, weights, "weight of the teacher", style)
-    ax.set_xlim(0, 1)
+    ax.set(xlabel=label, xlim=xlim)
 
 
 @dataclass(eq=False, repr=False)
@@ -176,7 +171,7 @@ class TeacherWeightsDisplay(Display):
     1.0
     """
 
-    draw = staticmethod(draw_weights)
+    draw = staticmethod(partial(draw_bars, label="weight of the teacher", xlim=(0, 1)))
     weights: Any
 
     @classmethod
@@ -197,11 +192,6 @@ class TeacherWeightsDisplay(Display):
         TeacherWeightsDisplay
         """
         return cls(_explained(estimator, "teachers")).plot(ax, **style)
-
-
-def draw_evidence(ax: Axes, evidence: dict[str, float], **style: Any) -> None:
-    """Evidence of the columns as bars."""
-    _draw_bars(ax, evidence, "log-evidence lost without the column", style)
 
 
 @dataclass(eq=False, repr=False)
@@ -231,7 +221,7 @@ class ColumnEvidenceDisplay(Display):
     True
     """
 
-    draw = staticmethod(draw_evidence)
+    draw = staticmethod(partial(draw_bars, label="log-evidence lost without the column"))
     evidence: Any
 
     @classmethod
@@ -361,14 +351,12 @@ class CorrectionDisplay(Display):
             raise ValueError(f"`target` must be one of the classes {classes}; got {target!r}.")
         k = classes.index(target)
         decision, correction = estimator.decision_function(X), estimator.correcting_function(privileged)
+        labeled, others = getattr(estimator, "correction", "slack") == "labeled", "the others"
+        if len(classes) == 2:
+            decision, others = np.column_stack([-decision, decision]), _class_name(classes[1 - k])
+            correction = np.column_stack([-correction if labeled else correction, correction])
         positive = np.asarray(y) == target
         signs = np.where(positive, 1.0, -1.0)
-        if len(classes) == 2:
-            margins = (2 * k - 1) * signs * decision
-            names = (_class_name(target), _class_name(classes[1 - k]))
-        else:
-            margins, correction, names = signs * decision[:, k], correction[:, k], (_class_name(target), "the others")
-        if getattr(estimator, "correction", "slack") == "labeled":
-            # There the slack is y g(z), with the signs of the problem that was solved.
-            correction = correction * (signs if k or len(classes) > 2 else -signs)
-        return cls(margins, correction, positive, names).plot(ax, **style)
+        # With labels, the slack is y g(z).
+        slack = correction[:, k] * (signs if labeled else 1.0)
+        return cls(signs * decision[:, k], slack, positive, (_class_name(target), others)).plot(ax, **style)
