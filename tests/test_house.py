@@ -218,7 +218,7 @@ def test_every_public_name_is_defined_in_one_room():
             if named and node.name not in ("compare", "fit", "predict"):
                 rooms[node.name].add(path.relative_to(PACKAGE).parts[0])
     several = {name: sorted(found) for name, found in rooms.items() if len(found) > 1}
-    assert len(several) <= 7, several  # the goal is none
+    assert len(several) <= 1, several  # `Expansion`, in `svm` and `vision`; the goal is none
 
 
 def test_files_are_written_atomically():

@@ -81,9 +81,9 @@ def compare(
             raise cli.UsageError(
                 "TABLE requires the column to predict (--target) and the privileged columns (--privileged)."
             )
-        from lupi.tabular.table import read_table
+        from lupi.tabular.table import read_file
 
-        data = {"X": read_table(table), "target": target, "privileged": privileged, "drop": drop, "groups": groups}
+        data = {"X": read_file(table), "target": target, "privileged": privileged, "drop": drop, "groups": groups}
         data |= {"train_size": train_size, "source": table.name}
     from rich.console import Console
 

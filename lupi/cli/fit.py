@@ -45,11 +45,11 @@ def fit(
     from lupi.persistence import save
     from lupi.run import cluster
     from lupi.tabular.model import refit_on_chunks
-    from lupi.tabular.table import read_parquet, read_table
+    from lupi.tabular.table import read_file, read_parquet
 
     with cluster(scheduler):
         # Chunks: parameters from a sample of the rows, weights from all of them.
-        frame = read_parquet(tables, target) if chunked else read_table(tables[0])
+        frame = read_parquet(tables, target) if chunked else read_file(tables[0])
         n = len(frame)
         table = frame.sample(frac=MAX_FIT / n, random_state=seed) if chunked and n > MAX_FIT else frame
         table = table.compute().reset_index(drop=True) if chunked else table
@@ -102,12 +102,12 @@ def predict(
     from lupi.files import write_atomically
     from lupi.persistence import load
     from lupi.tabular.model import TabularModel
-    from lupi.tabular.table import expand, read_table
+    from lupi.tabular.table import expand, read_file
 
     fitted = load(model)
     if not isinstance(fitted, TabularModel):
         raise ValueError(f"{model} holds a {type(fitted).__name__}, not a model of `lupi fit` or `lupi compare`.")
-    rows = read_table(table)
+    rows = read_file(table)
     columns = {}
     if id_column is not None:
         (name,) = expand([id_column], list(rows.columns), "id")

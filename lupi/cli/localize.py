@@ -1,7 +1,5 @@
 """`lupi localize`: train a localizer on images with boxes, find boxes in images, evaluate them."""
 
-import csv
-import io
 import json
 import warnings
 from pathlib import Path
@@ -115,7 +113,7 @@ def predict(
     if not files:
         raise ValueError("there are no images to predict.")
     boxes = localizer.predict(files)
-    text = _as_json(files, boxes) if ending == ".json" else _as_csv(files, boxes)
+    text = _as_text(files, boxes, ending)
     if output is None:
         typer.echo(text, nl=False)
     else:
@@ -216,14 +214,12 @@ def _load(path: Path, settings: dict[str, Any]) -> Any:
     return localizer
 
 
-def _as_json(files: list[str], boxes: list[Any]) -> str:
-    rows = [{"image": f, "box": b and {name: int(v) for name, v in b._asdict().items()}} for f, b in zip(files, boxes)]
-    return json.dumps(rows, indent=2) + "\n"
+def _as_text(files: list[str], boxes: list[Any], ending: str) -> str:
+    """Boxes as JSON or CSV; an image without a box has an empty one."""
+    if ending == ".json":
+        rows = [{"image": f, "box": b and {n: int(v) for n, v in b._asdict().items()}} for f, b in zip(files, boxes)]
+        return json.dumps(rows, indent=2) + "\n"
+    import pandas as pd
 
-
-def _as_csv(files: list[str], boxes: list[Any]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["image", "top", "left", "bottom", "right"])
-    writer.writerows([file, *([""] * 4 if box is None else map(int, box))] for file, box in zip(files, boxes))
-    return buffer.getvalue()
+    lines = [[file, *([""] * 4 if box is None else map(int, box))] for file, box in zip(files, boxes)]
+    return pd.DataFrame(lines, columns=["image", "top", "left", "bottom", "right"]).to_csv(index=False)

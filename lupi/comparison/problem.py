@@ -130,7 +130,7 @@ def make_problem(
 
 def _split_frame(frame, target, privileged, drop, groups, regression):
     """X, y, privileged, groups and unused columns of a table; names may have wildcards."""
-    frame = as_pandas(frame).rename(columns=str)
+    frame = as_pandas(frame)
     columns = list(frame.columns)
     group = groups if isinstance(groups, str) else None
     for option, name in (("target", target), ("groups", group)):

@@ -191,7 +191,7 @@ def _summarize_size(results, problem, plan, names, size):
             every += real
             shuffled = Scores(**_scores(of(method.name, unlabeled, shuffled=True))) if method.privileged else None
             rows.append(_row(method, real, shuffled, plan, unlabeled, alone=several and not unlabeled))
-    best, rows = judge(rows)
+    best, rows = _judged(rows)
     counts = {name: max(getattr(one, name) for one in every) for name in ("n_train", "n_unlabeled", "n_test")}
     return SizeResult(train_size=size, **counts, best_baseline=best and best.name, methods=rows)
 
@@ -227,7 +227,7 @@ def _row(method, results, shuffled, plan, unlabeled, alone):
     )
 
 
-def judge(rows):
+def _judged(rows):
     """The baseline with the best mean, and the rows with their comparisons, p-values and outcomes.
 
     A method must beat every baseline, its counterpart *and* its shuffled control, so its p-value is the largest of all (an

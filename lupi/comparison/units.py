@@ -16,9 +16,9 @@ from lupi.comparison.plan import derived_seed, inner_folds, permuted_rows, shuff
 from lupi.ranking.ranking_metrics import area_of_ranking, precision_of_ranking
 from lupi.tabular.model import (
     TabularModel,
+    encode_and_fit,
     encode_privileged,
     encode_training,
-    fit_candidates,
     scores_of,
     with_estimator,
 )
@@ -126,7 +126,7 @@ def fit_best(method, plan, split, train, shuffled=False):
         scores = _inner_scores(model, method, grid, plan, split, train, X, Z)
         index = int(np.nanargmax(scores))
         best, score = grid[index], float(scores[index])
-    (fitted,) = fit_candidates(model, [best], X, train.y, Z, train.groups)
+    (fitted,) = encode_and_fit(model, [best], X, train.y, Z, train.groups)
     if isinstance(fitted, ValueError):
         raise fitted
     return fitted, best, score
@@ -145,7 +145,7 @@ def _inner_scores(model, method, grid, plan, split, train, X, Z):
     for rows, tested, target in _folds(method, plan, split, train, X):
         part = None if Z is None else Z.take(rows)
         groups = None if train.groups is None else train.groups[rows]
-        models = fit_candidates(model, grid, X.take(rows), train.y[rows], part, groups, rotate)
+        models = encode_and_fit(model, grid, X.take(rows), train.y[rows], part, groups, rotate)
         scores.append(_scores_on(models, plan.metric, tested, target))
     # A fold of groups of a single class selects nothing.
     mean = np.array([fold for fold in scores if not np.isnan(fold).all()] or scores[:1]).mean(axis=0)

@@ -255,7 +255,7 @@ def fit_transfer(models: list[RankTransfer], data: TrainingSet) -> None:
     check_has_pairs(data)
     first = models[0]
     space = make_features(first, data.X)
-    for C, (teacher, scores) in fit_teachers(first, data, {model.C_privileged for model in models}).items():
+    for C, (teacher, scores) in _fit_teachers(first, data, {model.C_privileged for model in models}).items():
         students = [model for model in models if model.C_privileged == C]
         pairs = _pairs(first, data, scores)
         solutions = solve_path(first, space, pairs, [model.C for model in students])
@@ -266,7 +266,7 @@ def fit_transfer(models: list[RankTransfer], data: TrainingSet) -> None:
             store_solution(model, data, space, pairs, solutions[model.C])
 
 
-def fit_teachers(
+def _fit_teachers(
     ranker: RankTransfer, data: TrainingSet, Cs: set[float]
 ) -> dict[float, tuple[RankSVM | None, np.ndarray]]:
     """For each C_privileged the teacher and its scores of all rows, NaN where privileged features are not available."""

@@ -158,7 +158,7 @@ def make_features(ranker: BaseRanker, rows: Any) -> FeatureSpace:
     return FeatureSpace.of(kernel, X, n_components=ranker.n_components, random_state=ranker.random_state)
 
 
-def solve(problem: RankingProblem, solver: str, *, tol: float, max_iter: int, **options: Any) -> Solution:
+def solve_ranking(problem: RankingProblem, solver: str, *, tol: float, max_iter: int, **options: Any) -> Solution:
     """Solve a ranking problem with the solver of that name; ``options`` are further arguments of it, such as a start."""
     with double_precision():
         return judge(SOLVERS[solver](problem, tol=tol, max_iter=max_iter, **options), tol)
@@ -170,7 +170,7 @@ def solve_path(ranker: BaseRanker, space: FeatureSpace, pairs: PairSet, Cs: Iter
     start = None
     for C in sorted(set(Cs)):
         problem = RankingProblem(space.values, pairs, float(C), ranker.loss)
-        found[C] = start = solve(problem, ranker.solver, tol=ranker.tol, max_iter=ranker.max_iter, start=start)
+        found[C] = start = solve_ranking(problem, ranker.solver, tol=ranker.tol, max_iter=ranker.max_iter, start=start)
     return found
 
 

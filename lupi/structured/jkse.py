@@ -54,7 +54,7 @@ class PlacedKernel(Kernel):
         return np.asarray(super().__call__(words, other_words) * Kernel("rbf")(places, other_places))
 
 
-class Space(NamedTuple):
+class PrivilegedSpace(NamedTuple):
     """A privileged space: its kernel, the features of the examples that have it, and its weight in the sum of all kernels."""
 
     kernel: Kernel
@@ -196,7 +196,7 @@ class JKSE(StructuredEstimator):
             self._estimate(check_training_set(self, X, Y, target="outputs", task=as_task(self.task)))
             return self
 
-    def _estimate(self, data: TrainingSet, spaces: Sequence[Space] = (), lam: float = 1.0) -> Any:
+    def _estimate(self, data: TrainingSet, spaces: Sequence[PrivilegedSpace] = (), lam: float = 1.0) -> Any:
         """Solve the one-class problem and store the expansion; returns coefficients and intercept of the correcting function."""
         check_nu(self.nu)
         task = as_task(self.task)
@@ -367,14 +367,14 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             self._privileged_spaces = spaces
             return self
 
-    def _spaces(self, data: TrainingSet, weights: np.ndarray) -> dict[Any, Space]:
+    def _spaces(self, data: TrainingSet, weights: np.ndarray) -> dict[Any, PrivilegedSpace]:
         """Kernel and features of every privileged space that an example has."""
         names, tasks = [block.name for block in data.privileged], privileged_tasks(self, data.privileged)
         check_privileged(self, tasks, data.privileged, data.target)
         features = self._features(data.privileged, data.target)
         values = [values_per_space(self, f"privileged_{key}", names) for key in ("kernel", "gamma")]
         return {
-            block.name: Space(
+            block.name: PrivilegedSpace(
                 joint_kernel(kernel, gamma, rows, "privileged", 0 if task is None else task.n_geometry),
                 rows,
                 block.available,

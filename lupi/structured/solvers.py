@@ -323,7 +323,7 @@ SOLVERS: dict[str, Callable[[StructuralProblem], Passes]] = {
 }
 
 
-def solve(
+def solve_structured(
     problem: StructuralProblem,
     solver: str,
     *,

@@ -18,7 +18,7 @@ from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState
 from lupi.privacy import model_part
 from lupi.solution import MAX_TIME, deadline, unfinished
 from lupi.structured.oracle import INFERENCE, Oracle
-from lupi.structured.solvers import SOLVERS, StructuralProblem, solve
+from lupi.structured.solvers import SOLVERS, StructuralProblem, solve_structured
 from lupi.structured.task import Examples, Task, as_task, check_privileged, privileged_tasks, searches_of
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class StructuralSVM(StructuredEstimator):
         if self.solver == "bcfw":
             options |= {"average": self.average, "random_state": check_random_state(self.random_state)}
         problem = StructuralProblem(oracle, float(self.C))
-        solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter, **options)
+        solution = solve_structured(problem, self.solver, tol=self.tol, max_iter=self.max_iter, **options)
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         self.n_oracle_calls_ = solution.certificate.n_oracle_calls
         if not solution.converged:

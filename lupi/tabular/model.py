@@ -217,10 +217,10 @@ class TabularModel(BaseEstimator):
         if privileged is None and len(self.privileged):
             if not is_frame(X):
                 raise TypeError("`privileged` names columns, so `X` must be a data frame that has them.")
-            X = as_pandas(X).rename(columns=str)
+            X = as_pandas(X)
             names = expand(self.privileged, list(X.columns), "privileged")
             X, privileged = X.drop(columns=names), X[names]
-        (fitted,) = fit_candidates(self, [{}], X, y, privileged, groups)
+        (fitted,) = encode_and_fit(self, [{}], X, y, privileged, groups)
         if isinstance(fitted, ValueError):
             raise fitted
         for name, value in vars(fitted).items():
@@ -312,7 +312,7 @@ def scores_of(model, X):
     return shares[:, 1] if shares.shape[1] == 2 else shares
 
 
-def fit_candidates(model, candidates, X, y, privileged=None, groups=None, rotate=False):
+def encode_and_fit(model, candidates, X, y, privileged=None, groups=None, rotate=False):
     """Encode once, then fit the estimator for each candidate (its parameters): a TabularModel or a ValueError for each.
 
     Every fit of a table goes through here. With `rotate`, for estimators that use inner products only (linear kernels), more
@@ -359,9 +359,7 @@ def refit_on_chunks(model, frame, target, privileged=None):
         return da.concatenate(blocks, allow_unknown_chunksizes=True)
 
     def features(schema, encoder):
-        def encode(part):
-            return encoder.transform(schema.parse(part))
-
+        encode = lambda part: encoder.transform(schema.parse(part))  # noqa: E731
         return collect(frame[list(schema.columns)], encode, np.float64, encoder.n_features_out_)
 
     classes = model.classes_

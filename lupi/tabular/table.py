@@ -34,23 +34,15 @@ READERS = {
     ".jsonl": lambda path: pd.read_json(path, lines=True),
     ".ndjson": lambda path: pd.read_json(path, lines=True),
 }
-# Date formats with a regular expression for each, in the order in which they are tried.
+# Date formats in the order in which they are tried, and regular expressions of their parts and of the time.
+DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y")
+DIGITS = {"%Y": r"\d{4}", "%y": r"\d{2}", "%m": r"\d{1,2}", "%d": r"\d{1,2}", ".": r"\."}
 TIME = r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?"
-DATES = {
-    "%Y-%m-%d": r"\d{4}-\d{2}-\d{2}",
-    "%Y/%m/%d": r"\d{4}/\d{2}/\d{2}",
-    "%d.%m.%Y": r"\d{1,2}\.\d{1,2}\.\d{4}",
-    "%d.%m.%y": r"\d{1,2}\.\d{1,2}\.\d{2}",
-    "%m/%d/%Y": r"\d{1,2}/\d{1,2}/\d{4}",
-    "%d/%m/%Y": r"\d{1,2}/\d{1,2}/\d{4}",
-    "%m/%d/%y": r"\d{1,2}/\d{1,2}/\d{2}",
-    "%d/%m/%y": r"\d{1,2}/\d{1,2}/\d{2}",
-}
 TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f")
 BOOLEANS = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
 
 
-def read_table(path):
+def read_file(path):
     """Data frame of a file; cells of a text file stay text, exactly as written, until a Schema parses them."""
     path = Path(path)
     if not path.is_file():
@@ -209,7 +201,6 @@ class Schema:
         table = as_pandas(table)
         if not is_frame(table):
             return cls({f"column {k}": ("number", "") for k in range(np.shape(table)[1])}, named=False)
-        table = table.rename(columns=str)
         if table.columns.duplicated().any():
             raise ValueError(f"two columns are called {table.columns[table.columns.duplicated()][0]!r}; rename one.")
         return cls({name: _kind(table[name]) for name in table.columns})
@@ -224,7 +215,6 @@ class Schema:
             return Table(pd.DataFrame(_finite(values), columns=list(self.columns)), self)
         if not is_frame(table):
             raise TypeError("this model was trained on a data frame; pass one with the same column names.")
-        table = table.rename(columns=str)
         missing = [name for name in self.columns if name not in table.columns]
         if missing:
             raise ValueError(f"the table lacks the column(s) that the model needs: {', '.join(missing)}.")
@@ -233,8 +223,9 @@ class Schema:
 
 
 def as_pandas(table):
-    """A pandas frame for a polars frame; anything else as it is."""
-    return table.to_pandas() if hasattr(table, "to_pandas") else table
+    """A pandas frame with text as column names for a frame of pandas or polars; anything else as it is."""
+    table = table.to_pandas() if hasattr(table, "to_pandas") else table
+    return table.rename(columns=str) if is_frame(table) else table
 
 
 @dataclass(frozen=True)
@@ -341,8 +332,10 @@ def _as_floats(values):
 
 def _as_dates(values, form):
     """Days since 1970, or None if a value has another format or does not exist, as a 31st of February."""
-    texts = values.astype(str)
-    if not texts.str.fullmatch(DATES[form] + TIME).all():
+    texts, pattern = values.astype(str), form
+    for part, digits in DIGITS.items():
+        pattern = pattern.replace(part, digits)
+    if not texts.str.fullmatch(pattern + TIME).all():
         return None
     texts, dates = texts.str.replace("T", " "), pd.Series(pd.NaT, index=values.index, dtype="datetime64[ns]")
     for time in TIMES:

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from lupi.comparison.leakage import examine
 from lupi.comparison.problem import make_problem
 from lupi.tabular.model import TabularModel
-from lupi.tabular.table import Schema, parse_column, read_table
+from lupi.tabular.table import Schema, parse_column, read_file
 
 WORDS = (
     "Ulm", "Bonn", "Köln", "a b", 'say "x"', "two\nlines", "semi;colon", "comma,", "tab\tbed", "=1+1", "[red]", "x" * 200,
@@ -76,7 +76,7 @@ def attack_text(case, folder):
     content, name = case
     path = folder / name
     path.write_bytes(gzip.compress(content, 1) if name.endswith(".gz") else content)
-    found = read_table(path)
+    found = read_file(path)
     text = content.decode("utf-8-sig")
     header = text.split("\n", 1)[0]
     separator = "\t" if name == "t.tsv" else max(",;\t", key=header.count)

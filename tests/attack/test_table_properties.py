@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from lupi.privacy import WithoutPrivilegedRows, keep_privileged
-from lupi.tabular.table import Table, read_table
+from lupi.tabular.table import Table, read_file
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -32,7 +32,7 @@ def test_a_table_comes_back_as_it_was_written(rows, separator):
         path = f"{folder}/t.csv"
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write(text.getvalue())
-        found = read_table(path)
+        found = read_file(path)
     assert list(found.columns) == ["number", "word"]
     np.testing.assert_array_equal(Table.of(found[["number"]]).frame["number"], [row[0] for row in rows])
     assert [word for _, word in rows] == ["" if value in GAPS else value for value in found["word"]]

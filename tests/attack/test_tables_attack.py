@@ -18,10 +18,10 @@ def test_the_attack_sees_a_value_under_another_name(tmp_path, monkeypatch):
     attack_text(case, tmp_path)
     import attack.tables
 
-    right = attack.tables.read_table
-    monkeypatch.setattr(attack.tables, "read_table", lambda path: right(path).set_axis(["b", "a"], axis=1))
+    right = attack.tables.read_file
+    monkeypatch.setattr(attack.tables, "read_file", lambda path: right(path).set_axis(["b", "a"], axis=1))
     with pytest.raises(AssertionError, match="other names"):
         attack_text(case, tmp_path)
-    monkeypatch.setattr(attack.tables, "read_table", lambda path: right(path).assign(a=[1, 4]))
+    monkeypatch.setattr(attack.tables, "read_file", lambda path: right(path).assign(a=[1, 4]))
     with pytest.raises(AssertionError):
         attack_text(case, tmp_path)

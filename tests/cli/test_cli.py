@@ -113,7 +113,7 @@ def test_no_error_is_a_traceback(problem, said, monkeypatch):
     def fail(*args, **options):
         raise problem
 
-    monkeypatch.setattr("lupi.tabular.table.read_table", fail)
+    monkeypatch.setattr("lupi.tabular.table.read_file", fail)
     words = ["fit", "t.csv", "--target", "y", "--privileged", "z", "-o", "m"]
     result = CliRunner().invoke(app, words)
     assert result.stderr.startswith(said)

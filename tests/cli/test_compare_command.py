@@ -344,6 +344,7 @@ def test_fit_on_a_folder_of_parquet_files(tmp_path):
     frame["color"] = np.where(frame["a"] > 0.5, "red", "blue")
     frame["ill"] = np.where(frame["a"] + frame["z0"] + 0.3 * rng.normal(size=n) > 0, "yes", "no")
     frame.loc[::10, "ill"], frame.loc[::7, "z0"] = None, np.nan
+    frame.loc[3, ["a", "b", "color"]] = None  # gaps throughout a row of X are filled, too
     for k in range(4):
         frame[k::4].to_parquet(folder / f"{k}.parquet")
     arguments = ("--target", "ill", "--privileged", "z*", "-o", tmp_path / "m.lupi")

@@ -330,8 +330,8 @@ def test_short_cuts_change_nothing(monkeypatch, metric, standardize):
     methods = ("ranksvm", "ranktransfer", "svm+", "transfer", "distillation")
     given = setup(protocol, X, y, Z, *methods)
     quick = [run(given, 40, 0, name) for name in methods]
-    fit = units.fit_candidates
-    monkeypatch.setattr(units, "fit_candidates", lambda *args: fit(*args[:6]))  # without the rotation
+    fit = units.encode_and_fit
+    monkeypatch.setattr(units, "encode_and_fit", lambda *args: fit(*args[:6]))  # without the rotation
     monkeypatch.setattr(model, "fit_path", one_by_one)
     slow = [run(given, 40, 0, name) for name in methods]
     for a, b in zip(quick, slow):
@@ -346,8 +346,8 @@ def test_a_forest_is_not_rotated(monkeypatch):
     y = np.arange(60) % 2
     X = rng.standard_normal((60, 50))
     rotated = []
-    fit = units.fit_candidates
-    monkeypatch.setattr(units, "fit_candidates", lambda *args: rotated.append(args[6:]) or fit(*args))
+    fit = units.encode_and_fit
+    monkeypatch.setattr(units, "encode_and_fit", lambda *args: rotated.append(args[6:]) or fit(*args))
     given = setup(Plan(train_sizes=(30,), kernel="linear", inner_folds=2), X, y, X[:, :2], "forest", "svm")
     run(given, 30, 0, "forest")
     assert set(rotated) <= {(), (False,)}

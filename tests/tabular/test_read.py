@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.tabular.table import Table, read_table
+from lupi.tabular.table import Table, read_file
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ WRITERS = {
 @pytest.mark.parametrize("name", WRITERS)
 def test_every_format_gives_the_same_table(name, frame, tmp_path):
     WRITERS[name](frame, tmp_path / name)
-    table = Table.of(read_table(tmp_path / name))
+    table = Table.of(read_file(tmp_path / name))
     assert table.columns == ["x", "town", "ill"]
     np.testing.assert_allclose(table.frame["x"], frame["x"], rtol=1e-14 if "json" in name else 0)
     assert table.frame["town"].tolist() == frame["town"].tolist()
@@ -39,17 +39,17 @@ def test_every_format_gives_the_same_table(name, frame, tmp_path):
 def test_excel(frame, tmp_path):
     pytest.importorskip("openpyxl")
     frame.to_excel(tmp_path / "a.xlsx", index=False)
-    assert list(read_table(tmp_path / "a.xlsx").columns) == ["x", "town", "ill"]
+    assert list(read_file(tmp_path / "a.xlsx").columns) == ["x", "town", "ill"]
 
 
 def test_cells_of_text_files_stay_as_written(tmp_path):
     (tmp_path / "a.csv").write_text('id,zip,price\n007,01234,"1,234"\n008,,"5,678"\n')
-    read = read_table(tmp_path / "a.csv")
+    read = read_file(tmp_path / "a.csv")
     assert read["id"].tolist() == ["007", "008"]
     assert read["zip"].isna().tolist() == [False, True]
     assert read["price"].tolist() == ["1,234", "5,678"]  # a decimal comma only where the separator is another one
     (tmp_path / "b.csv").write_text("id;price\n1,2a;1,5\n2;-,25\n")
-    read = read_table(tmp_path / "b.csv")
+    read = read_file(tmp_path / "b.csv")
     assert read["id"].tolist() == ["1,2a", "2"]
     assert read["price"].tolist() == ["1.5", "-.25"]
 
@@ -58,17 +58,17 @@ def test_cells_of_text_files_stay_as_written(tmp_path):
 def test_other_formats_are_refused_by_name(name, tmp_path):
     (tmp_path / name).write_bytes(b"a,b\n1,2\n")
     with pytest.raises(ValueError, match=r"are not supported; save the table as CSV|a gzipped table must be"):
-        read_table(tmp_path / name)
+        read_file(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.jsonl", "a.csv.gz", "a.xlsx"])
 def test_damaged_files_are_one_sentence(name, tmp_path):
     (tmp_path / name).write_bytes(b"PK\3\4 not what the name says")
     with pytest.raises((ValueError, ImportError), match=name):
-        read_table(tmp_path / name)
+        read_file(tmp_path / name)
 
 
 def test_one_column_is_not_a_table(tmp_path):
     (tmp_path / "b.csv").write_text("a\n1\n")
     with pytest.raises(ValueError, match="has only one column"):
-        read_table(tmp_path / "b.csv")
+        read_file(tmp_path / "b.csv")
