@@ -5,13 +5,10 @@ joblib runs the units of one machine, Dask those of a cluster, and one SQLite fi
 
 from __future__ import annotations
 
-import ctypes
 import json
 import logging
 import os
-import signal
 import sqlite3
-import sys
 import threading
 import time
 import warnings
@@ -68,6 +65,7 @@ class Store:
     """
 
     filled_by_workers = False
+    _database: Any = None
 
     def __init__(self, path: str | os.PathLike[str] | None, identity: str) -> None:
         self.path = None if path is None else Path(path)
@@ -75,9 +73,9 @@ class Store:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._readable_errors():
             self._database = sqlite3.connect(self.path or ":memory:", timeout=60, isolation_level=None)
-        self._execute("PRAGMA synchronous = FULL")
-        self._execute("CREATE TABLE IF NOT EXISTS unit (key TEXT PRIMARY KEY, result TEXT NOT NULL)")
-        self._execute("INSERT OR IGNORE INTO unit VALUES ('', ?)", json.dumps(identity))
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.execute("CREATE TABLE IF NOT EXISTS unit (key TEXT PRIMARY KEY, result TEXT NOT NULL)")
+        self.add("", identity)
         if self.get("") != identity:
             self.close()
             raise ValueError(
@@ -90,33 +88,30 @@ class Store:
         try:
             yield
         except sqlite3.OperationalError as error:  # full, locked, read-only: the results are intact
+            self.close()
             raise OSError(f"{self.path}: {error}. {RESUME}") from None
         except (sqlite3.DatabaseError, json.JSONDecodeError) as error:
+            self.close()
             raise ValueError(
                 f"{self.path} is damaged or is not a store of results ({error}). Delete it to start again."
             ) from None
 
-    def _execute(self, command: str, *values: str) -> Any:
-        with self._readable_errors():
-            try:
-                return self._database.execute(command, values).fetchone()
-            except sqlite3.DatabaseError:
-                self.close()
-                raise
-
     def add(self, key: Hashable, result: Any) -> None:
         """Keep a result, a value that JSON can hold; a second result for the same key is ignored."""
-        self._execute("INSERT OR IGNORE INTO unit VALUES (?, ?)", str(key), json.dumps(result, default=_plain))
+        values = str(key), json.dumps(result, default=_plain)
+        with self._readable_errors():
+            self._database.execute("INSERT OR IGNORE INTO unit VALUES (?, ?)", values)
 
     def get(self, key: Hashable) -> Any:
         """Return the result for a key, or None."""
-        found = self._execute("SELECT result FROM unit WHERE key = ?", str(key))
         with self._readable_errors():
+            found = self._database.execute("SELECT result FROM unit WHERE key = ?", (str(key),)).fetchone()
             return None if found is None else json.loads(found[0])
 
     def close(self) -> None:
         """Close the file."""
-        self._database.close()
+        if self._database is not None:
+            self._database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -160,7 +155,7 @@ def run_units(
     in_time = lambda: deadline is None or time.monotonic() < deadline  # noqa: E731
     workers_store = store if store is not None and store.filled_by_workers else None
     calls = [(key, catch, workers_store, *call) for key, call in work.items() if key not in results and in_time()]
-    with closing(run_anywhere(_run_unit, calls, n_jobs=n_jobs, share=share)) as arriving:
+    with closing(_arriving(calls, n_jobs, share)) as arriving:
         for key, result, error in arriving:
             if store is not None and error is None:
                 if workers_store is None:
@@ -215,28 +210,25 @@ def progress(description: str, shown: bool = True) -> Iterator[Callable[[int, in
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def run_anywhere(
-    function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], *, n_jobs: int | None = 1, share: bool = True
-) -> Generator[Any, None, None]:
-    """``function(*call)`` for every call, in any order; arguments as in :func:`run_units`."""
+def _arriving(calls: Sequence[tuple[Any, ...]], n_jobs: int | None, share: bool) -> Generator[Any, None, None]:
+    """``_run_unit(*call)`` for every call, in any order."""
     if (client := _client.get()) is not None and calls:
-        yield from _run_on_cluster(client, function, calls)
+        yield from _run_on_cluster(client, calls)
         return
     workers = min(effective_n_jobs(n_jobs), len(calls))
     if workers < 2:
-        yield from (function(*call) for call in calls)
+        yield from (_run_unit(*call) for call in calls)
         return
     # One unit per batch: the units of a batch would arrive, and be stored, together.
     options: dict[str, Any] = {"return_as": "generator_unordered", "batch_size": 1, "n_jobs": workers}
-    jobs = (delayed(function)(*call) for call in calls)
+    jobs = (delayed(_run_unit)(*call) for call in calls)
     if type(get_active_backend()[0]).__name__ != "LokyBackend":  # the user chose another one
         yield from Parallel(**options)(jobs)
         return
-    of_main_thread = threading.current_thread() is threading.main_thread()
-    options |= {"initializer": _end_with_parent, "initargs": (os.getpid(), of_main_thread)}
+    options |= {"initializer": _end_with_parent, "initargs": (os.getpid(),), "max_nbytes": "1M" if share else None}
     with parallel_config("loky", inner_max_num_threads=1):
         try:
-            yield from Parallel(**options, max_nbytes="1M" if share else None)(jobs)
+            yield from Parallel(**options)(jobs)
         except BrokenProcessPool:
             raise ChildProcessError(
                 f"a worker process was killed, possibly because memory ran out. {RESUME} Fewer processes (n_jobs, --jobs) "
@@ -244,11 +236,8 @@ def run_anywhere(
             ) from None
 
 
-def _end_with_parent(parent: int, of_main_thread: bool) -> None:
-    """End this worker when its parent ends; otherwise it would wait for work."""
-    # Linux does it at once, even inside compiled code, but counts the end of the starting thread as well.
-    if of_main_thread and sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+def _end_with_parent(parent: int) -> None:
+    """End this worker within a second of its parent; otherwise it would wait for work. Compiled loops hold no lock."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -300,7 +289,7 @@ def cluster(scheduler: str | None = None) -> Iterator[None]:
             handler.setLevel(level)
 
 
-def _run_on_cluster(client: Any, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+def _run_on_cluster(client: Any, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
     """Units on the workers of a Dask client; objects that several calls share are sent once."""
     with cluster_errors(RESUME):
         n_threads = count_threads(client)
@@ -309,7 +298,7 @@ def _run_on_cluster(client: Any, function: Callable[..., Any], calls: Sequence[t
         shared = {id(a): a for a in large if counts[id(a)] > 1}
         sent = dict(zip(shared, client.scatter(list(shared.values()), broadcast=True, hash=False))) if shared else {}
     calls = [tuple(sent.get(id(argument), argument) for argument in call) for call in calls]
-    starts = ((lambda call=call: client.submit(function, *call, pure=False)) for call in calls)
+    starts = ((lambda call=call: client.submit(_run_unit, *call, pure=False)) for call in calls)
     yield from as_they_arrive(client, starts, 4 * n_threads, RESUME)
 
 

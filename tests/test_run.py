@@ -144,8 +144,8 @@ def test_other_settings_or_versions_need_another_store(tmp_path, monkeypatch):
 def test_a_full_disk_is_not_a_damaged_file(tmp_path):
     with Store(tmp_path / "s", "f") as store:
         store.add("a", {"value": 1})
-        pages = store._execute("PRAGMA page_count")[0]
-        store._execute(f"PRAGMA max_page_count = {pages}")  # SQLITE_FULL, as on a full disk
+        pages = store._database.execute("PRAGMA page_count").fetchone()[0]
+        store._database.execute(f"PRAGMA max_page_count = {pages}")  # SQLITE_FULL, as on a full disk
         with pytest.raises(OSError, match=r"full.*Finished results are kept") as caught:
             store.add("b", {"value": "x" * 100_000})
     assert "elete" not in str(caught.value)
@@ -185,7 +185,7 @@ def test_a_damaged_file_is_named(tmp_path):
     path.unlink()
     with Store(path, "f") as store:
         store.add("a", {})
-        store._execute("UPDATE unit SET result = '{' WHERE key = 'a'")
+        store._database.execute("UPDATE unit SET result = '{' WHERE key = 'a'")
         with pytest.raises(ValueError, match="s is damaged"):
             store.get("a")
 
