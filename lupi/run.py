@@ -237,9 +237,9 @@ def _arriving(calls: Sequence[tuple[Any, ...]], n_jobs: int | None, share: bool)
 
 
 def _end_with_parent(parent: int) -> None:
-    """End this worker within a second of its parent; otherwise it would wait for work. Compiled loops hold no lock."""
+    """End this worker when its parent has ended; otherwise it would wait for work."""
 
-    def watch() -> None:
+    def watch() -> None:  # runs beside compiled code: long loops release the interpreter lock
         while os.getppid() == parent:
             time.sleep(1.0)
         os._exit(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import bz2
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
@@ -96,8 +96,8 @@ def load_young_men(
     >>> load_young_men(fill_gaps=False, as_frame=True).privileged["iq_test"].isna().sum().item()
     949
     """
-    packed = files("lupi.datasets").joinpath("bundled/young_men.csv.gz").read_bytes()
-    header, *lines = gzip.decompress(packed).decode().splitlines()
+    packed = files("lupi.datasets").joinpath("bundled/young_men.csv.bz2").read_bytes()
+    header, *lines = bz2.decompress(packed).decode().splitlines()
     values = np.array([[float(cell or "nan") for cell in line.split(",")] for line in lines])
     *columns, (_, wage) = zip(header.split(","), values.T)
     data, feature_names = _stack(columns[:_N_DECISION], fill_gaps)

@@ -94,7 +94,7 @@ class TableEncoder(BaseEstimator):
             table = table.take(np.flatnonzero(~table.empty_rows()))
         self.levels_ = {name: _frequent(table.frame[name]) for name in table.words}
         numbers = table.frame[table.numbers]
-        self.medians_ = numbers.median().fillna(0.0).to_numpy(dtype=np.float64)
+        self.medians_ = np.nan_to_num(numbers.median().to_numpy(dtype=np.float64))
         numbers = np.where(numbers.isna(), self.medians_, numbers)
         self.means_, spread = numbers.mean(axis=0), numbers.std(axis=0)
         self.scales_ = np.where(spread > 1e-12 * np.maximum(1.0, np.abs(self.means_)), spread, 1.0)

@@ -187,6 +187,6 @@ def test_wages_of_young_men_agree_in_both_forms():
 def test_license_of_bundled_data_lies_beside_them():
     folder = files("lupi.datasets").joinpath("bundled")
     text = folder.joinpath("young_men.LICENSE.txt").read_text("utf-8")
-    assert folder.joinpath("young_men.csv.gz").is_file()
+    assert folder.joinpath("young_men.csv.bz2").is_file()
     assert "Card (1995)" in text
     assert "Kevin Sheppard" in text
