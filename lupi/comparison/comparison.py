@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lupi import __version__
 from lupi.comparison.leakage import examine
-from lupi.comparison.methods import METHODS, choose_methods
+from lupi.comparison.methods import choose_methods
 from lupi.comparison.plan import Plan, split_rows
 from lupi.comparison.problem import Problem, make_problem, train_sizes
 from lupi.comparison.results import (
@@ -409,7 +409,7 @@ class _Runner:
     def __init__(self, problem, plan, store, n_jobs, report, deadline):
         self.problem, self.store, self.n_jobs, self.report, self.deadline = problem, store, n_jobs, report, deadline
         self.names = list(plan.methods)
-        self.plan = replace(plan, methods={STAND_IN: METHODS[STAND_IN]} | plan.methods)
+        self.plan = replace(plan, methods=choose_methods([STAND_IN], [], plan.metric, problem.n_classes) | plan.methods)
         self.results = {}
 
     def run(self, units):
@@ -439,7 +439,7 @@ class _Runner:
         if permutations < 1:
             return None, "it was not requested."
         method = self.plan.methods[row.method]
-        if not method.closed_form and (not method.grid or method.origin):
+        if not method.grid or method.origin:
             method = self.plan.methods[STAND_IN]
         unit = Unit(size.train_size, 0, method.name, row.rows == "all" and method.unlabeled, permutations=permutations)
         units = [replace(unit, split=split) for split in range(self.plan.n_splits)]

@@ -12,6 +12,7 @@ from itertools import combinations, product
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
+from scipy.stats.contingency import crosstab
 
 from lupi.ranking.ranking_metrics import area_of_ranking
 from lupi.tabular.table import Table
@@ -58,20 +59,34 @@ def examine(X, y, Z, target="the target", *, grouped=False, others=None):
     rows = np.flatnonzero(_codes(y) != GAP)
     if len(rows) > MAX_ROWS:
         rows = np.sort(np.random.default_rng(0).permutation(rows)[:MAX_ROWS])
-    tables, truth = {"ordinary": X.take(rows), "privileged": Z.take(rows)}, _codes(np.asarray(y)[rows])
-    columns = {kind: {name: _codes(table.frame[name]) for name in table.columns} for kind, table in tables.items()}
-    leaks, notes = [], []
-    for kind, name in ((kind, name) for kind, table in tables.items() for name in table.columns):
-        column, words = columns[kind][name], name in tables[kind].words
-        levels, which = len(np.unique(column)), f"The {kind} column {name!r}"
-        if kind == "privileged" and levels < 2:
-            notes.append(f"{which} has {'no value' if column[0] == GAP else 'one value only'}: it adds nothing.")
-        elif leak := _leak(column, truth, words, target):
-            leaks.append({"kind": kind, "columns": [name], "text": f"Leakage? {which} {leak} {CONSEQUENCE[kind]}"})
-        if words and levels > max(30, 0.5 * len(column)):
-            notes.append(f"{which} has almost as many words as rows; if it is an identifier, --drop it.")
-    leaks += _joint_leaks(tables, truth, target, {(leak["kind"], *leak["columns"]) for leak in leaks})
-    return leaks, [leak["text"] for leak in leaks] + notes + _copies(**columns) + repeated
+    truth = _codes(np.asarray(y)[rows])
+    ordinary, privileged = (
+        [_Column(kind, name, table.frame[name].iloc[rows]) for name in table.columns]
+        for kind, table in (("ordinary", X), ("privileged", Z))
+    )
+    leaks, notes, numbers = [], [], []
+    for column in (*ordinary, *privileged):
+        if column in privileged and column.n_levels < 2:
+            notes.append(f"{column} has {'no value' if column.codes[0] == GAP else 'one value only'}: it adds nothing.")
+        elif leak := _leak(column, truth, target):
+            text = f"Leakage? {column} {leak} {CONSEQUENCE[column.kind]}"
+            leaks.append({"kind": column.kind, "columns": [column.name], "text": text})
+        elif not column.words:
+            numbers.append(column)
+        if column.words and column.n_levels > max(30, 0.5 * len(rows)):
+            notes.append(f"{column} has almost as many words as rows; if it is an identifier, --drop it.")
+    leaks += _joint_leaks(numbers, truth, target, X.columns)
+    return leaks, [leak["text"] for leak in leaks] + notes + _copies(ordinary, privileged) + repeated
+
+
+class _Column:
+    def __init__(self, kind, name, values):
+        self.kind, self.name, self.values = kind, name, values
+        self.words, self.codes = values.dtype == "category", _codes(values)
+        self.n_levels = len(np.unique(self.codes))
+
+    def __str__(self):
+        return f"The {self.kind} column {self.name!r}"
 
 
 def _codes(values):
@@ -84,16 +99,13 @@ def _is_number(truth):
     return len(np.unique(truth)) > max(20, FEW_LEVELS * len(truth))
 
 
-def _leak(column, truth, words, target):
+def _leak(column, truth, target):
     """How one column gives the target away, in words; "" if it does not."""
-    if len(np.unique(truth)) < 2:
-        return ""
-    if _same(column, truth):
+    if _same(column.codes, truth):
         return f"is the target {target!r} under another name."
-    known, found = column != GAP, [_strength(column, truth, words)]
-    if not known.all():
-        found.append(_strength(column[known], truth[known], words))
-    strength, measure = max(found)
+    known = column.codes != GAP
+    parts = [slice(None)] if known.all() else [slice(None), known]
+    strength, measure = max(_strength(column.codes[rows], truth[rows], column.words) for rows in parts)
     return f"alone predicts the target {target!r} almost exactly ({measure})." if strength > LEAKS else ""
 
 
@@ -102,36 +114,24 @@ def _strength(column, truth, words):
     sizes = np.unique(truth, return_counts=True)[1]
     if len(truth) < 20 or len(np.unique(column)) < 2 or len(sizes) < 2 or (len(sizes) == 2 and sizes.min() < 5):
         return 0.0, ""  # so few rows agree by chance
-    if words:
-        column = _word_means(column, truth)
-    order = _agreement(column, truth)
+    if words:  # a word is scored by its mean target in the other half of the rows
+        half = np.random.default_rng(0).permutation(len(column)) % 2
+        means = pd.Series(truth).groupby([1 - half, column]).mean()
+        column = means.reindex([half, column]).fillna(truth.mean()).to_numpy()
+    order, measure = _agreement(column, truth)
     share = 0.0 if _is_number(truth) else _purity(column, truth)
     # A target that is nearly always the same is predicted well by any column.
     if share > order and (1 - share) < 0.1 * (1 - sizes.max() / len(truth)):
         return share, f"{100 * share:.1f}% of the rows by its values alone"
-    return order, f"{'AUC' if len(sizes) == 2 else 'rank correlation'} {order:.3f}"
+    return order, f"{measure} {order:.3f}"
 
 
 def _agreement(column, truth):
     """AUC of a column for a target of two classes, else rank correlation; without a sign."""
-    if column.min() == column.max():
-        return 0.0
     if len(np.unique(truth)) != 2:
-        return _correlation(column, truth)
+        return _correlation(column, truth), "rank correlation"
     area = area_of_ranking(truth == truth.max(), column.astype(np.float64))
-    return max(area, 1 - area)
-
-
-def _word_means(words, truth):
-    """For each row the mean target of its word in the other half of the rows; the mean of all rows for a word not there."""
-    half = np.random.default_rng(0).permutation(len(words)) % 2 == 0
-    means, size = np.full(len(words), truth.mean()), words.max() - GAP + 1
-    for ours in (half, ~half):
-        counts = np.bincount(words[~ours] - GAP, minlength=size)[words - GAP]
-        sums = np.bincount(words[~ours] - GAP, truth[~ours], size)[words - GAP]
-        rows = ours & (counts > 0)
-        means[rows] = sums[rows] / counts[rows]
-    return means
+    return max(area, 1 - area), "AUC"
 
 
 def _purity(column, truth):
@@ -140,36 +140,33 @@ def _purity(column, truth):
     if len(np.unique(column)) > FEW_LEVELS * n:
         bins = max(2, min(50, n // 20))
         column = (rankdata(column, method="min") - 1).astype(np.int64) * bins // n
-    (_, value), (_, label) = (np.unique(part, return_inverse=True) for part in (column, truth))
-    counts = np.zeros((value.max() + 1, label.max() + 1))
-    np.add.at(counts, (value, label), 1)
-    return float(counts.max(axis=1).sum() / n)
+    return float(crosstab(column, truth).count.max(axis=1).sum() / n)
 
 
-def _joint_leaks(tables, truth, target, known):
+def _joint_leaks(columns, truth, target, ordinary):
     """Pairs of number columns whose difference, sum, product or ratio is a leak, though neither column is one."""
     rows = np.random.default_rng(0).permutation(len(truth))[:JOINT_ROWS]
     truth = truth[rows]
     if len(rows) < 40 or not _enough(truth):
         return []
-    columns = [
-        (kind, f"{name} (privileged)" if kind == "privileged" and name in tables["ordinary"].columns else name, values)
-        for kind, table in tables.items()
-        for name, values in zip(table.numbers, table.frame[table.numbers].to_numpy()[rows].T)
-        if (kind, name) not in known and len(np.unique(values)) > 1
-    ]
+    values = [column.values.to_numpy()[rows] for column in columns]
+    kept = np.arange(len(columns))
     if len(columns) > JOINT_COLUMNS:
-        closeness = np.abs(_ranks([np.nan_to_num(values) for *_, values in columns]).T @ _ranks([truth]))[:, 0]
-        columns = [columns[k] for k in np.argsort(-closeness)[:JOINT_COLUMNS]]
+        closeness = np.abs(_ranks([np.nan_to_num(value) for value in values]).T @ _ranks([truth]))[:, 0]
+        kept = np.argsort(-closeness)[:JOINT_COLUMNS]
     leaks = []
-    for (kind, name, a), (other_kind, other, b) in combinations(columns, 2):
-        if found := _joint_strength(a, b, truth):
-            kind = max(kind, other_kind)  # "privileged" if one of them is
+    for i, j in combinations(kept, 2):
+        if found := _joint_strength(values[i], values[j], truth):
+            pair = columns[i], columns[j]
+            names = [
+                f"{c.name} (privileged)" if c.kind == "privileged" and c.name in ordinary else c.name for c in pair
+            ]
+            kind = max(column.kind for column in pair)  # "privileged" if one of them is
             text = (
-                f"Leakage? The {found} of the columns {name!r} and {other!r} predicts the target {target!r} almost exactly, "
-                f"though neither does alone. {CONSEQUENCE[kind].replace('drop it', 'drop one')}"
+                f"Leakage? The {found} of the columns {names[0]!r} and {names[1]!r} predicts the target {target!r} almost "
+                f"exactly, though neither does alone. {CONSEQUENCE[kind].replace('drop it', 'drop one')}"
             )
-            leaks.append({"kind": kind, "columns": [name, other], "text": text})
+            leaks.append({"kind": kind, "columns": names, "text": text})
     return leaks
 
 
@@ -181,14 +178,14 @@ def _enough(truth):
 
 def _joint_strength(a, b, truth):
     """Name and strength of the first combination of two columns that is a leak; "" if there is none."""
-    known, measure = np.isfinite(a) & np.isfinite(b), "rank correlation" if _is_number(truth) else "AUC"
+    known = np.isfinite(a) & np.isfinite(b)
     a, b, truth = a[known], b[known], truth[known]
-    if known.mean() < 0.5 or (measure == "AUC" and not _enough(truth)):
+    if known.mean() < 0.5 or not _enough(truth):
         return ""
-    single = max(_agreement(a, truth), _agreement(b, truth))
+    single = max(_agreement(a, truth), _agreement(b, truth))[0]
     for name, combine in COMBINATIONS.items():
         values = combine(a, b)
-        strength = 0.0 if np.isnan(values).any() else _agreement(values, truth)
+        strength, measure = (0.0, "") if np.isnan(values).any() else _agreement(values, truth)
         if strength > LEAKS and (1 - strength) < JOINT_ERROR * (1 - single):
             return f"{name} ({measure} {strength:.3f})"
     return ""
@@ -196,30 +193,29 @@ def _joint_strength(a, b, truth):
 
 def _copies(ordinary, privileged):
     """Notes on privileged columns that repeat an ordinary one; rank correlations of all pairs at once."""
-    closeness = np.abs(_ranks(list(privileged.values())).T @ _ranks(list(ordinary.values())))
-    levels = [[len(np.unique(column)) for column in table.values()] for table in (privileged, ordinary)]
-    few = len(privileged) * len(ordinary) <= MAX_PAIRS
+    ranks = [_ranks([column.codes for column in columns]) for columns in (privileged, ordinary)]
+    pairs = list(zip(product(privileged, ordinary), np.abs(ranks[0].T @ ranks[1]).ravel()))
     notes = []
-    for (i, (name, a)), (j, (other, b)) in product(enumerate(privileged.items()), enumerate(ordinary.items())):
-        ours, theirs, close = levels[0][i], levels[1][j], closeness[i, j]
+    for (column, other), close in pairs:
+        a, b, ours, theirs = column.codes, other.codes, column.n_levels, other.n_levels
         if ours < 2 or theirs < 2:
             continue
         known = (a != GAP) & (b != GAP)
-        if few and close <= COPIES and not known.all():
+        if len(pairs) <= MAX_PAIRS and close <= COPIES and not known.all():
             close = _correlation(a[known], b[known])
-        which, whose = f"The privileged column {name!r}", f"the ordinary column {other!r}"
-        if np.array_equal(a, b) or (ours == theirs < len(a) and _same(a, b)):
-            notes.append(f"{which} repeats {whose}: it adds nothing.")
+        whose = f"the ordinary column {other.name!r}"
+        if ours == theirs and _same(a, b):
+            notes.append(f"{column} repeats {whose}: it adds nothing.")
         elif ours > 2 and close > COPIES:
-            notes.append(f"{which} is almost a copy of {whose}.")
+            notes.append(f"{column} is almost a copy of {whose}.")
         elif 2 < theirs <= FEW_LEVELS * len(b) and _n_pairs(a, b) == theirs:
-            notes.append(f"{which} follows from {whose}: it adds nothing.")
+            notes.append(f"{column} follows from {whose}: it adds nothing.")
     return notes
 
 
 def _ranks(columns):
     """Ranks of each column, centered, of length 1 (0 for a constant column)."""
-    ranks = np.column_stack([rankdata(column) for column in columns])
+    ranks = rankdata(np.column_stack(columns), axis=0)
     ranks -= ranks.mean(axis=0)
     length = np.linalg.norm(ranks, axis=0)
     return ranks / np.where(length > 0, length, 1.0)
@@ -236,8 +232,9 @@ def _n_pairs(a, b):
 
 def _same(a, b):
     """Whether two columns are equal up to the names of their values."""
-    pairs = _n_pairs(a, b)
-    return (pairs == len(np.unique(a)) == len(np.unique(b)) and 1 < pairs < len(a)) or np.array_equal(a, b)
+    n_pairs = _n_pairs(a, b)
+    equal = n_pairs == len(np.unique(a)) == len(np.unique(b))
+    return equal and n_pairs > 1 and (n_pairs < len(a) or np.array_equal(a, b))
 
 
 def _repeated_subjects(X, *others):

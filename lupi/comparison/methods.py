@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -13,9 +12,24 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_regressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.svm import SVR
 from sklearn.utils.validation import has_fit_parameter
 
 from lupi.comparison.problem import METRICS
+from lupi.meta.baselines import Distillation, KnowledgeTransfer
+from lupi.ranking.rank_svm import RankSVM
+from lupi.ranking.rank_transfer import RankTransfer
+from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor
+from lupi.svm.svm_2k import SVM2K
+from lupi.svm.svm_plus import SVM2Plus, SVMPlus
+from lupi.svm.svr_plus import SVRPlus
 
 # A method and its counterpart have the same number of candidates: a larger grid alone can look like a gain.
 COARSE = (0.1, 1.0, 10.0, 100.0)
@@ -26,6 +40,7 @@ COARSE_PAIRS = (1e-4, 1e-3, 1e-2, 1e-1)
 FINE_PAIRS = tuple(np.geomspace(1e-4, 1e-1, 12).tolist())
 THREE = (0.1, 1.0, 10.0)
 KERNELS_TRIED = ("rbf", "linear")
+ROLES = ("baseline", "privileged", "reference")
 
 
 @dataclass(frozen=True)
@@ -34,19 +49,13 @@ class Method:
 
     name: str  # for the command line
     title: str  # for the report
-    make: Callable[[bool], Any]  # from `regression` to an unfitted estimator
+    estimator: Any  # unfitted
     grid: dict[str, Any] = field(default_factory=dict)  # candidates of the inner cross-validation
     counterpart: str = ""  # the corresponding method without privileged features
-    role: str = "baseline"  # or "privileged", "reference"
+    role: str = "baseline"  # or another one of ROLES
     sees: str = "X"  # features in training and test: "X", "privileged", "both"
     tasks: tuple[str, ...] = ("classification", "regression")  # or "ranking": metrics of the order, two classes
-    by_name: bool = False  # whether it takes part only if it is named
-    rotates: bool = (
-        True  # whether a linear kernel's fit is the same on rotated features, which are fewer in wide tables
-    )
     kernels: tuple[str, ...] = ()  # kernel parameters, then the penalty that is smaller with linear kernels
-    unlabeled: bool = False  # whether it learns from unlabeled rows
-    closed_form: bool = False  # whether a fit is fast enough for a hundred permutations
     origin: str = ""  # digest of the parameters and grid of a user's estimator
     if_regression: dict[str, Any] = field(default_factory=dict)  # fields that differ for a numeric target
 
@@ -56,18 +65,22 @@ class Method:
         return self.role == "privileged"
 
     @property
+    def unlabeled(self):
+        """Whether it learns from unlabeled rows."""
+        return self.privileged and "unlabeled" in self.estimator.get_params()
+
+    @property
     def key(self):
         """Name in the store."""
         return f"{self.name}~{self.origin}" if self.origin else self.name
 
-    def build(self, task, seed):
+    def build(self, seed):
         """Unfitted estimator whose random states are this seed."""
-        estimator = self.make(task == "regression")
-        names = [name for name in estimator.get_params() if name.split("__")[-1] == "random_state"]
-        return estimator.set_params(**dict.fromkeys(names, seed))
+        names = [name for name in self.estimator.get_params() if name.split("__")[-1] == "random_state"]
+        return clone(self.estimator).set_params(**dict.fromkeys(names, seed))
 
 
-def load_estimator(path, **params):
+def load_estimator(path):
     """An estimator of the class at ``package.module:Class``.
 
     Examples
@@ -77,7 +90,7 @@ def load_estimator(path, **params):
     """
     module, _, name = path.partition(":")
     try:
-        return getattr(import_module(module), name)(**params)
+        return getattr(import_module(module), name)()
     except ModuleNotFoundError as error:
         raise ValueError(f"{path!r}: {error}; expected the path of an installed class, package.module:Class.") from None
     except AttributeError:
@@ -86,93 +99,76 @@ def load_estimator(path, **params):
         raise ValueError(f"{path!r} requires arguments ({error}); use lupi.compare in Python.") from None
 
 
-def _create(classifier, regressor, params, regression):
-    parts = {name: value(regression) if isinstance(value, partial) else value for name, value in params.items()}
-    return load_estimator(regressor if regression else classifier, **parts)
-
-
-def _make(classifier, regressor="", /, **params):
-    """From `regression` to an estimator; a parameter that is itself made by `_make` is a nested estimator."""
-    return partial(_create, classifier, regressor or classifier, params)
-
-
-def _forests(name, regressor_only=False, **params):
-    kinds = [f"sklearn.ensemble:{name}{kind}" for kind in ("Regressor", "Classifier")]
-    return _make(kinds[0] if regressor_only else kinds[1], kinds[0], **params)
+def _surrogate(estimator):
+    """Fields of a method that averages students."""
+    return {
+        "estimator": SurrogateClassifier(estimator),
+        "if_regression": {"estimator": SurrogateRegressor(estimator)},
+    }
 
 
 # Small trees of coarse bins are as good on a few hundred rows and take a fifth of the time. Words are one-hot encoded:
 # a model with categories holds functions, which `lupi.load` refuses.
 BOOSTING: dict[str, Any] = {"max_iter": 60, "min_samples_leaf": 5, "max_leaf_nodes": 8, "max_bins": 64}
 BOOSTING |= {"early_stopping": False, "categorical_features": None}
-SVM = _make("lupi:SVMPlus", "sklearn.svm:SVR")
-SURROGATES = {
-    name: _make("lupi:SurrogateClassifier", "lupi:SurrogateRegressor", **params)
-    for name, params in {
-        "averaged": {},
-        "ridge": {"estimator": "ridge"},
-        "boosted": {"estimator": _forests("HistGradientBoosting", regressor_only=True, **BOOSTING)},
-    }.items()
-}
+BOOSTED = HistGradientBoostingRegressor(**BOOSTING)
+# Kernel parameters and penalty.
 BOTH, ONE, INNER = ("kernel", "privileged_kernel", "C"), ("kernel", "C"), ("estimator__kernel", "estimator__C")
-CLASSES, RANKING = ("classification",), ("ranking",)
+CLASSES, REGRESSION, RANKING = ("classification",), ("regression",), ("ranking",)
+_PLAIN_SVM: dict[str, Any] = {"estimator": SVMPlus(), "grid": {"C": FINE}, "kernels": ONE}
+_PLAIN_SVM |= {"if_regression": {"estimator": SVR()}}
+_RANKER: dict[str, Any] = {"estimator": RankSVM(), "grid": {"C": FINE_PAIRS}, "kernels": ONE, "tasks": RANKING}
+# What runs unless methods are named.
 BASELINES = ("linear", "forest", "boosting", "svm")
+DEFAULT = ("surrogate", "surrogate-ridge", "surrogate-boosted", "svm2+", "reference", "joint")
 _Privileged = partial(Method, role="privileged")
 _Reference = partial(Method, role="reference")
 METHODS = {
     method.name: method
     for method in (
         Method(
-            "linear", "logistic regression",
-            _make("sklearn.linear_model:LogisticRegression", "sklearn.linear_model:Ridge", max_iter=2000),
-            {"C": (0.01, 0.1, 1.0, 10.0)},
-            if_regression={"title": "ridge regression", "grid": {"alpha": (50.0, 5.0, 0.5, 0.05)}},
+            "linear", "logistic regression", LogisticRegression(max_iter=2000), {"C": (0.01, 0.1, 1.0, 10.0)},
+            if_regression={"title": "ridge regression", "estimator": Ridge(), "grid": {"alpha": (50.0, 5.0, 0.5, 0.05)}},
         ),
-        Method("forest", "random forest", _forests("RandomForest"), {"min_samples_leaf": (1, 5)}),
         Method(
-            "boosting", "gradient boosting", _forests("HistGradientBoosting", **BOOSTING), {"learning_rate": (0.03, 0.1)}
+            "forest", "random forest", RandomForestClassifier(), {"min_samples_leaf": (1, 5)},
+            if_regression={"estimator": RandomForestRegressor()},
         ),
-        Method("svm", "SVM", SVM, {"C": FINE}, kernels=ONE),
-        Method("surrogate-plain", "averaged student", SURROGATES["averaged"], by_name=True),
-        Method("ridge-plain", "ridge student", SURROGATES["ridge"], by_name=True),
-        Method("boosted-plain", "boosted student", SURROGATES["boosted"], by_name=True),
-        Method("l2svm", "L2-SVM", _make("lupi:SVM2Plus"), {"C": FINE}, tasks=CLASSES, kernels=ONE, by_name=True),
-        Method("ranksvm", "rank SVM", _make("lupi:RankSVM"), {"C": FINE_PAIRS}, tasks=RANKING, kernels=ONE, by_name=True),
+        Method(
+            "boosting", "gradient boosting", HistGradientBoostingClassifier(**BOOSTING), {"learning_rate": (0.03, 0.1)},
+            if_regression={"estimator": BOOSTED},
+        ),
+        Method("svm", "SVM", **_PLAIN_SVM),
+        Method("surrogate-plain", "averaged student", **_surrogate(None)),
+        Method("ridge-plain", "ridge student", **_surrogate("ridge")),
+        Method("boosted-plain", "boosted student", **_surrogate(BOOSTED)),
+        Method("l2svm", "L2-SVM", SVM2Plus(), {"C": FINE}, tasks=CLASSES, kernels=ONE),
+        Method("ranksvm", "rank SVM", **_RANKER),
         # With privileged features.
-        _Privileged("surrogate", "surrogate", SURROGATES["averaged"], {}, "surrogate-plain", unlabeled=True),
+        _Privileged("surrogate", "surrogate", **_surrogate(None), counterpart="surrogate-plain"),
+        _Privileged("surrogate-ridge", "surrogate, ridge", **_surrogate("ridge"), counterpart="ridge-plain"),
+        _Privileged("surrogate-boosted", "surrogate, boosted", **_surrogate(BOOSTED), counterpart="boosted-plain"),
+        _Privileged("svm2+", "SVM2+", SVM2Plus(), {"C": COARSE, "lam": THREE}, "l2svm", tasks=CLASSES, kernels=BOTH),
         _Privileged(
-            "surrogate-ridge", "surrogate, ridge", SURROGATES["ridge"], {}, "ridge-plain", unlabeled=True, closed_form=True
-        ),
-        _Privileged("surrogate-boosted", "surrogate, boosted", SURROGATES["boosted"], {}, "boosted-plain", unlabeled=True),
-        _Privileged("svm2+", "SVM2+", _make("lupi:SVM2Plus"), {"C": COARSE, "lam": THREE}, "l2svm", tasks=CLASSES, kernels=BOTH),
-        _Privileged(
-            "distillation", "distillation", _make("lupi:Distillation", estimator=SVM),
-            {"estimator__C": COARSE, "imitation": (0.3, 0.6, 0.9)}, "svm", kernels=INNER, by_name=True, rotates=False,
+            "distillation", "distillation", Distillation(SVMPlus()), {"estimator__C": COARSE, "imitation": (0.3, 0.6, 0.9)},
+            "svm", kernels=INNER, if_regression={"estimator": Distillation(SVR())},
         ),
         _Privileged(
-            "transfer", "knowledge transfer",
-            _make("lupi:KnowledgeTransfer", estimator=SVM, regressor=_make("sklearn.linear_model:Ridge")),
-            {"estimator__C": COARSE, "regressor__alpha": (1.0, 10.0, 100.0)}, "svm", kernels=INNER, by_name=True,
+            "transfer", "knowledge transfer", KnowledgeTransfer(SVMPlus(), Ridge()),
+            {"estimator__C": COARSE, "regressor__alpha": (1.0, 10.0, 100.0)},
+            "svm", kernels=INNER, if_regression={"estimator": KnowledgeTransfer(SVR(), Ridge())},
         ),
         _Privileged(
-            "ranktransfer", "Rank Transfer", _make("lupi:RankTransfer"),
-            {"C": COARSE_PAIRS, "C_privileged": (1e-3, 1e-2, 1e-1)}, "ranksvm", tasks=RANKING, kernels=BOTH, by_name=True,
+            "ranktransfer", "Rank Transfer", RankTransfer(), {"C": COARSE_PAIRS, "C_privileged": (1e-3, 1e-2, 1e-1)},
+            "ranksvm", tasks=RANKING, kernels=BOTH,
         ),
-        _Privileged("svm+", "SVM+", SVM, {"C": COARSE, "lam": THREE}, "svm", tasks=CLASSES, kernels=BOTH, by_name=True),
-        _Privileged(
-            "svr+", "SVR+", _make("lupi:SVRPlus"), {"C": COARSE, "lam": THREE}, "svm", tasks=("regression",), kernels=BOTH,
-            by_name=True,
-        ),
-        _Privileged(
-            "svm2k", "SVM-2K", _make("lupi:SVM2K"), {"C": COARSE, "D": THREE}, "svm", tasks=CLASSES, kernels=BOTH, by_name=True
-        ),
+        _Privileged("svm+", "SVM+", SVMPlus(), {"C": COARSE, "lam": THREE}, "svm", tasks=CLASSES, kernels=BOTH),
+        _Privileged("svr+", "SVR+", SVRPlus(), {"C": COARSE, "lam": THREE}, "svm", tasks=REGRESSION, kernels=BOTH),
+        _Privileged("svm2k", "SVM-2K", SVM2K(), {"C": COARSE, "D": THREE}, "svm", tasks=CLASSES, kernels=BOTH),
         # Upper bounds.
-        _Reference("reference", "privileged only", SVM, {"C": FINE}, sees="privileged", kernels=ONE),
-        _Reference("joint", "X with privileged", SVM, {"C": FINE}, sees="both", kernels=ONE),
-        _Reference(
-            "rankreference", "privileged only, rank SVM", _make("lupi:RankSVM"), {"C": FINE_PAIRS}, sees="privileged",
-            tasks=RANKING, kernels=ONE, by_name=True,
-        ),
+        _Reference("reference", "privileged only", sees="privileged", **_PLAIN_SVM),
+        _Reference("joint", "X with privileged", sees="both", **_PLAIN_SVM),
+        _Reference("rankreference", "privileged only, rank SVM", sees="privileged", **_RANKER),
     )
 }  # fmt: skip
 
@@ -190,10 +186,10 @@ def choose_methods(methods, baselines, metric, n_classes):
     regression = METRICS[metric].task == "regression"
     possible = {METRICS[metric].task} | ({"ranking"} if METRICS[metric].rates_order and n_classes == 2 else set())
     allowed = [name for name, method in METHODS.items() if possible & set(method.tasks)]
-    if methods is None:
-        methods = [name for name in allowed if not METHODS[name].by_name and METHODS[name].role != "baseline"]
-    if baselines is None:
-        baselines = [name for name in BASELINES if name in allowed]
+    methods, baselines = (
+        [name for name in default if name in allowed] if given is None else given
+        for given, default in ((methods, DEFAULT), (baselines, BASELINES))
+    )
     chosen: dict[str, Method] = {}
     for wanted in chain(baselines, methods):
         if not isinstance(wanted, str) or ":" in wanted:
@@ -215,9 +211,9 @@ def choose_methods(methods, baselines, metric, n_classes):
                 raise ValueError(
                     f"two methods are called {method.name!r}; rename one of them: (name, estimator, grid)."
                 )
-    roles, places = ("baseline", "privileged", "reference"), list(METHODS)
-    place = lambda m: (roles.index(m.role), places.index(m.name) if m.name in places else len(places))  # noqa: E731
-    return {method.name: method for method in sorted(chosen.values(), key=place)}
+    places = {name: place for place, name in enumerate(METHODS)}
+    order = lambda m: (ROLES.index(m.role), places.get(m.name, len(places)))  # noqa: E731
+    return {method.name: method for method in sorted(chosen.values(), key=order)}
 
 
 def _from_estimator(wanted, regression):
@@ -229,33 +225,23 @@ def _from_estimator(wanted, regression):
             f"{estimator!r} is not an estimator; pass a name, an unfitted estimator such as SVMPlus(), or (name, estimator, "
             "grid)."
         )
-    takes_privileged = has_fit_parameter(estimator, "privileged")
+    kind, takes_privileged = type(estimator), has_fit_parameter(estimator, "privileged")
     if is_regressor(estimator) != regression and not takes_privileged:
         raise ValueError(
-            f"{type(estimator).__name__} is not a {'regressor' if regression else 'classifier'}, which this target requires."
+            f"{kind.__name__} is not a {'regressor' if regression else 'classifier'}, which this target requires."
         )
-    name = name or type(estimator).__name__
+    name = name or kind.__name__
     grid = {key: tuple(values) for key, values in (grid or {}).items()}
-    params = sorted(map(repr, estimator.get_params().items()))
-    text = repr((type(estimator).__module__, params, sorted(grid.items())))
-    method = Method(
-        name,
-        name,
-        partial(_copy_of, estimator),
-        grid,
-        role="privileged" if takes_privileged else "baseline",
-        unlabeled="unlabeled" in estimator.get_params(),
-        origin=hashlib.sha256(text.encode()).hexdigest()[:10],
-    )
-    if not takes_privileged or signature(estimator.fit).parameters["privileged"].default is not None:
+    settings = repr((kind.__module__, sorted(map(repr, estimator.get_params().items())), sorted(grid.items())))
+    origin = hashlib.sha256(settings.encode()).hexdigest()[:10]
+    plain = Method(name, name, estimator, grid, origin=origin)
+    if not takes_privileged:
+        return [plain]
+    method = replace(plain, role="privileged")
+    if signature(estimator.fit).parameters["privileged"].default is not None:
         return [method]
-    title = f"{name} without the columns"
-    plain = replace(method, name=f"{name}-plain", title=title, role="baseline", unlabeled=False)
+    plain = replace(plain, name=f"{name}-plain", title=f"{name} without the columns")
     return [plain, replace(method, counterpart=plain.name)]
-
-
-def _copy_of(estimator, regression):
-    return clone(estimator)
 
 
 def candidates(method, grids=None, kernel=None):

@@ -87,9 +87,7 @@ def split_rows(plan, split, problem):
 
 def unlabeled_rows(plan, split, problem, held_out):
     """Unlabeled rows of the training set of a split; none of a group of the held-out rows."""
-    rows = problem.unlabeled
-    if problem.groups is not None:
-        rows = rows[~np.isin(problem.groups[rows], problem.groups[held_out])]
+    rows = problem.unlabeled_outside(held_out)
     if len(rows) > plan.max_unlabeled:
         rng = np.random.default_rng(derived_seed(plan.seed, split, "unlabeled"))
         rows = np.sort(rng.choice(rows, plan.max_unlabeled, replace=False))

@@ -76,6 +76,11 @@ class Problem:
         """Positions of the unlabeled rows."""
         return np.flatnonzero(np.isnan(self.y))
 
+    def unlabeled_outside(self, held_out):
+        """Unlabeled rows, without those of the groups of held-out rows."""
+        rows = self.unlabeled
+        return rows if self.groups is None else rows[~np.isin(self.groups[rows], self.groups[held_out])]
+
     def take(self, rows):
         """The problem with some of the rows."""
         groups = None if self.groups is None else self.groups[rows]

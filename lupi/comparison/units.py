@@ -87,22 +87,20 @@ def run_unit(unit, problem, plan):
     rows = trains[unit.size]
     more = unlabeled_rows(plan, unit.split, problem, test) if unit.unlabeled else rows[:0]
     result = {"n_train": len(rows), "n_unlabeled": len(more), "n_test": len(test)}
-    rows = np.concatenate([rows, more])
+    run = _permuted_scores if unit.permutations else _fit_and_score
     try:
-        if unit.permutations:
-            return result | {"score": _permuted_scores(unit, problem, plan, rows, test)}
-        return result | _fit_and_score(unit, problem, plan, rows, test)
+        return result | run(unit, problem, plan, np.concatenate([rows, more]), problem.take(test))
     except ValueError as error:  # the other methods can still be compared
         return result | {"error": f"{type(error).__name__}: {error}"}
 
 
-def _fit_and_score(unit, problem, plan, rows, test):
+def _fit_and_score(unit, problem, plan, rows, tested):
     method, train = plan.methods[unit.method], problem.take(rows)
-    if unit.without:
-        train = replace(train, privileged=train.privileged.drop(unit.without))
-    model, params, inner = fit_best(method, plan, unit.split, train, unit.shuffled)
-    tested = _features(method, problem.take(test))
-    score = measure(plan.metric, model, tested, problem.y[test], getattr(model, "classes_", None))
+    privileged = train.privileged.drop(unit.without) if unit.without else train.privileged
+    if unit.shuffled:
+        privileged = privileged.take(shuffled_rows(len(rows), derived_seed(plan.seed, unit.split, "shuffled")))
+    model, params, inner = fit_best(method, plan, unit.split, replace(train, privileged=privileged))
+    score = measure(plan.metric, model, _features(method, tested), tested.y)
     return {"score": score if np.isfinite(score) else None, "params": params, "inner_score": inner}
 
 
@@ -113,40 +111,38 @@ def _features(method, rows):
     return rows.privileged if method.sees == "privileged" else rows.X
 
 
-def fit_best(method, plan, split, train, shuffled=False):
+def fit_best(method, plan, split, train):
     """Select a candidate by inner cross-validation and fit it on all training rows: model, parameters, mean inner score."""
-    X, Z = _features(method, train), train.privileged if method.privileged else None
-    if Z is not None and shuffled:
-        Z = Z.take(shuffled_rows(len(train.y), derived_seed(plan.seed, split, "shuffled")))
     model = _model(method, plan, split, train)
     # ParameterGrid sorts the names and keeps the order of the values: ties go to the first candidate, the smaller C.
     grid = list(ParameterGrid(candidates(method, plan.grids, plan.kernel)))
     best, score = grid[0], None
     if len(grid) > 1:
-        scores = _inner_scores(model, method, grid, plan, split, train, X, Z)
+        scores = _inner_scores(model, method, grid, plan, split, train)
         index = int(np.nanargmax(scores))
         best, score = grid[index], float(scores[index])
-    (fitted,) = encode_and_fit(model, [best], X, train.y, Z, train.groups)
+    (fitted,) = _fit(model, method, [best], train)
     if isinstance(fitted, ValueError):
         raise fitted
     return fitted, best, score
 
 
 def _model(method, plan, split, train):
-    estimator = method.build(train.task, derived_seed(plan.seed, split, method.name))
+    estimator = method.build(derived_seed(plan.seed, split, method.name))
     return TabularModel(estimator, regression=not train.classification, standardize=plan.standardize)
 
 
-def _inner_scores(model, method, grid, plan, split, train, X, Z):
-    """Mean score of every candidate over the inner folds."""
+def _fit(model, method, grid, train):
+    """Fit every candidate of a grid on the rows of a problem: a model or a ValueError for each."""
+    privileged = train.privileged if method.privileged else None
+    return encode_and_fit(model, grid, _features(method, train), train.y, privileged, train.groups)
+
+
+def _inner_scores(model, method, grid, plan, split, train):
+    """Mean score of every candidate over the inner folds; NaN where it failed on one of them."""
     scores = []
-    # Linear kernels depend on inner products only.
-    rotate = plan.kernel == "linear" and bool(method.kernels) and method.rotates
-    for rows, tested, target in _folds(method, plan, split, train, X):
-        part = None if Z is None else Z.take(rows)
-        groups = None if train.groups is None else train.groups[rows]
-        models = encode_and_fit(model, grid, X.take(rows), train.y[rows], part, groups, rotate)
-        scores.append(_scores_on(models, plan.metric, tested, target))
+    for fitted, tested, y in _fits_on_folds(model, method, grid, plan, split, train):
+        scores.append(_scores_on(fitted, plan.metric, tested, y))
     # A fold of groups of a single class selects nothing.
     mean = np.array([fold for fold in scores if not np.isnan(fold).all()] or scores[:1]).mean(axis=0)
     if np.isnan(mean).all():
@@ -154,45 +150,41 @@ def _inner_scores(model, method, grid, plan, split, train, X, Z):
     return mean
 
 
-def _folds(method, plan, split, train, X):
-    """Positions to fit on, table and target to score on; every fold is fitted on the unlabeled rows, too."""
+def _fits_on_folds(model, method, grid, plan, split, train):
+    """Models of a grid on every fold, with the rows to score them on; every fold is fitted on the unlabeled rows, too."""
     if train.validation:
         if method.sees != "X":
             raise ValueError("validation rows have no privileged features, which the reference requires.")
-        return [(np.arange(len(train.y)), *train.validation)]
-    labeled, folds = train.labeled, []
+        yield _fit(model, method, grid, train), *train.validation
+        return
     for rows, test in inner_folds(plan, split, train):
-        test, more = labeled[test], train.unlabeled
-        if train.groups is not None:
-            more = more[~np.isin(train.groups[more], train.groups[test])]
-        folds.append((np.concatenate([labeled[rows], more]), X.take(test), train.y[test]))
-    return folds
+        tested = train.take(train.labeled[test])
+        fold = train.take(np.concatenate([train.labeled[rows], train.unlabeled_outside(train.labeled[test])]))
+        yield _fit(model, method, grid, fold), _features(method, tested), tested.y
 
 
 def _scores_on(models, metric, X, y):
-    """Score of every fitted candidate; NaN where the fit or the score failed."""
+    """Score of every candidate on a table, which is encoded once; NaN where the fit or the score failed."""
     scores, features = [], None
     for model in models:
-        if isinstance(model, ValueError):
-            scores.append(np.nan)
-            continue
-        features = model.features_of(X) if features is None else features
-        target = (y - model.target_mean_) / model.target_scale_ if model.regression_ else y
-        classes = getattr(model.estimator_, "classes_", (0, 1))
         try:
-            scores.append(measure(metric, model.estimator_, features, target, classes))
-        except ValueError:  # scores that are not finite
+            if isinstance(model, ValueError):
+                raise model
+            features = model.features_of(X) if features is None else features
+            target = (y - model.target_mean_) / model.target_scale_ if model.regression_ else y
+            scores.append(measure(metric, model.estimator_, features, target))
+        except ValueError:
             scores.append(np.nan)
     return scores
 
 
-def measure(metric, model, X, y, classes):
-    """Score of a fitted model on test rows; `classes` in the order of the columns of its scores."""
+def measure(metric, model, X, y):
+    """Score of a fitted model on test rows; classes without a name are 0 and 1."""
     if metric == "accuracy":
         return float(np.mean(y == model.predict(X)))
     if metric not in ORDER_METRICS:
         return float(get_scorer(metric)(model, X, y))
-    function, scores = ORDER_METRICS[metric], scores_of(model, X)
+    function, scores, classes = ORDER_METRICS[metric], scores_of(model, X), getattr(model, "classes_", (0, 1))
     if not np.isfinite(scores).all():
         raise ValueError("the fitted model returns scores that are not finite.")
     if scores.ndim == 1:
@@ -200,11 +192,10 @@ def measure(metric, model, X, y, classes):
     return float(np.mean([function(y == label, scores[:, k]) for k, label in enumerate(classes) if np.any(y == label)]))
 
 
-def _permuted_scores(unit, problem, plan, rows, test):
+def _permuted_scores(unit, problem, plan, rows, tested):
     """Scores of one split with the privileged rows of the whole table permuted; the first without permutation."""
     # Parameters are fixed, and the table is encoded as a whole: nothing depends on the real order.
-    method = plan.methods[unit.method]
-    train, tested = problem.take(rows), problem.take(test)
+    method, train = plan.methods[unit.method], problem.take(rows)
     model = _model(method, plan, unit.split, train)
     if method.kernels and plan.kernel:
         model.estimator.set_params(**dict.fromkeys(method.kernels[:-1], plan.kernel))
@@ -219,7 +210,7 @@ def _permuted_scores(unit, problem, plan, rows, test):
         scores += _scores_on([with_estimator(shared, fitted)], plan.metric, tested.X, tested.y)
     if not np.isfinite(scores).all():
         raise ValueError("a permutation could not be scored.")
-    return scores
+    return {"score": scores}
 
 
 def fit_final(method, problem, plan, labeled_only=False):

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from scipy.linalg import qr
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.metrics import accuracy_score, r2_score
@@ -237,8 +236,7 @@ class TabularModel(BaseEstimator):
     def features_of(self, X):
         """Features of the rows as the fitted estimator gets them."""
         check_is_fitted(self)
-        features = self.encoder_.transform(X if isinstance(X, Table) else self.schema_.parse(X))
-        return features @ self.basis_ if hasattr(self, "basis_") else features
+        return self.encoder_.transform(X if isinstance(X, Table) else self.schema_.parse(X))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Scores of the rows.
@@ -312,13 +310,12 @@ def scores_of(model, X):
     return shares[:, 1] if shares.shape[1] == 2 else shares
 
 
-def encode_and_fit(model, candidates, X, y, privileged=None, groups=None, rotate=False):
+def encode_and_fit(model, candidates, X, y, privileged=None, groups=None):
     """Encode once, then fit the estimator for each candidate (its parameters): a TabularModel or a ValueError for each.
 
-    Every fit of a table goes through here. With `rotate`, for estimators that use inner products only (linear kernels), more
-    features than rows are rotated into fewer dimensions.
+    Every fit of a table goes through here.
     """
-    shared, features, target = encode_training(model, X, y, rotate)
+    shared, features, target = encode_training(model, X, y)
     extra = {}
     accepted = signature(shared.estimator.fit).parameters.values()
     if privileged is not None and any(p.name == "privileged" or p.kind is p.VAR_KEYWORD for p in accepted):
@@ -329,7 +326,7 @@ def encode_and_fit(model, candidates, X, y, privileged=None, groups=None, rotate
     return [found if isinstance(found, ValueError) else with_estimator(shared, found) for found in fitted]
 
 
-def encode_training(model, X, y, rotate=False):
+def encode_training(model, X, y):
     """A copy of an unfitted model with its schema and encoder, and the features and the target for its estimator."""
     table, y = Table.of(X), np.asarray(y)
     shared = clone(model)
@@ -340,9 +337,6 @@ def encode_training(model, X, y, rotate=False):
     accepts_gaps = get_tags(shared.estimator).input_tags.allow_nan
     shared.encoder_ = TableEncoder(model.standardize, not accepts_gaps, as_frame).fit(table)
     features = shared.encoder_.transform(table)
-    if rotate and not as_frame and features.shape[1] > features.shape[0]:
-        shared.basis_, triangle = qr(features.T, mode="economic")
-        features = np.ascontiguousarray(triangle.T)
     return shared, features, _encode_target(shared, y)
 
 

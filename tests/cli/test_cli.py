@@ -44,13 +44,13 @@ def test_help_loads_nothing_heavy(arguments):
 
 def test_methods_named_in_the_help_are_those_there_are():
     from lupi.cli.shared import CHUNKED_NAMES, METHOD_NAMES, PLAIN_NAMES, REFERENCE_NAMES
-    from lupi.comparison.methods import BASELINES, METHODS
+    from lupi.comparison.methods import BASELINES, DEFAULT, METHODS
 
     for names, role in ((PLAIN_NAMES, "baseline"), (METHOD_NAMES, "privileged"), (REFERENCE_NAMES, "reference")):
         assert names.split(", ") == [name for name, method in METHODS.items() if method.role == role]
     assert set(CHUNKED_NAMES.split(", ")) <= set(METHODS)
     assert PLAIN_NAMES.startswith(", ".join(BASELINES) + ",")
-    default = [name for name, method in METHODS.items() if method.role == "privileged" and not method.by_name]
+    default = [name for name in DEFAULT if METHODS[name].privileged]
     assert METHOD_NAMES.startswith(", ".join(default) + ",")
     assert len(default) == 4  # as the help of --methods says
 

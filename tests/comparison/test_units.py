@@ -185,7 +185,7 @@ def test_any_estimator_is_a_method_or_a_baseline():
     assert candidates(chosen["tree"]) == [{"max_depth": (2, 4)}]
     assert chosen["SVMPlus"].key != choose_methods([SVMPlus(C=4.0)], [], "auc", 2)["SVMPlus"].key
     (by_path,) = choose_methods([], ["sklearn.naive_bayes:GaussianNB"], "auc", 2).values()
-    assert by_path.build("classification", 0).__class__ is GaussianNB
+    assert by_path.build(0).__class__ is GaussianNB
     assert choose_methods([lupi.SurrogateClassifier()], [], "auc", 2)["SurrogateClassifier"].unlabeled
 
 
@@ -260,14 +260,14 @@ def test_estimators_that_know_words_see_them(tmp_path):
     assert fitted.predict(new).tolist() == [1, 0, 0]  # a word that was never seen is a gap
     # The built-in ones can be saved, and say the same afterwards.
     for name in ("boosting", "forest"):
-        fitted = model.TabularModel(methods[name].build("classification", 0)).fit(frame, y)
+        fitted = model.TabularModel(methods[name].build(0)).fit(frame, y)
         lupi.save(fitted, tmp_path / "m.lupi")
         assert_array_equal(lupi.load(tmp_path / "m.lupi").predict_proba(frame), fitted.predict_proba(frame))
 
 
 class Fixed:
-    def __init__(self, scores):
-        self.scores = scores
+    def __init__(self, scores, n_classes=2):
+        self.scores, self.classes_ = scores, np.arange(n_classes)
 
     def decision_function(self, X):
         return self.scores
@@ -276,10 +276,10 @@ class Fixed:
 def test_metrics_of_scores():
     rng = np.random.default_rng(0)
     y, one = rng.integers(0, 2, 50), rng.standard_normal(50)
-    assert measure("ap", Fixed(one), None, y, np.array([0, 1])) == average_precision_score(y, one)
+    assert measure("ap", Fixed(one), None, y) == average_precision_score(y, one)
     three, many = rng.integers(0, 3, 50), rng.standard_normal((50, 3))
     expected = np.mean([roc_auc_score(three == k, many[:, k]) for k in range(3)])
-    assert_allclose(measure("auc", Fixed(many), None, three, np.arange(3)), expected)
+    assert_allclose(measure("auc", Fixed(many, 3), None, three), expected)
 
 
 # ---------------------------------------------------------------- units
@@ -321,7 +321,7 @@ def one_by_one(estimator, candidates, X, y, **extra):
 @pytest.mark.parametrize("metric", ["ap", "auc"])
 @pytest.mark.parametrize("standardize", [False, True])
 def test_short_cuts_change_nothing(monkeypatch, metric, standardize):
-    """Warm-started paths and the rotation of wide data, against one ordinary fit for each candidate."""
+    """Warm-started paths against one ordinary fit for each candidate."""
     rng = np.random.default_rng(0)
     y = np.arange(80) % 2
     X, Z = rng.standard_normal((80, 100)) + 0.15 * y[:, None], rng.standard_normal((80, 3)) + y[:, None]
@@ -330,8 +330,6 @@ def test_short_cuts_change_nothing(monkeypatch, metric, standardize):
     methods = ("ranksvm", "ranktransfer", "svm+", "transfer", "distillation")
     given = setup(protocol, X, y, Z, *methods)
     quick = [run(given, 40, 0, name) for name in methods]
-    fit = units.encode_and_fit
-    monkeypatch.setattr(units, "encode_and_fit", lambda *args: fit(*args[:6]))  # without the rotation
     monkeypatch.setattr(model, "fit_path", one_by_one)
     slow = [run(given, 40, 0, name) for name in methods]
     for a, b in zip(quick, slow):
@@ -339,20 +337,6 @@ def test_short_cuts_change_nothing(monkeypatch, metric, standardize):
         assert a.params == b.params
         assert a.score == pytest.approx(b.score, abs=1e-9)
         assert a.inner_score == pytest.approx(b.inner_score, abs=1e-6)
-
-
-def test_a_forest_is_not_rotated(monkeypatch):
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 2
-    X = rng.standard_normal((60, 50))
-    rotated = []
-    fit = units.encode_and_fit
-    monkeypatch.setattr(units, "encode_and_fit", lambda *args: rotated.append(args[6:]) or fit(*args))
-    given = setup(Plan(train_sizes=(30,), kernel="linear", inner_folds=2), X, y, X[:, :2], "forest", "svm")
-    run(given, 30, 0, "forest")
-    assert set(rotated) <= {(), (False,)}
-    run(given, 30, 0, "svm")
-    assert (True,) in rotated
 
 
 def test_candidates_without_a_solution_do_not_stop_the_others(arrays):

@@ -10,7 +10,7 @@ from summaries import summary
 from typer.testing import CliRunner
 
 from lupi.cli import app
-from lupi.comparison.methods import BASELINES, METHODS
+from lupi.comparison.methods import BASELINES, DEFAULT, METHODS
 from lupi.comparison.terminal import TerminalTable
 
 PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
@@ -43,7 +43,7 @@ def test_methods_of_the_page_are_those_of_the_code():
         how = re.search(r"\(the (last two|last) \*", cell)
         starred |= set(marked[how.group(1)] if how else names if "*" in cell.split(" (")[-1] else [])
     assert found == {m.name: m.counterpart for m in METHODS.values() if m.role != "baseline"}
-    assert starred == {m.name for m in METHODS.values() if m.role != "baseline" and m.by_name}
+    assert starred == {m.name for m in METHODS.values() if m.role != "baseline" and m.name not in DEFAULT}
     plain = re.findall(r"^\| `([a-z]+)` \| [^|]* \|$", compared, re.M)
     assert plain == list(BASELINES)
 
