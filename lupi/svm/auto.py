@@ -344,16 +344,16 @@ SOLVERS: dict[str, dict[str, Callable[..., Solution]]] = {
 NEAR: dict[str, Callable[..., Solution | None]] = {"kernel": solve_kernel_near, "linear": solve_linear_near}
 
 
-def solve(problem: Any, solver: str, *, tol: float, max_iter: int, **options: Any) -> Solution:
+def solve(problem: KernelQP, solver: str, *, tol: float, max_iter: int, **options: Any) -> Solution:
     """Solve a kernel machine's problem with the solver of that name; ``options`` are further arguments of the solver."""
     with double_precision():
         found = SOLVERS[problem.family][solver](problem, tol=tol, max_iter=max_iter, **options)
-        if problem.family == "kernel" and np.isneginf(found.lower_bound):
+        if np.isneginf(found.lower_bound):
             found = replace(found, lower_bound=problem.value(problem.start()))
         return judge(found, tol, hard=any(side.any() for side in problem.hard))
 
 
-def solve_near(problem: Any, neighbor: Any, solved: Solution, *, tol: float) -> Solution | None:
+def solve_near(problem: KernelQP, neighbor: KernelQP, solved: Solution, *, tol: float) -> Solution | None:
     """Solve from the solution of a problem with the same examples and other costs, as in a grid search.
 
     Returns None where the neighbor does not help: solve from scratch then.

@@ -1,18 +1,26 @@
-"""Primal-dual interior points: a fixed, small number of steps whatever C, lam and kappa are."""
+r"""A primal-dual interior point: a fixed, small number of steps whatever C, lam and kappa are.
+
+A step factorizes the smallest matrix that the kernels allow. It solves, for a positive diagonal D over the variables,
+
+.. math:: (D + \sum_m G_m' K_m G_m)\,\delta x + \sum_m G_m' 1\, \delta b_m = r, \qquad 1'G_m\,\delta x = e_m,
+
+where G_m maps variables to the coefficients of space m. Every system has ``explicit`` (the spaces whose weights are unknowns),
+``functions`` (their functions), ``factorize(D)`` and ``solve(r, residual, e)``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import cached_property
+from itertools import combinations_with_replacement
 
 import numpy as np
-from scipy.linalg import LinAlgError
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack, solve_triangular
 
+from lupi.kernels import require_matrix
+from lupi.kernels.linalg import cholesky
 from lupi.solution import Solution, out_of_time
+from lupi.svm.features import Functions
 from lupi.svm.kernel_qp import KernelQP
-from lupi.svm.linear import LinearPrimal, best_iterate
-from lupi.svm.linear_systems import FactorizedSystem
-from lupi.svm.systems import newton_system
 
 MAX_STEPS = 100
 # An iterate may come this close to its bounds in one step, as a share of the distance.
@@ -23,8 +31,15 @@ SHORTEST = 1e-10
 WORSE = 1e4
 # Directions in single precision suffice down to this relative gap, for matrices with at least this many rows.
 SINGLE_ENDS, LARGE = 1e-4, 500
-# The first iterate of a linear problem keeps this share of every interval free on both sides.
-ROOM = 0.02
+# Corrections of the first iterate that make it meet the equalities; each keeps this share of the room of every variable.
+CORRECTIONS, ROOM = 20, 0.05
+# An entry of a matrix in single precision; such an example does not move.
+LARGEST_ENTRY = 1e30
+# Sums are updated where fewer than one in this many of their terms have changed.
+FEW_CHANGES = 4
+
+# Of the variables, the explicit weights, and the intercepts of other spaces.
+Step = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def follow_central_path(
@@ -36,93 +51,201 @@ def follow_central_path(
     spaces of a problem are known by their matrices only).
 
     Stops at the relative gap ``tol``, at most 1e-6; with ``early`` at ``tol`` itself, whatever the residuals are, because only
-    the active bounds are needed. Returns the solution, and the variables that end at their lower and upper bound.
+    the active bounds are needed; problems on weights where their certificate proves ``tol``. Returns the solution, and the
+    variables that end at their lower and upper bound.
     """
-    iterate = _KernelIterate(problem.merged())
+    iterate = _Iterate(problem.merged())
     limit = MAX_STEPS if max_iter < 0 else min(max_iter, MAX_STEPS)
-    goal = min(tol, 1e-6) * 1e-3
-    converged = False
-    steps = 0
-    while steps < limit and not converged and not iterate.stalled and not out_of_time():
+    steps, found, converged = 0, None, False
+    while True:
+        iterate.measure()
+        if problem.diverges(iterate.x):
+            return iterate.solution(problem, steps, False), iterate.active_bounds()
+        if problem.family == "linear":
+            found = iterate.solution(problem, steps, True) if iterate.estimate <= tol else None
+            stop = converged = found is not None and found.gap <= tol
+        elif early:
+            stop = iterate.gap <= tol
+        else:
+            stop = converged = iterate.gap <= 1e-3 * min(tol, 1e-6) and iterate.met
+        if stop or steps >= limit or iterate.stalled or out_of_time():
+            break
         steps += 1
         try:
-            converged = iterate.advance(goal)
+            iterate.move()
         except LinAlgError:
             if not iterate.system.single:
                 break
             iterate.system.single = False
-        if early and iterate.gap <= tol:
-            break
-    vars(iterate).update(iterate.best)
-    x = np.clip(iterate.x, problem.lower, problem.upper)
-    # Merging drops only spaces without an intercept.
-    biases = np.zeros(len(problem.spaces))
-    biases[: len(iterate.biases)] = iterate.biases
-    return problem.solution(x, steps, converged, "interior_point", biases), iterate.active_bounds()
+    if found is None or not converged:
+        vars(iterate).update(iterate.best)
+        found = iterate.solution(problem, steps, converged)
+    return found, iterate.active_bounds()
 
 
-def solve_weights(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
-    """The same method over the weights of a linear problem: a step solves one system of their number.
-
-    Stops at the relative gap ``tol``; see :func:`best_iterate`.
-    """
-    iterate = _LinearIterate(problem)
-    return best_iterate(problem, iterate, "interior_point", tol=tol, max_iter=max_iter, most_steps=MAX_STEPS)
+def solve_weights(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+    """The interior point on the weights of linear functions; ``tol`` is the relative duality gap."""
+    return follow_central_path(problem, tol=tol, max_iter=max_iter)[0]
 
 
 class _Iterate:
-    """Variables strictly inside their bounds, with distances and multipliers.
+    """Variables strictly inside their bounds with distances and multipliers, weights of explicit features, and intercepts.
 
-    Distances are iterates of their own: C - x cancels to nothing at large C. Variables without a bound, or that cannot
-    move, have a distance of 1 and no multiplier.
+    Distances are iterates of their own: C - x cancels to nothing at large C. Variables without a bound have a distance of 1 and
+    no multiplier.
     """
 
-    def __init__(self, x: np.ndarray, lower: np.ndarray, upper: np.ndarray):
-        self.x = x
-        moving = upper > lower
-        self.has_lower, self.has_upper = np.isfinite(lower) & moving, np.isfinite(upper) & moving
-        with np.errstate(invalid="ignore"):
-            self.below = np.where(self.has_lower, x - lower, 1.0)
-            self.above = np.where(self.has_upper, upper - x, 1.0)
-        self.z_below, self.z_above = self.has_lower.astype(float), self.has_upper.astype(float)
+    def __init__(self, problem: KernelQP):
+        self.problem, self.system = problem, newton_system(problem)
+        self.system.single = self.system.can_be_single and problem.n_examples >= LARGE
+        self.has_lower, self.has_upper = np.isfinite(problem.lower), np.isfinite(problem.upper)
+        self.x = self._first_point()
+        self.below = np.where(self.has_lower, self.x - problem.lower, 1.0)
+        self.above = np.where(self.has_upper, problem.upper - self.x, 1.0)
         self.count = max(1, int(self.has_lower.sum() + self.has_upper.sum()))
+        self.theta, self.biases = np.zeros(self.system.functions.n_weights), np.zeros(len(problem.spaces))
+        self._evaluate()
+        force = max(1.0, float(np.max(np.abs(self.slack - problem.ridge * self.x))))
+        self.z_below, self.z_above = self.has_lower * force, self.has_upper * force
+        self.stalled = False
+        self.best_merit = np.inf
+        self.last_step = 1.0
+        self.best: dict[str, object] = {}
+
+    def _first_point(self) -> np.ndarray:
+        """Variables of a typical size that meet the equalities if they can: every later point then does, too."""
+        problem = self.problem
+        lower, upper = np.where(self.has_lower, problem.lower, 0.0), np.where(self.has_upper, problem.upper, np.inf)
+        size = self._typical_size()
+        if problem.family == "linear":
+            # Of many examples for each weight, most are far from 0.
+            least = np.full(problem.n_examples, np.inf)
+            np.minimum.at(least, problem.example, upper)
+            size = np.where(np.isfinite(least), 0.5 * least, size)[problem.example]
+        x = np.minimum(lower + size, 0.5 * (lower + upper))
+        below, above = x - problem.lower, problem.upper - x
+        E, total = problem.coef[problem.biased], problem.total[problem.biased]
+        balanced = x
+        for _ in range(CORRECTIONS):
+            missed = total - E @ balanced
+            if np.max(np.abs(missed), initial=0.0) <= 1e-12 * np.max(x) * len(x):
+                return balanced
+            room = np.minimum(balanced - problem.lower, problem.upper - balanced)
+            balanced = balanced + room * (np.linalg.lstsq((E * room) @ E.T, missed, rcond=None)[0] @ E)
+            balanced = np.clip(balanced, x - (1.0 - ROOM) * below, x + (1.0 - ROOM) * above)
+        return x
+
+    def _typical_size(self) -> float:
+        """Size that one variable would have if the others were 0."""
+        problem = self.problem
+        curvature = max(float(np.mean(space.diagonal())) for space in problem.spaces)
+        size = 1.0 / max(curvature + float(np.mean(problem.ridge)), 1e-300)
+        finite = problem.upper[self.has_upper]
+        if problem.n_examples >= LARGE and self.system.can_be_single and len(finite):
+            # Both spaces' shares of the first point cancel in the one that is curved most.
+            return float(min(10.0 * size, 0.1 * np.median(finite)))
+        return float(min(size, np.median(finite))) if len(finite) else size
+
+    def solution(self, problem: KernelQP, steps: int, converged: bool) -> Solution:
+        """The current point as a solution of the problem, from which this iterate's may have been merged."""
+        x = np.clip(self.x, problem.lower, problem.upper)
+        if problem.family == "linear":
+            return problem.solution(x, steps, converged, "interior_point", theta=self.theta)
+        # Merging drops only spaces without an intercept.
+        biases = np.zeros(len(problem.spaces))
+        biases[: len(self.biases)] = self.biases
+        for m, intercept in zip(self.system.explicit, self.system.functions.intercepts):
+            biases[m] = self.theta[intercept] if problem.spaces[m].bias else 0.0
+        return problem.solution(x, steps, converged, "interior_point", biases)
 
     @property
     def complementarity(self) -> float:
         """The gap that a feasible point would have."""
         return float(np.vdot(self.z_below, self.below) + np.vdot(self.z_above, self.above))
 
-    def step(self, newton: Callable[[np.ndarray], tuple[np.ndarray, Any]]) -> tuple[float, Any]:
-        """One predictor-corrector step; returns its length, and the changes of all else.
+    def active_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which bounds hold with equality at the limit: those whose multiplier outweighs the distance."""
+        width = np.where(self.has_lower & self.has_upper, self.below + self.above, np.inf)
+        width = np.minimum(width, max(float(np.max(np.abs(self.x))), 1e-300))
+        at_lower = self.has_lower & (self.below < self.z_below * width)
+        at_upper = self.has_upper & (self.above < self.z_above * width) & ~at_lower
+        return at_lower, at_upper
 
-        ``newton`` maps a change of the gradient to the change of x and of everything that depends on it.
-        """
+    def _evaluate(self) -> None:
+        """Slacks of the variables, and by how much weights and intercepts miss what the variables give."""
+        problem, functions, explicit = self.problem, self.system.functions, self.system.explicit
+        betas = problem.expansions(self.x)
+        known = dict(zip(explicit, functions.fields(self.theta)))
+        fields = [
+            known[m] if m in known else space.product(beta) + bias
+            for m, (space, beta, bias) in enumerate(zip(problem.spaces, betas, self.biases))
+        ]
+        self.slack = problem.margins(self.x, fields)
+        self.e = np.array(
+            [t - beta.sum() if s.bias else 0.0 for s, t, beta in zip(problem.spaces, problem.total, betas)]
+        )
+        self.residual = functions.sums([betas[m] for m in explicit]) - functions.metric(self.theta)
+        biased = [m in problem.biased for m in explicit]
+        self.residual[functions.intercepts[biased]] = -self.e[list(explicit)][biased]
+
+    def measure(self) -> None:
+        """Residuals of the current point; the best one is kept."""
+        problem, functions = self.problem, self.system.functions
+        # A pass over many examples takes as long as a tenth of a step.
+        if problem.family != "linear":
+            self._evaluate()
+        self.r = self.slack - problem.ridge * self.x + self.z_below - self.z_above
+        size = abs(float(problem.p @ self.x)) + abs(problem.constant) + 1e-300
+        unmet = float(self.residual @ functions.inverse_metric(self.residual))
+        self.gap = self.complementarity / size
+        self.estimate = self.gap + float(0.5 * unmet + np.abs(self.r) @ np.abs(self.x)) / size
+        scale = max(1.0, float(np.max(np.abs(self.x))))
+        steepest, uneven, unmet = float(np.max(np.abs(self.r))), float(np.max(np.abs(self.e))), np.sqrt(unmet)
+        self.met = steepest <= 1e-7 and uneven <= 1e-9 * scale * np.sqrt(len(self.x)) and unmet <= 1e-7 * scale
+        merit = max(self.gap, steepest, (unmet + uneven) / scale)
+        if merit < self.best_merit:
+            self.best_merit = merit
+            names = ("x", "below", "above", "biases", "theta", "z_below", "z_above")
+            self.best = {name: getattr(self, name) for name in names}
+        self.stalled = self.stalled or merit > WORSE * self.best_merit
+
+    def move(self) -> None:
+        """One predictor-corrector step."""
+        if self.gap <= SINGLE_ENDS:
+            self.system.single = False
+        D = self.problem.ridge + self.z_below / self.below + self.z_above / self.above
+        self.D = np.maximum(D, 1e-300)
+        self.system.factorize(self.D)
         total = self.complementarity
         below, above = -self.z_below * self.below, -self.z_above * self.above
-        dx, dzl, dzu, _ = self._direction(newton, below, above)
+        dx, dzl, dzu, *_ = self._direction(below, above)
         length = self._room(dx, dzl, dzu)
         reached = float(np.vdot(self.z_below + length * dzl, self.below + length * dx * self.has_lower))
         reached += float(np.vdot(self.z_above + length * dzu, self.above - length * dx * self.has_upper))
         center = (max(reached, 0.0) / total) ** 3 * total / self.count if total > 0 else 0.0
         below += np.where(self.has_lower, center - dzl * dx, 0.0)
         above += np.where(self.has_upper, center + dzu * dx, 0.0)
-        dx, dzl, dzu, others = self._direction(newton, below, above)
+        dx, dzl, dzu, slack, theta, biases = self._direction(below, above)
         length = min(1.0, ALMOST * self._room(dx, dzl, dzu))
         self.x = self.x + length * dx
         self.below = self.below + length * dx * self.has_lower
         self.above = self.above - length * dx * self.has_upper
         self.z_below = self.z_below + length * dzl
         self.z_above = self.z_above + length * dzu
-        return length, others
+        self.theta = self.theta + length * theta
+        self.biases = self.biases + length * biases
+        self.slack = self.slack + length * slack
+        self.e, self.residual = (1.0 - length) * self.e, (1.0 - length) * self.residual
+        self.stalled = length < SHORTEST and self.last_step < SHORTEST
+        self.last_step = length
 
-    def _direction(
-        self, newton: Callable[[np.ndarray], tuple[np.ndarray, Any]], below: np.ndarray, above: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
+    def _direction(self, below: np.ndarray, above: np.ndarray) -> tuple[np.ndarray, ...]:
         """Newton direction towards complementarity products that differ from the current ones by these amounts."""
-        dx, others = newton(below / self.below - above / self.above)
+        r = self.r + below / self.below - above / self.above
+        dx, theta, biases = self.system.solve(r, self.residual, self.e)
         dzl = np.where(self.has_lower, (below - self.z_below * dx) / self.below, 0.0)
         dzu = np.where(self.has_upper, (above + self.z_above * dx) / self.above, 0.0)
-        return dx, dzl, dzu, others
+        return dx, dzl, dzu, self.D * dx - r, theta, biases
 
     def _room(self, dx: np.ndarray, dzl: np.ndarray, dzu: np.ndarray) -> float:
         """Longest step that keeps every distance and multiplier positive."""
@@ -134,169 +257,237 @@ class _Iterate:
             (self.z_above, dzu),
         )
         for value, change in pairs:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                steepest = max(steepest, float(np.max(np.where(value > 0, -change / value, 0.0), initial=0.0)))
+            ratio = np.divide(change, value, out=np.zeros_like(value), where=value > 0)
+            steepest = max(steepest, -float(np.min(ratio, initial=0.0)))
         return 1.0 / steepest
 
 
-class _KernelIterate(_Iterate):
-    """Iterate of a KernelQP, with the weights of spaces that have explicit features, and the intercepts."""
+def newton_system(problem: KernelQP) -> FeatureSystem | MixedSystem | KernelSystem:
+    """The cheapest system for a problem's spaces."""
+    few = [space.few_features for space in problem.spaces]
+    if problem.by_features:
+        return FeatureSystem(problem)
+    if sum(few) == 1 and len(few) == 2:
+        return MixedSystem(problem)
+    return KernelSystem(problem)
+
+
+class FeatureSystem:
+    """Every space has few features: the unknowns are the weights, O(n r^2) a step."""
+
+    single = can_be_single = False
+
+    def __init__(self, problem: KernelQP):
+        self.problem, self.functions = problem, problem.functions
+        self.explicit = range(len(problem.spaces))
+        self.sums: np.ndarray = np.zeros(())
+        self.weights: np.ndarray = np.zeros(())
+
+    def factorize(self, D: np.ndarray) -> None:
+        """Prepare for solving with this diagonal."""
+        problem, functions = self.problem, self.functions
+        self.D = D
+        weights = np.zeros((len(self.explicit), len(self.explicit), problem.n_examples))
+        for m, k in combinations_with_replacement(self.explicit, 2):
+            weights[k, m] = np.bincount(problem.example, problem.coef[m] * problem.coef[k] / D, problem.n_examples)
+        change, self.weights = weights - self.weights, weights
+        few = FEW_CHANGES * np.count_nonzero(change.any(axis=(0, 1))) < np.count_nonzero(weights.any(axis=(0, 1)))
+        self.sums = functions.hessian(change) + self.sums if few else functions.hessian(weights)
+        self.factor = functions.factorize(self.sums)
+
+    def direction(self, rhs: np.ndarray) -> np.ndarray:
+        """The inverse of the Hessian over the weights times a vector."""
+        out = np.zeros(len(rhs))
+        out[self.functions.free] = cho_solve(self.factor, rhs[self.functions.free], check_finite=False)
+        return out
+
+    def solve(self, r: np.ndarray, residual: np.ndarray, e: np.ndarray) -> Step:
+        """Steps of the variables, of the explicit weights, and of the intercepts of other spaces."""
+        problem = self.problem
+        theta = self.direction(self.functions.sums(problem.expansions(r / self.D)) + residual)
+        return (r - problem.outputs(self.functions.fields(theta))) / self.D, theta, np.zeros(len(problem.spaces))
+
+
+class KernelSystem:
+    r"""Every space by its kernel matrix.
+
+    With :math:`t = D^{1/2}\,\delta x` and :math:`A = D^{-1/2} G' = Q R`, example by example, the system is
+    :math:`t + Q (R K R') Q' t = \rho`; what is factorized is :math:`I + R K R'`, over variables or fewer combinations of them.
+    """
+
+    single = can_be_single = False
+
+    def __init__(self, problem: KernelQP):
+        self.problem, self.functions, self.explicit = problem, Functions(()), ()
+        counts = np.bincount(problem.example, minlength=problem.n_examples)
+        place = np.empty(problem.n_variables, dtype=int)
+        place[np.argsort(problem.example, kind="stable")] = np.concatenate([np.arange(count) for count in counts])
+        self.where = problem.example, place
+        self.shape = problem.n_examples, int(counts.max()), len(problem.spaces)
+        # The matrix that is factorized, and the kernel matrices.
+        require_matrix(
+            problem.n_examples * min(self.shape[1:]), "the interior point's matrix over all dual variables", copies=2
+        )
+        everything = np.arange(problem.n_examples)
+        self.K = [space.block(everything, everything) for space in problem.spaces]
+        self.E = problem.coef[problem.biased]
+
+    def factorize(self, D: np.ndarray) -> None:
+        """Prepare for solving with this diagonal."""
+        n, size, n_spaces = self.shape
+        self.root = np.sqrt(D)[:, None]
+        R = np.zeros(self.shape)
+        R[self.where] = self.problem.coef.T / self.root
+        self.Q = None
+        if size > n_spaces:
+            self.Q, R = np.linalg.qr(R)
+            size = n_spaces
+        M = np.zeros((size * n, size * n), order="F")
+        for i in range(size):
+            for j in range(i + 1):
+                block = M[i * n : (i + 1) * n, j * n : (j + 1) * n]
+                for K, left, right in zip(self.K, R[:, i].T, R[:, j].T):
+                    if left.any() and right.any():
+                        block += left[:, None] * K * right
+        M[np.diag_indices(size * n)] += 1.0
+        self.factor = cholesky(M), True
+        self.solved = self._inverse_times(self.E.T)
+        self.schur = self.E @ self.solved
+
+    def _inverse_times(self, r: np.ndarray) -> np.ndarray:
+        """The inverse of the Hessian over the variables times some columns."""
+        rho = np.zeros((*self.shape[:2], r.shape[1]))
+        rho[self.where] = r / self.root
+        u = rho if self.Q is None else self.Q.transpose(0, 2, 1) @ rho
+        by_place = u.transpose(1, 0, 2)
+        y = cho_solve(self.factor, by_place.reshape(-1, r.shape[1]), check_finite=False)
+        y = y.reshape(by_place.shape).transpose(1, 0, 2)
+        t = y if self.Q is None else rho + self.Q @ (y - u)
+        return np.asarray(t[self.where] / self.root)
+
+    def solve(self, r: np.ndarray, residual: np.ndarray, e: np.ndarray) -> Step:
+        """Steps of the variables, of the explicit weights (none here), and of the intercepts."""
+        half, biased = self._inverse_times(r[:, None])[:, 0], self.problem.biased
+        if not (np.isfinite(half).all() and np.isfinite(self.schur).all()):
+            raise LinAlgError("numbers beyond the range of double precision")
+        biases = np.zeros(len(self.problem.spaces))
+        biases[biased] = np.linalg.lstsq(self.schur, self.E @ half - e[biased], rcond=None)[0]
+        return half - self.solved @ biases[biased], np.zeros(0), biases
+
+
+class MixedSystem:
+    r"""One space by its features (index f), the other by its kernel matrix (index k).
+
+    With :math:`W_{mk} = G_m D^{-1} G_k'`, diagonal over the examples, eliminating the variables leaves
+
+    .. math::
+
+        \begin{bmatrix} K + W_{kk}^{-1} & \rho \Phi & 1 \\ \cdot & -(I + \Phi' (W_{ff} - W_{fk}^2 / W_{kk}) \Phi) & 0 \\
+        \cdot & \cdot & 0 \end{bmatrix}, \qquad \rho = W_{fk} / W_{kk},
+
+    an n x n matrix with a narrow border, which may be factorized in single precision (``single``).
+    """
+
+    can_be_single = True
 
     def __init__(self, problem: KernelQP):
         self.problem = problem
-        self.system = newton_system(problem)
-        self.system.single = self.system.can_be_single and problem.n_examples >= LARGE
-        lower = np.where(np.isfinite(problem.lower), problem.lower, 0.0)
-        upper = np.where(np.isfinite(problem.upper), problem.upper, np.inf)
-        start = np.minimum(lower + self._typical_size(), 0.5 * (lower + upper))
-        super().__init__(start, problem.lower, problem.upper)
-        self.weights = {m: np.zeros(features.shape[1]) for m, features in self.system.features.items()}
-        self.biases = np.zeros(len(problem.spaces))
-        force = max(1.0, float(np.max(np.abs(self._gradient(problem.expansions(self.x))))))
-        self.z_below *= force
-        self.z_above *= force
-        self.stalled = False
-        self.gap = self.best_merit = np.inf
-        self.last_step = 1.0
-        self.best: dict[str, object] = {}
+        self.f, self.k = (0, 1) if problem.spaces[0].few_features else (1, 0)
+        self.functions, self.explicit = Functions(problem.spaces[self.f : self.f + 1]), (self.f,)
+        features = problem.spaces[self.f].factor
+        assert features is not None
+        self.Phi = np.hstack([features, np.ones((len(features), 1))])[:, self.functions.free]
+        # Examples without a privileged row have no coefficient in that space.
+        self.rows = np.unique(problem.example[problem.coef[self.k] != 0])
+        self.K = np.asfortranarray(problem.spaces[self.k].block(self.rows, self.rows))
+        # Steps far from the optimum need few digits.
+        self.single = False
+        self.memory: np.ndarray | None = None
+        self.pairs = self._variable_pairs()
 
-    def active_bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Which bounds hold with equality at the limit: those whose multiplier outweighs the distance."""
-        width = np.where(self.has_lower & self.has_upper, self.below + self.above, np.inf)
-        width = np.minimum(width, max(float(np.max(np.abs(self.x))), 1e-300))
-        at_lower = self.has_lower & (self.below < self.z_below * width)
-        at_upper = self.has_upper & (self.above < self.z_above * width) & ~at_lower
-        return at_lower, at_upper
+    @cached_property
+    def rounded(self) -> np.ndarray:
+        """The kernel matrix in single precision."""
+        return self.K.astype(np.float32)
 
-    def _typical_size(self) -> float:
-        """Size that one variable would have if the others were 0."""
+    def _variable_pairs(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Pairs of variables of the same example with the squared minors of their coefficients."""
         problem = self.problem
-        curvature = max(float(np.mean(space.diagonal())) for space in problem.spaces)
-        size = 1.0 / max(curvature + float(np.mean(problem.ridge)), 1e-300)
-        finite = problem.upper[np.isfinite(problem.upper)]
-        if problem.n_examples >= LARGE and self.system.can_be_single and len(finite):
-            # Both spaces' shares of the first point cancel in the one that is curved most.
-            return float(min(10.0 * size, 0.1 * np.median(finite)))
-        return float(min(size, np.median(finite))) if len(finite) else size
+        order = np.argsort(problem.example, kind="stable")
+        out = []
+        for shift in range(1, int(np.max(np.bincount(problem.example)))):
+            i, j = order[shift:], order[:-shift]
+            same = problem.example[i] == problem.example[j]
+            i, j = i[same], j[same]
+            first, second = problem.coef
+            out.append((i, j, (first[i] * second[j] - first[j] * second[i]) ** 2))
+        return out
 
-    def _gradient(self, betas: list[np.ndarray]) -> np.ndarray:
-        """Derivative of the dual value with the intercepts' terms, at the current weights of explicit features."""
-        problem = self.problem
-        value: np.ndarray = problem.p - problem.ridge * self.x
-        for m, (space, c) in enumerate(zip(problem.spaces, problem.coef)):
-            if m in self.weights:
-                field = self.system.features[m] @ self.weights[m]
-            else:
-                field = space.product(betas[m]) + self.biases[m]
-            value -= c * field[problem.example]
-        return value
+    def factorize(self, D: np.ndarray) -> None:
+        """Prepare for solving with this diagonal."""
+        problem, rows, n = self.problem, self.rows, self.problem.n_examples
+        self.D = D
+        cf, ck = problem.coef[self.f], problem.coef[self.k]
+        W_ff = np.bincount(problem.example, cf * cf / D, n)
+        W_fk = np.bincount(problem.example, cf * ck / D, n)
+        self.inverse = 1.0 / np.bincount(problem.example, ck * ck / D, n)[rows]
+        # W_ff W_kk - W_fk^2 by Cauchy-Binet: the difference would cancel.
+        determinant = np.zeros(n)
+        for i, j, minor in self.pairs:
+            determinant += np.bincount(problem.example[i], minor / (D[i] * D[j]), n)
+        W_ff[rows] = determinant[rows] * self.inverse
+        self._factorize_kernel()
+        self.ratio = W_fk[rows] * self.inverse
+        border = self.ratio[:, None] * self.Phi[rows]
+        corner = self.functions.regularized(self.functions.hessian(W_ff[None, None]))
+        if problem.spaces[self.k].bias:
+            border = np.hstack([border, np.ones((len(rows), 1))])
+            corner = np.pad(corner, ((0, 1), (0, 1)))
+        # L^{-1} times the border is all that is needed of K + W_kk^{-1} = L L': one triangular system instead of two.
+        self.half_border = self._half_solve(border)
+        schur = self.half_border.T @ self.half_border + corner
+        self.schur = cho_factor(schur, lower=True, overwrite_a=True, check_finite=False)
 
-    def advance(self, goal: float) -> bool:
-        """One predictor-corrector step; True when the point was already good enough."""
-        problem, system = self.problem, self.system
-        betas = problem.expansions(self.x)
-        r = self._gradient(betas) + self.z_below - self.z_above
-        e = np.array([t - beta.sum() if s.bias else 0.0 for s, t, beta in zip(problem.spaces, problem.total, betas)])
-        residuals = {m: self._feature_residual(m, betas[m], e[m]) for m in system.features}
-        size = abs(float(problem.p @ self.x)) + 1e-300
-        self.gap = self.complementarity / size
-        scale = max(1.0, float(np.max(np.abs(self.x))))
-        steepest, uneven = float(np.max(np.abs(r))), float(np.max(np.abs(e)))
-        unmet = max((float(np.max(np.abs(v), initial=0.0)) for v in residuals.values()), default=0.0)
-        lost = self._remember(max(self.gap, steepest, (unmet + uneven) / scale))
-        if self.gap <= SINGLE_ENDS:
-            system.single = False
-        met = steepest <= 1e-7 and uneven <= 1e-9 * scale * np.sqrt(len(self.x)) and unmet <= 1e-7 * scale
-        if self.gap <= goal and met:
-            return True
-        D = problem.ridge + self.z_below / self.below + self.z_above / self.above
-        system.factorize(np.maximum(D, 1e-300))
+    def _factorize_kernel(self) -> None:
+        """The Cholesky factor of K + W_kk^{-1}, in memory that is used again."""
+        kernel = self.rounded if self.single else self.K
+        if self.memory is None or self.memory.dtype != kernel.dtype:
+            self.memory = np.empty_like(kernel)
+        np.copyto(self.memory, kernel)
+        self.memory[np.diag_indices(len(kernel))] += (
+            np.minimum(self.inverse, LARGEST_ENTRY) if self.single else self.inverse
+        ).astype(kernel.dtype)
+        factorize = lapack.spotrf if self.single else lapack.dpotrf
+        self.factor, info = factorize(self.memory, lower=1, overwrite_a=1, clean=0)
+        if info != 0:
+            raise LinAlgError("the matrix of an interior point's step is not positive definite")
 
-        def newton(change: np.ndarray) -> tuple[np.ndarray, Any]:
-            dx, weights, biases = system.solve(r + change, residuals, e)
-            return dx, (weights, biases)
+    def _half_solve(self, vectors: np.ndarray, transposed: bool = False) -> np.ndarray:
+        """L^{-1} times vectors, or L'^{-1}, with the Cholesky factor L of K + W_kk^{-1}."""
+        right = vectors.astype(self.factor.dtype, copy=False)
+        found = solve_triangular(self.factor, right, trans=int(transposed), lower=True, check_finite=False)
+        return np.asarray(found, dtype=np.float64)
 
-        length, (weights, biases) = self.step(newton)
-        for m, change in weights.items():
-            self.weights[m] = self.weights[m] + length * change
-        self.biases = self.biases + length * biases
-        self.stalled = lost or (length < SHORTEST and self.last_step < SHORTEST)
-        self.last_step = length
-        return False
-
-    def _remember(self, merit: float) -> bool:
-        """Keep the best iterate so far; whether this one is out of digits."""
-        if merit < self.best_merit:
-            self.best_merit = merit
-            names = ("x", "below", "above", "biases", "z_below", "z_above")
-            self.best = {name: getattr(self, name) for name in names} | {"weights": dict(self.weights)}
-        return merit > WORSE * self.best_merit
-
-    def _feature_residual(self, m: int, beta: np.ndarray, e: float) -> np.ndarray:
-        residual: np.ndarray = self.system.features[m].T @ beta - self.weights[m]
-        if self.problem.spaces[m].bias:
-            residual[-1] = -e
-        return residual
-
-
-class _LinearIterate(_Iterate):
-    """Iterate of a linear problem, with its weights and slacks."""
-
-    def __init__(self, problem: LinearPrimal):
-        p = self.problem = problem
-        self.system, self.moving = FactorizedSystem(p), True
-        super().__init__(_balanced_start(p), p.lower, p.upper)
-        self.theta = np.zeros(p.n_weights)
-        self.slack = np.tile(p.p, p.n_examples)
-        self.q = p.outside + p.adjoint(self.x)
-
-    def advance(self) -> None:
-        """One predictor-corrector step."""
-        p = self.problem
-        unmet = p.metric(self.theta) - self.q
-        r = self.slack - p.ridge * self.x + self.z_below - self.z_above
-        D = p.ridge + self.z_below / self.below + self.z_above / self.above
-        D[p.lower == p.upper] = np.inf
-        self.system.factorize(1.0 / D)
-
-        def newton(change: np.ndarray) -> tuple[np.ndarray, Any]:
-            dx = (r + change) / D
-            theta = self.system.solve(p.adjoint(dx) - unmet)
-            slack = p.changes(theta)
-            return dx + slack / D, (theta, slack)
-
-        length, (theta, slack) = self.step(newton)
-        self.q = self.q + length * (p.metric(theta) + unmet)
-        self.theta = self.theta + length * theta
-        self.slack = self.slack + length * slack
-        self.moving = length >= SHORTEST and bool(np.isfinite(self.complementarity))
-
-
-def _balanced_start(p: LinearPrimal) -> np.ndarray:
-    """Variables well inside their intervals that meet the equalities: every later point then does, too."""
-    plus = p.y > 0
-    middle = np.minimum(p.upper[0], p.C)
-    share = _shares(middle[plus].sum(), middle[~plus].sum(), -p.outside[p.n_features])
-    x = np.empty_like(p.lower)
-    x[0] = np.where(plus, *share) * middle
-    if len(x) == 2:
-        target = float(p.s @ x[0]) + p.outside[-1]
-        upper = p.upper[1]
-        if np.any(np.isinf(p.lower[1])):
-            x[1] = min(target / upper.sum(), 1.0 - ROOM) * upper
-        else:
-            x[1] = np.where(plus, *_shares(upper[plus].sum(), upper[~plus].sum(), target)) * upper
-    return x
-
-
-def _shares(plus: float, minus: float, target: float) -> tuple[float, float]:
-    """Shares with ``first * plus - second * minus = target``, as near to a half as that allows; never 0 or 1."""
-    first = second = 0.5
-    for _ in range(2):
-        excess = first * plus - second * minus - target
-        first = float(np.clip(first - 0.5 * excess / max(plus, 1e-300), ROOM, 1.0 - ROOM))
-        excess = first * plus - second * minus - target
-        second = float(np.clip(second + excess / max(minus, 1e-300), ROOM, 1.0 - ROOM))
-        excess = first * plus - second * minus - target
-        first = float(np.clip(first - excess / max(plus, 1e-300), ROOM, 1.0 - ROOM))
-    return first, second
+    def solve(self, r: np.ndarray, residual: np.ndarray, e: np.ndarray) -> Step:
+        """Steps of the variables, of the explicit weights, and of the intercept of the other space."""
+        problem, f, k, rows, Phi, free = self.problem, self.f, self.k, self.rows, self.Phi, self.functions.free
+        rho_f, rho_k = (np.bincount(problem.example, problem.coef[m] * r / self.D, problem.n_examples) for m in (f, k))
+        big = rho_k[rows] * self.inverse
+        adjusted = rho_f.copy()
+        adjusted[rows] -= self.ratio * rho_k[rows]
+        small = Phi.T @ adjusted + residual[free]
+        biased = problem.spaces[k].bias
+        if biased:
+            small = np.append(small, -e[k])
+        half = self._half_solve(big)
+        solution = cho_solve(self.schur, self.half_border.T @ half + small, check_finite=False)
+        coefficients = self._half_solve(half - self.half_border @ solution, transposed=True)
+        theta = np.zeros(len(residual))
+        theta[free] = solution[: len(free)]
+        fields = np.zeros((2, problem.n_examples))
+        fields[f] = Phi @ theta[free]
+        # K (change of coefficients) + change of the intercept, read off the first row of the system.
+        fields[k][rows] = big - self.inverse * coefficients - self.ratio * fields[f][rows]
+        biases = np.zeros(2)
+        biases[k] = solution[-1] if biased else 0.0
+        return (r - problem.outputs(fields)) / self.D, theta, biases

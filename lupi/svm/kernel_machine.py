@@ -22,7 +22,6 @@ from lupi.privacy import WithoutPrivilegedRows
 from lupi.solution import MAX_TIME, unfinished
 from lupi.svm.auto import SOLVERS
 from lupi.svm.kernel_qp import MANY_FEATURES, KernelQP
-from lupi.svm.linear import LinearPrimal
 
 if TYPE_CHECKING:
     from lupi.inputs.training_set import TrainingSet
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from lupi.svm.kernel_qp import Expansion
 
 # One per class, or a single one.
-Problems: TypeAlias = Sequence[KernelQP | LinearPrimal]
+Problems: TypeAlias = Sequence[KernelQP]
 Machine = TypeVar("Machine", bound="KernelMachine")
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]

@@ -2,24 +2,29 @@ r"""The quadratic program behind every kernel machine of the library, with its o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from lupi.inputs.training_set import take_values
 from lupi.kernels import Space
 from lupi.solution import Solution
+from lupi.svm.features import Functions, LinearSpace
 
 # A constraint without slack is met with this much to spare: missing it by a rounding error would cost infinitely much.
 MARGIN = 1e-13
 # Kernel matrices are cheaper than features that are more than this share of the examples.
 MANY_FEATURES = 0.5
+# Decisions that differ by no more than this, where the margin is 1, are the same.
+FLAT = 1e-2
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Values that prove how good a dual point is.
+    r"""Values that prove how good a dual point is.
 
     Attributes
     ----------
@@ -35,6 +40,10 @@ class Certificate:
         Factor by which (w, biases) had to be stretched to meet constraints that allow no slack; 1 at an optimum.
     expansions, fields : tuple of ndarray
         Coefficients of each space's function, and its values on the training examples without bias.
+    slack : ndarray of shape (n_variables,)
+        :math:`p_j - \sum_m c_{mj} f_m(i(j))` at the primal point.
+    theta : ndarray or None
+        Weights and biases of the primal point, where it is not that of the expansions.
     """
 
     primal: float
@@ -45,6 +54,8 @@ class Certificate:
     scale: float
     expansions: tuple[np.ndarray, ...]
     fields: tuple[np.ndarray, ...]
+    slack: np.ndarray
+    theta: np.ndarray | None = None
 
 
 class Expansion(NamedTuple):
@@ -55,30 +66,8 @@ class Expansion(NamedTuple):
     weights: np.ndarray | None = None
 
 
-class BoundedVariables:
-    """Dual variables between bounds, and the losses to which they belong."""
-
-    lower: np.ndarray
-    upper: np.ndarray
-    ridge: np.ndarray
-
-    @cached_property
-    def hard(self) -> tuple[np.ndarray, np.ndarray]:
-        """Variables without an upper and without a lower bound: their constraints allow no slack."""
-        return np.isinf(self.upper) & (self.ridge == 0), np.isinf(self.lower) & (self.ridge == 0)
-
-    def loss(self, slack: np.ndarray) -> np.ndarray:
-        """h_j of every variable: what the primal pays for the slack p_j - c_j.f(i(j))."""
-        bound = np.where(slack > 0, self.upper, self.lower)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            x = np.where(self.ridge > 0, np.clip(slack / self.ridge, self.lower, self.upper), bound)
-            value = x * slack - np.where(self.ridge > 0, 0.5 * self.ridge * x * x, 0.0)
-        # An infinite bound times a slack of exactly zero costs nothing.
-        return np.where(slack == 0, 0.0, value)
-
-
 @dataclass(frozen=True)
-class KernelQP(BoundedVariables):
+class KernelQP:
     r"""Box-constrained quadratic program over one or several kernel spaces.
 
     .. math::
@@ -106,6 +95,8 @@ class KernelQP(BoundedVariables):
     to_gap : bool
         Whether the tolerance of ``solver="auto"`` is the relative duality gap instead of the violation of the optimality
         conditions: linear kernels, whose gap is far larger than the violation.
+    constant : float
+        Value of variables that are fixed, see :meth:`rows`.
     """
 
     spaces: tuple[Space, ...]
@@ -117,8 +108,7 @@ class KernelQP(BoundedVariables):
     ridge: np.ndarray
     total: np.ndarray
     to_gap: bool = field(default=False, kw_only=True)
-
-    family: ClassVar[str] = "kernel"
+    constant: float = field(default=0.0, kw_only=True)
 
     @property
     def n_variables(self) -> int:
@@ -135,6 +125,35 @@ class KernelQP(BoundedVariables):
         """Indices of the spaces that have an intercept."""
         return np.array([m for m, space in enumerate(self.spaces) if space.bias], dtype=int)
 
+    @cached_property
+    def hard(self) -> tuple[np.ndarray, np.ndarray]:
+        """Variables without an upper and without a lower bound: their constraints allow no slack."""
+        return np.isinf(self.upper) & (self.ridge == 0), np.isinf(self.lower) & (self.ridge == 0)
+
+    def loss(self, slack: np.ndarray) -> np.ndarray:
+        """h_j of every variable: what the primal pays for the slack p_j - c_j.f(i(j))."""
+        bound = np.where(slack > 0, self.upper, self.lower)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x = np.where(self.ridge > 0, np.clip(slack / self.ridge, self.lower, self.upper), bound)
+            value = x * slack - np.where(self.ridge > 0, 0.5 * self.ridge * x * x, 0.0)
+        # An infinite bound times a slack of exactly zero costs nothing.
+        return np.where(slack == 0, 0.0, value)
+
+    @property
+    def family(self) -> str:
+        """Which of the :data:`~lupi.svm.auto.SOLVERS` solve it: those on weights or those on kernel matrices."""
+        return "linear" if isinstance(self.spaces[0], LinearSpace) else "kernel"
+
+    @cached_property
+    def functions(self) -> Functions:
+        """The functions of all spaces by their weights."""
+        return Functions(self.spaces)
+
+    @cached_property
+    def smooth(self) -> bool:
+        """Whether every loss has a continuous derivative."""
+        return bool(np.all(self.ridge > 0))
+
     @property
     def on_demand(self) -> bool:
         """Whether a kernel matrix is out of reach."""
@@ -142,9 +161,10 @@ class KernelQP(BoundedVariables):
 
     @cached_property
     def by_features(self) -> bool:
-        """Whether the features of all spaces together are cheaper than kernel matrices."""
+        """Whether to solve over the features: there is no kernel matrix, or those of all spaces together are cheaper."""
         widths = [np.inf if space.factor is None else space.factor.shape[1] for space in self.spaces]
-        return sum(widths) < MANY_FEATURES * self.n_examples
+        alike = all(space.factor is self.spaces[1].factor for space in self.spaces[2:])
+        return self.family == "linear" or (sum(widths) < MANY_FEATURES * self.n_examples and alike)
 
     @cached_property
     def kinds(self) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -173,22 +193,34 @@ class KernelQP(BoundedVariables):
 
     def decision(self, solution: Solution) -> Expansion:
         """The decision function, in units of its space's weight."""
-        certificate = solution.certificate
-        return Expansion(certificate.expansions[0], certificate.biases[0] / self.spaces[0].weight)
+        proof = solution.certificate
+        beta, bias = proof.expansions[0], proof.biases[0] / self.spaces[0].weight
+        if proof.theta is not None:
+            # Interior points keep every variable off its bounds; one whose slope outweighs it is on its way to 0.
+            carried = solution.point > -np.max(np.abs(solution.point)) * proof.slack
+            beta = self.expansions(np.where(carried, solution.point, 0.0))[0]
+        return Expansion(beta, bias, self.weights(solution, 0))
 
     def privileged(self, solution: Solution) -> Expansion:
         """The function of the privileged space: w* = weight * sum of eta_i z_i, and b*; one row each of several functions."""
         certificate = solution.certificate
         eta, biases = self.spaces[1].weight * np.vstack(certificate.expansions[1:]), certificate.biases[1:]
-        return Expansion(eta, biases) if len(eta) > 1 else Expansion(eta[0], float(biases[0]))
+        return (
+            Expansion(eta, biases) if len(eta) > 1 else Expansion(eta[0], float(biases[0]), self.weights(solution, 1))
+        )
+
+    def weights(self, solution: Solution, m: int) -> np.ndarray | None:
+        """Weights of the function of space m, if the solver works on weights."""
+        theta = solution.certificate.theta
+        return None if theta is None else np.asarray(theta[self.functions.parts[m]][:-1])
 
     def collapsed(self, solution: Solution) -> bool:
         """Whether the privileged space pays for everything: w = 0, the same decision for every example."""
         certificate = solution.certificate
         beta, field = certificate.expansions[0], certificate.fields[0]
         # With features in the thousands a small w is no collapse: the decision must be the same everywhere, too.
-        flat = float(np.ptp(field)) <= 1e-3
-        return len(self.spaces) > 1 and flat and float(beta @ field) <= 1e-10 * abs(certificate.primal)
+        small = float(beta @ field) <= 2.0 * max(solution.gap, 1e-10) * abs(certificate.primal)
+        return len(self.spaces) > 1 and small and float(np.ptp(field)) <= FLAT
 
     def expansions(self, x: np.ndarray) -> list[np.ndarray]:
         """Coefficients beta_m of every space's kernel expansion."""
@@ -203,12 +235,15 @@ class KernelQP(BoundedVariables):
         norm = sum(float(beta @ space.product(beta)) for space, beta in zip(self.spaces, self.expansions(x)))
         return float(self.p @ x) - 0.5 * norm - 0.5 * float(self.ridge @ (x * x))
 
-    def margins(self, x: np.ndarray, fields: list[np.ndarray] | None = None) -> np.ndarray:
+    def margins(self, x: np.ndarray, fields: Iterable[np.ndarray] | None = None) -> np.ndarray:
         """P - sum_m c_m f_m without biases: the negative gradient apart from the ridge."""
-        fields = self.fields(x) if fields is None else fields
-        out = self.p.copy()
+        return self.p - self.outputs(self.fields(x) if fields is None else fields)
+
+    def outputs(self, fields: Iterable[np.ndarray]) -> np.ndarray:
+        """Sum_m c_m f_m(i(j)) for every variable j."""
+        out = np.zeros(self.n_variables)
         for c, values in zip(self.coef, fields):
-            out -= c * values[self.example]
+            out += c * values[self.example]
         return out
 
     def infeasibility(self, x: np.ndarray) -> float:
@@ -277,10 +312,24 @@ class KernelQP(BoundedVariables):
         slope = margins - self.ridge * x - self.coef.T @ biases
         return 2.0 * largest_move(x, slope, self.lower, self.upper)
 
-    def certificate(self, x: np.ndarray, biases: np.ndarray | None = None) -> Certificate:
-        """Duality gap and KKT violation of x, from scratch: nothing a solver believes is used."""
+    def certificate(
+        self, x: np.ndarray, biases: np.ndarray | None = None, theta: np.ndarray | None = None
+    ) -> Certificate:
+        """Duality gap and KKT violation of x, from scratch: nothing a solver believes is used.
+
+        The primal point are the functions of x with these biases, or the best ones, or the functions whose weights and biases
+        are theta.
+        """
         betas = self.expansions(x)
-        fields = [space.product(beta) for space, beta in zip(self.spaces, betas)]
+        if theta is None:
+            fields = tuple(space.product(beta) for space, beta in zip(self.spaces, betas))
+            norm = dual_norm = 0.5 * sum(float(beta @ field) for beta, field in zip(betas, fields))
+        else:
+            functions, biases, weights = self.functions, np.zeros(len(self.spaces)), theta.copy()
+            biases[self.biased] = theta[functions.intercepts[self.biased]]
+            weights[functions.intercepts[self.biased]] = 0.0
+            fields, q = functions.fields(weights), functions.sums(betas)
+            norm, dual_norm = 0.5 * float(theta @ functions.metric(theta)), 0.5 * float(q @ functions.inverse_metric(q))
         margins = self.margins(x, fields)
         best, _ = self.optimal_biases(x, margins)
         violation = self.violation(x, margins, best)
@@ -288,21 +337,54 @@ class KernelQP(BoundedVariables):
             biases = best
         else:
             violation = min(violation, self.violation(x, margins, biases))
-        norm = 0.5 * sum(float(beta @ field) for beta, field in zip(betas, fields))
         biases, scale = self._feasible(margins, biases)
-        values = scale * (self.p - margins + self.coef.T @ biases)
-        primal = scale**2 * norm + scale * float(self.total @ biases) + float(self.loss(self.p - values).sum())
-        dual = float(self.p @ x - norm - 0.5 * self.ridge @ (x * x))
+        slack = self.p - scale * (self.p - margins + self.coef.T @ biases)
+        if theta is not None:
+            theta = scale * theta
+            theta[functions.intercepts[self.biased]] = scale * biases[self.biased]
+        primal = scale**2 * norm + scale * float(self.total @ biases) + float(self.loss(slack).sum()) + self.constant
+        dual = float(self.p @ x - dual_norm - 0.5 * self.ridge @ (x * x)) + self.constant
         # A point that misses an equality or a bound proves nothing.
         bound = dual if self.infeasibility(x) <= 1e-7 else -np.inf
-        return Certificate(primal, dual, bound, violation, biases, scale, tuple(betas), tuple(fields))
+        return Certificate(primal, dual, bound, violation, biases, scale, tuple(betas), fields, slack, theta)
 
     def solution(
-        self, x: np.ndarray, n_iter: int, converged: bool, solver: str, biases: np.ndarray | None = None
+        self,
+        x: np.ndarray,
+        n_iter: int,
+        converged: bool,
+        solver: str,
+        biases: np.ndarray | None = None,
+        theta: np.ndarray | None = None,
     ) -> Solution:
         """The point x as a solution whose values are computed from the point alone."""
-        proof = self.certificate(x, biases)
+        proof = self.certificate(x, biases, theta)
         return Solution(x, proof.primal, proof.lower_bound, n_iter, converged, solver, proof.violation, proof)
+
+    def rows(self, index: np.ndarray, weight: float = 1.0) -> KernelQP:
+        """The problem on weights of some examples, each counted ``weight`` times."""
+        place = np.full(self.n_examples, -1)
+        place[index] = np.arange(len(index))
+        chosen = np.flatnonzero(place[self.example] >= 0)
+        first, second = take_values(self.functions.X, self.functions.Z, index)
+        return KernelQP(
+            tuple(replace(space, factor=second if m else first) for m, space in enumerate(self.spaces)),
+            place[self.example[chosen]],
+            self.coef[:, chosen],
+            self.p[chosen],
+            self.lower[chosen] * weight,
+            self.upper[chosen] * weight,
+            self.ridge[chosen] / weight,
+            self.total,
+        )
+
+    def rows_beside(self, index: np.ndarray, x: np.ndarray) -> tuple[KernelQP, np.ndarray]:
+        """The problem of some examples while the variables of the others have the values x, and the weights that these give."""
+        part, q = self.rows(index), self.functions.sums(self.expansions(x))
+        theta = self.functions.inverse_metric(q)
+        constant = float(self.p @ x - 0.5 * q @ theta - 0.5 * self.ridge @ (x * x))
+        p = part.p - part.outputs(part.functions.fields(theta))
+        return replace(part, p=p, total=self.total - self.coef @ x, constant=constant), theta
 
     def _feasible(self, margins: np.ndarray, biases: np.ndarray) -> tuple[np.ndarray, float]:
         """Meet the constraints that allow no slack: raise a bias where that always helps, else stretch the functions."""

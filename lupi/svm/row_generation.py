@@ -12,9 +12,8 @@ import numpy as np
 
 from lupi.solution import Solution, out_of_time, steps_left
 from lupi.svm.interior_point import solve_weights
-from lupi.svm.linear import LinearPrimal
-from lupi.svm.linear_systems import many_weights
-from lupi.svm.newton import solve_newton
+from lupi.svm.kernel_qp import KernelQP
+from lupi.svm.newton import many_weights, solve_newton
 
 # The last digits cost little where the examples are few: the gap is then this share of the tolerance.
 DIGITS = 1e-3
@@ -33,7 +32,7 @@ MOST_NEWTON_STEPS = 25
 MOST_UNDECIDED = 0.25
 
 
-def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+def solve_linear(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
     """Choose by the losses and the shape.
 
     ======================================  ======================================================================
@@ -50,44 +49,44 @@ def solve_linear(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1
     return replace(found, converged=found.gap <= tol)
 
 
-def solve_linear_near(
-    problem: LinearPrimal, neighbor: LinearPrimal, solved: Solution, *, tol: float = 1e-3
-) -> Solution | None:
+def solve_linear_near(problem: KernelQP, neighbor: KernelQP, solved: Solution, *, tol: float = 1e-3) -> Solution | None:
     """Newton's method from the weights that another price has; None where it is of no use."""
     if not problem.smooth or not solved.converged or many_weights(problem):
         return None
-    found = solve_newton(problem, tol=DIGITS * tol if problem.n_examples <= FEW_EXAMPLES else tol, start=solved.point)
+    found = solve_newton(
+        problem, tol=DIGITS * tol if problem.n_examples <= FEW_EXAMPLES else tol, start=solved.certificate.theta
+    )
     return found if found.converged else None
 
 
-def solve_rows(problem: LinearPrimal, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+def solve_rows(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
     """Newton's method or the interior point, with many examples after a sample of them."""
     few = _few(problem)
     if problem.n_examples > few and not problem.smooth:
         probe = _sample(problem, few)
-        if _undecided(probe, solve_weights(probe, tol=SAMPLE_GAP).certificate) > MOST_UNDECIDED:
+        if _undecided(probe, solve_weights(probe, tol=SAMPLE_GAP).point) > MOST_UNDECIDED:
             return solve_weights(problem, tol=tol, max_iter=max_iter)
     return _solve_after_sample(problem, tol, max_iter)
 
 
-def _few(problem: LinearPrimal) -> int:
+def _few(problem: KernelQP) -> int:
     """So many examples are solved at once."""
-    return max(FEW_EXAMPLES, FEW_FOR_EACH_WEIGHT * problem.n_weights)
+    return max(FEW_EXAMPLES, FEW_FOR_EACH_WEIGHT * problem.functions.n_weights)
 
 
-def _solve_after_sample(problem: LinearPrimal, tol: float, max_iter: int) -> Solution:
+def _solve_after_sample(problem: KernelQP, tol: float, max_iter: int) -> Solution:
     """The sample is solved the same way: after a sample of its own."""
     if problem.n_examples <= _few(problem):
         return _solve_whole(problem, tol, max_iter)
     sample = _sample(problem, int(SAMPLE_SHARE * problem.n_examples))
     first = _solve_after_sample(sample, max(tol, SAMPLE_GAP), max_iter)
     if problem.smooth:
-        return _solve_whole(problem, tol, max_iter, start=first.point)
-    errors = ERRORS * np.sqrt(problem.n_weights / sample.n_examples)
+        return _solve_whole(problem, tol, max_iter, start=first.certificate.theta)
+    errors = ERRORS * np.sqrt(problem.functions.n_weights / sample.n_examples)
     return _solve_in_rounds(problem, first, errors, tol, max_iter)
 
 
-def _solve_whole(problem: LinearPrimal, tol: float, max_iter: int, start: np.ndarray | None = None) -> Solution:
+def _solve_whole(problem: KernelQP, tol: float, max_iter: int, start: np.ndarray | None = None) -> Solution:
     """All examples at once."""
     if not problem.smooth:
         return solve_weights(problem, tol=tol, max_iter=max_iter)
@@ -97,17 +96,17 @@ def _solve_whole(problem: LinearPrimal, tol: float, max_iter: int, start: np.nda
     return found if found.converged else solve_weights(problem, tol=tol)
 
 
-def _sample(problem: LinearPrimal, size: int) -> LinearPrimal:
+def _sample(problem: KernelQP, size: int) -> KernelQP:
     """Some examples in place of all: random, so that the order of the rows does not matter, and always the same."""
     n = problem.n_examples
     index = np.sort(np.random.default_rng(0).choice(n, size, replace=False))
     return problem.rows(index, weight=n / size)
 
 
-def _solve_in_rounds(problem: LinearPrimal, first: Solution, errors: float, tol: float, max_iter: int) -> Solution:
+def _solve_in_rounds(problem: KernelQP, first: Solution, errors: float, tol: float, max_iter: int) -> Solution:
     """Solve for the examples near a kink with the others fixed, check all, and add those that were fixed wrongly."""
     n, steps = problem.n_examples, first.n_iter
-    slack = problem.slacks(first.point)
+    slack = problem.p - problem.outputs(problem.functions.fields(first.certificate.theta))
     distance = _distance(problem, slack)
     inside = np.zeros(n, dtype=bool)
     best: Solution | None = None
@@ -119,13 +118,15 @@ def _solve_in_rounds(problem: LinearPrimal, first: Solution, errors: float, tol:
         found, part_converged = _solve_part(problem, inside, slack, tol, steps_left(max_iter, steps))
         steps += found.n_iter
         best = found if best is None or found.gap <= best.gap else best
-        slack = problem.slacks(found.point)
+        slack = found.certificate.slack
         if best.gap <= tol or steps_left(max_iter, steps) == 0 or out_of_time():
-            violation = problem.violation(best.certificate, problem.slacks(best.point))
-            return replace(best, n_iter=steps, violation=violation, converged=best.gap <= tol)
+            return replace(best, n_iter=steps, converged=best.gap <= tol)
         distance = np.where(inside, np.inf, _distance(problem, slack))
         errors *= 0.3
-        wanted = _wrongly_fixed(problem, found.certificate, slack) | (distance <= errors)
+        # Fixed variables that violate the optimality conditions.
+        up, down = (slack > 0) & (found.point < problem.upper), (slack < 0) & (found.point > problem.lower)
+        wanted = distance <= errors
+        wanted[problem.example[up | down]] = True
         # The fixed variables may leave the others no balanced choice: more of them must be free.
         wanted |= False if part_converged else _nearest(distance, int(inside.sum()))
     found = solve_weights(problem, tol=tol, max_iter=steps_left(max_iter, steps))
@@ -133,46 +134,44 @@ def _solve_in_rounds(problem: LinearPrimal, first: Solution, errors: float, tol:
 
 
 def _solve_part(
-    problem: LinearPrimal, inside: np.ndarray, slack: np.ndarray, tol: float, max_iter: int
+    problem: KernelQP, inside: np.ndarray, slack: np.ndarray, tol: float, max_iter: int
 ) -> tuple[Solution, bool]:
     """Solution of the whole problem from that of some rows, and whether these were solved."""
-    x = _fixed(problem, slack)
-    x[:, inside] = 0.0
-    part = problem.rows(np.flatnonzero(inside), outside=problem.adjoint(x), gained=float(x[0].sum()))
+    free = inside[problem.example]
+    # Variables at the bounds to which the slacks push them, or at the other one where that is infinite.
+    up = ((slack > 0) & np.isfinite(problem.upper)) | np.isinf(problem.lower)
+    x = np.where(free, 0.0, np.where(up, problem.upper, problem.lower))
+    part, theta = problem.rows_beside(np.flatnonzero(inside), x)
     solved = solve_weights(part, tol=0.5 * tol, max_iter=max_iter)
-    x[:, inside] = solved.certificate
-    theta, slack = problem.feasible(solved.point, problem.slacks(solved.point))
-    # The dual value of the part, with what was fixed, is that of the whole.
-    whole = replace(solved, point=theta, objective=problem.value(theta, slack), certificate=x, solver="rows")
+    x[free] = solved.point
+    whole = problem.solution(x, solved.n_iter, False, "rows", theta=theta + solved.certificate.theta)
     return whole, solved.converged
 
 
-def _undecided(problem: LinearPrimal, x: np.ndarray) -> float:
+def _by_row(problem: KernelQP) -> list[np.ndarray]:
+    """Variables that enter the decision function, and the others."""
+    decides = problem.coef[0] != 0
+    return [index for index in (np.flatnonzero(decides), np.flatnonzero(~decides)) if len(index)]
+
+
+def _undecided(problem: KernelQP, x: np.ndarray) -> float:
     """Share of the examples whose variables are inside their intervals: far more than weights where a function is flat."""
-    above = (x > 0.1 * problem.C) | np.isinf(problem.lower)
-    return float(np.max(np.mean(above & (x < 0.9 * problem.upper) & (problem.ridge == 0), axis=1)))
+    typical = np.where(np.isfinite(problem.upper), problem.upper, np.mean(x))
+    above = (x > 0.1 * typical) | np.isinf(problem.lower)
+    inside = above & (x < 0.9 * problem.upper) & (problem.ridge == 0)
+    return max(np.count_nonzero(inside[index]) for index in _by_row(problem)) / problem.n_examples
 
 
-def _distance(problem: LinearPrimal, slack: np.ndarray) -> np.ndarray:
+def _distance(problem: KernelQP, slack: np.ndarray) -> np.ndarray:
     """Distance of each example from where one of its variables would change, in standard deviations of its slack.
 
     Negative where a constraint is missed. A squared hinge is not constant where it is positive: its examples always count.
     """
-    one_sided = np.where(np.isinf(problem.upper), -slack, np.where(np.isinf(problem.lower), slack, np.abs(slack)))
-    out = one_sided / (np.std(slack, axis=1, keepdims=True) + 1e-300)
-    return np.asarray(np.min(np.where(problem.upper > problem.lower, out, np.inf), axis=0))
-
-
-def _fixed(problem: LinearPrimal, slack: np.ndarray) -> np.ndarray:
-    """Variables at the bounds to which the slacks push them, or at the other one where that is infinite."""
-    up = ((slack > 0) & np.isfinite(problem.upper)) | np.isinf(problem.lower)
-    return np.where(up, problem.upper, problem.lower)
-
-
-def _wrongly_fixed(problem: LinearPrimal, x: np.ndarray, slack: np.ndarray) -> np.ndarray:
-    """Examples whose fixed variables violate the optimality conditions."""
-    wrong = ((slack > 0) & (x < problem.upper)) | ((slack < 0) & (x > problem.lower))
-    return np.asarray(wrong.any(axis=0))
+    distance = np.where(np.isinf(problem.upper), -slack, np.where(np.isinf(problem.lower), slack, np.abs(slack)))
+    out = np.full(problem.n_examples, np.inf)
+    for index in _by_row(problem):
+        np.minimum.at(out, problem.example[index], distance[index] / (np.std(slack[index]) + 1e-300))
+    return out
 
 
 def _nearest(distance: np.ndarray, size: int) -> np.ndarray:

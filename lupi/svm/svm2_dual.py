@@ -18,6 +18,7 @@ from scipy.linalg import LinAlgError, blas, cho_factor, get_lapack_funcs, solve_
 from lupi.kernels import LARGE_MATRIX, Space, pivoted_cholesky, require_matrix, scale_and_mirror
 from lupi.kernels.linalg import WHOLE, cholesky, inverse_from_cholesky
 from lupi.solution import Solution
+from lupi.svm.features import weighted_products
 from lupi.svm.kernel_qp import Expansion, KernelQP
 
 # Largest product of the condition number and the rounding error of single precision.
@@ -45,7 +46,7 @@ class SVM2PlusDual(KernelQP):
         """V = (1 / lam) sum eta_i z_i and rho = (1 / lam) sum eta_i, where eta = s o a - C xi and xi = Q (s o a)."""
         certificate = solution.certificate
         eta = np.where(self.available, certificate.expansions[1] - self.C * certificate.fields[1], 0.0) / self.lam
-        return Expansion(eta, float(eta.sum()))
+        return Expansion(eta, float(eta.sum()), self.weights(solution, 1))
 
 
 def svm2_plus_dual(
@@ -73,7 +74,7 @@ def svm2_plus_dual(
             spaces = [Space(matrix=decision.dense)]
         # What a space computes once and keeps, such as Q itself, is shared by all problems that have the same object.
         spaces.append(replace(deformation, bias=False) if deformation.bias else deformation)
-        signs.append(y if labeled else np.ones(n))
+        signs.append(np.where(available, y if labeled else 1.0, 0.0))
     return SVM2PlusDual(
         spaces=tuple(spaces),
         example=np.arange(n),
@@ -116,6 +117,12 @@ def deformation_space(
     return RefinedDeformation(
         bias=False, inexact=True, privileged=privileged, C=C, lam=lam, available=available, low_rank=low_rank
     )
+
+
+def deformation_metric(Z: Any, C: np.ndarray, lam: float, available: np.ndarray) -> np.ndarray:
+    """M with Q = [Z, 1] M^-1 [Z, 1]': lam I plus the second moments of the features with an intercept."""
+    weight = np.where(available, C, 0.0)[None, None]
+    return np.asarray(weighted_products(Z, None, weight) + lam * np.eye(Z.shape[1] + 1))
 
 
 def deformation_matrix(

@@ -18,6 +18,7 @@ from lupi.privacy import model_part
 from lupi.solution import deadline
 from lupi.svm.auto import SOLVERS, solve
 from lupi.svm.duals import svm_dual, svm_plus_dual
+from lupi.svm.features import LinearSpace
 from lupi.svm.kernel_machine import (
     KAPPA,
     LAM,
@@ -29,13 +30,11 @@ from lupi.svm.kernel_machine import (
     store,
     warn_about,
 )
-from lupi.svm.linear import linear_problems
-from lupi.svm.svm2_dual import deformation_space, svm2_plus_dual
+from lupi.svm.svm2_dual import deformation_metric, deformation_space, svm2_plus_dual
 
 if TYPE_CHECKING:
     from lupi.inputs.training_set import TrainingSet
     from lupi.svm.kernel_machine import Problems, Spaces
-    from lupi.svm.kernel_qp import KernelQP
 
 # SVM2+: least tolerance for steps on an approximation of Q, and the most problems that share a low-rank one.
 COARSE = 1e-4
@@ -161,27 +160,29 @@ class _CorrectedClassifier(KernelClassifier):
         """One problem per class, on the same spaces and, of SVM2+, with the same Q."""
         C, lam, signs = self.C * data.loss_weight, spaces.lam(self), one_vs_rest(data)
         labeled, available, plain = self.correction == "labeled", spaces.available, spaces.stack is None
+        privileged: Space | None = None
         if spaces.over_weights(self, data, smooth=self._squared and (plain or np.isfinite(self.kappa))):
             X, Z = spaces.explicit
-            return linear_problems(X, Z, signs, C, lam, self.kappa, labeled, available, squared=self._squared)
-        problems = self._kernel_problems(spaces, C, lam, signs, labeled)
+            decision: Space = LinearSpace(factor=X)
+            if not plain:
+                metric = deformation_metric(Z, C, lam, available) if self._squared else None
+                privileged = LinearSpace(factor=Z, weight=1.0 if self._squared else 1.0 / lam, metric=metric)
+        else:
+            decision = spaces.decision
+            if self._squared and not plain:
+                privileged = self._deformation(spaces, C, lam, len(signs))
+            elif not plain:
+                privileged = replace(spaces.privileged, weight=1.0 / lam)
+        problems: Problems
+        if self._squared:
+            problems = [svm2_plus_dual(decision, privileged, y, C, lam, self.kappa, labeled, available) for y in signs]
+        elif privileged is None:
+            problems = [svm_dual(decision, y, C) for y in signs]
+        else:
+            problems = [svm_plus_dual(decision, privileged, y, C, self.kappa, labeled, available) for y in signs]
         # As on weights, `tol` is the duality gap of linear functions.
         linear = self.kernel == "linear" and all_are(self.privileged_kernel, "linear")
         return [replace(problem, to_gap=True) for problem in problems] if linear else problems
-
-    def _kernel_problems(
-        self, spaces: Spaces, C: np.ndarray, lam: float, signs: list[np.ndarray], labeled: bool
-    ) -> list[KernelQP]:
-        """The same problems on kernel matrices."""
-        decision, available, plain = spaces.decision, spaces.available, spaces.stack is None
-        if self._squared:
-            deformation = None if plain else self._deformation(spaces, C, lam, len(signs))
-            costs = C, lam, self.kappa, labeled, available
-            return [svm2_plus_dual(decision, deformation, y, *costs) for y in signs]
-        if plain:
-            return [svm_dual(decision, y, C) for y in signs]
-        privileged = replace(spaces.privileged, weight=1.0 / lam)
-        return [svm_plus_dual(decision, privileged, y, C, self.kappa, labeled, available) for y in signs]
 
     def _deformation(self, spaces: Spaces, C: np.ndarray, lam: float, n_problems: int) -> Space:
         """The matrix Q of SVM2+."""

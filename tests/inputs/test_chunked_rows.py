@@ -6,7 +6,7 @@ import pytest
 from lupi.inputs import dask_rows
 from lupi.inputs.dask_rows import Collection, DaskRows, row_blocks
 from lupi.inputs.training_set import Affine, side_by_side, take_values
-from lupi.svm.feature_products import both_times, both_transposed_times, hessian_sums, second_moment
+from lupi.svm.features import squared_norms, transposed_values, values, weighted_products
 
 dask = pytest.importorskip("dask", reason='Dask is not installed: pip install "lupi[dask]"')
 da = pytest.importorskip("dask.array")
@@ -40,13 +40,18 @@ def test_products_of_selected_rows(rows, tables):
     here, other = TABLE[rows], OTHER[rows]
     v = np.linspace(1.0, 2.0, len(rows))
     weights = np.arange(4.0), np.arange(3.0)
-    np.testing.assert_allclose(both_times(X, Z, *weights), both_times(here, other, *weights))
+    np.testing.assert_allclose(values(X, Z, weights), values(here, other, weights))
     np.testing.assert_allclose(X @ np.eye(3)[:, :2], here[:, :2])
-    np.testing.assert_allclose(both_transposed_times(X, Z, v, v**2), both_transposed_times(here, other, v, v**2))
+    betas = np.array([v, v**2])
+    np.testing.assert_allclose(transposed_values(X, Z, betas), transposed_values(here, other, betas))
     np.testing.assert_allclose(X.T @ np.column_stack([v, v**2]), here.T @ np.column_stack([v, v**2]))
-    np.testing.assert_allclose(second_moment(Z, v), second_moment(other, v))
-    sums = v, np.sign(np.cos(v)), np.array([v, v**2])
-    np.testing.assert_allclose(hessian_sums(X, Z, *sums), hessian_sums(here, other, *sums))
+    np.testing.assert_allclose(squared_norms(X, None), squared_norms(here, None))
+    products = np.array([[v**2, 0 * v], [np.cos(v), np.ones(len(v))]])
+    np.testing.assert_allclose(weighted_products(X, Z, products), weighted_products(here, other, products))
+    both = np.column_stack([other, np.ones(len(rows))]).T @ (
+        np.cos(v)[:, None] * np.column_stack([here, np.ones(len(rows))])
+    )
+    np.testing.assert_allclose(weighted_products(X, Z, products)[4:, :4], both)
     joined = side_by_side([X, Z], [1.0, 0.5]).map(Affine(np.ones((5, 1)), np.array([2.0])), 1)
     np.testing.assert_allclose(joined @ np.ones(1), here.sum(axis=1) + 0.5 * other.sum(axis=1) + 2.0)
 

@@ -5,11 +5,11 @@ from lupi.kernels import Kernel, KernelRows, Space, make_space
 from lupi.svm.auto import SOLVERS, polish, solve_auto, solve_interior_point
 from lupi.svm.decomposition import solve_decomposition
 from lupi.svm.duals import svm_2k_dual, svm_dual, svm_plus_dual
+from lupi.svm.interior_point import FeatureSystem, KernelSystem, MixedSystem, newton_system
 from lupi.svm.reference import _clarabel, dense_qp, solve_reference
 from lupi.svm.smo import solve_smo
 from lupi.svm.smo_loop import BLOCKED, LANES, highest, position
 from lupi.svm.svm2_dual import deformation_features, deformation_matrix, deformation_space, svm2_plus_dual
-from lupi.svm.systems import FeatureSystem, KernelSystem, MixedSystem, newton_system
 
 KERNELS = ["linear", "rbf", "poly", "chi2", "laplacian"]
 
@@ -390,13 +390,13 @@ def test_a_mixed_system_in_single_precision_has_nearly_the_same_solution():
     system = newton_system(problem)
     assert isinstance(system, MixedSystem)
     D = np.linspace(0.1, 10.0, problem.n_variables)
-    features = {system.f: np.ones(system.features[system.f].shape[1])}
+    residual = np.ones(system.functions.n_weights)
     steps = []
     for single in (False, True):
         system.single = single
         system.factorize(D)
         assert system.factor.dtype == (np.float32 if single else np.float64)
-        steps.append(system.solve(np.ones(problem.n_variables), features, np.zeros(2))[0])
+        steps.append(system.solve(np.ones(problem.n_variables), residual, np.zeros(2))[0])
     np.testing.assert_allclose(steps[1], steps[0], atol=1e-3 * np.abs(steps[0]).max())
     assert np.any(steps[0] != steps[1])
 

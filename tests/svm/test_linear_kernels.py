@@ -134,7 +134,7 @@ def test_more_privileged_features_than_examples_need_no_matrix_over_them(kappa, 
     def refuse(*args):
         raise AssertionError("a matrix over the privileged features was asked for")
 
-    monkeypatch.setattr("lupi.svm.feature_products.second_moment", refuse)
+    monkeypatch.setattr("lupi.svm.features.weighted_products", refuse)
     monkeypatch.setattr("lupi.svm.svm2_dual.deformation_features", refuse)
     ours = SVM2Plus(**LINEAR, kappa=kappa).fit(X, y, privileged=Z)
     reference = SVM2Plus(**LINEAR, kappa=kappa, solver="reference").fit(X, y, privileged=Z)

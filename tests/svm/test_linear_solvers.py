@@ -6,13 +6,12 @@ from scipy import sparse
 
 from lupi.kernels import Space
 from lupi.svm.duals import svm_plus_dual
+from lupi.svm.features import LinearSpace
 from lupi.svm.interior_point import solve_weights
-from lupi.svm.linear import linear_problems
-from lupi.svm.linear_systems import many_weights
-from lupi.svm.newton import solve_newton
+from lupi.svm.newton import many_weights, solve_newton
 from lupi.svm.reference import solve_reference
 from lupi.svm.row_generation import solve_linear, solve_rows
-from lupi.svm.svm2_dual import deformation_matrix, svm2_plus_dual
+from lupi.svm.svm2_dual import deformation_matrix, deformation_metric, svm2_plus_dual
 
 
 def data(seed, n, d=6, s=3, missing=0.3):
@@ -26,8 +25,27 @@ def data(seed, n, d=6, s=3, missing=0.3):
     return X, Z, y, rng.uniform(0.5, 2.0, size=n), available
 
 
-def pose(squared, X, Z, y, *rest):
-    return linear_problems(X, Z, [y], *rest, squared=squared)[0]
+def pose(squared, X, Z, y, C, lam, kappa, labeled, available):
+    decision = LinearSpace(factor=X)
+    if squared:
+        metric = None if Z is None else deformation_metric(Z, C, lam, available)
+        privileged = None if Z is None else LinearSpace(factor=Z, bias=False, metric=metric)
+        return svm2_plus_dual(decision, privileged, y, C, lam, kappa, labeled, available)
+    privileged = LinearSpace(factor=Z, weight=1 / lam)
+    return svm_plus_dual(decision, privileged, y, C, kappa, labeled, available)
+
+
+def theta_of(solution):
+    return solution.certificate.theta
+
+
+def rows_of(problem_args, x):
+    """Variables a and d of every example; d is 0 without a privileged row."""
+    n, available = len(problem_args[2]), problem_args[-1]
+    d = np.zeros(n)
+    if len(x) > n:
+        d[available] = x[n:]
+    return x[:n], d
 
 
 def losses(problem_args, theta, squared):
@@ -52,7 +70,7 @@ def losses(problem_args, theta, squared):
 def dual_value(problem_args, x, squared):
     """Dual value with kernel matrices, or -inf where a constraint is missed."""
     X, Z, y, C, lam, kappa, labeled, available = problem_args
-    a = x[0]
+    a, d = rows_of(problem_args, x)
     s = np.where(available, y if labeled else 1.0, 0.0)
     size = 1e-8 * (1 + np.abs(x).sum())
     assert a.min() >= 0
@@ -63,7 +81,6 @@ def dual_value(problem_args, x, squared):
         Q = deformation_matrix(Z @ Z.T, C, lam, available)
         ridge = np.where(available, 1 / kappa, 1.0) / C
         return value - 0.5 * (s * a) @ Q @ (s * a) - 0.5 * ridge @ a**2
-    d = x[1]
     eta = s * (a - d)
     assert np.all(a <= np.where(available, kappa, 1.0) * C)
     assert np.all(d <= C)
@@ -108,7 +125,7 @@ def test_every_random_problem_is_solved_to_the_optimum_of_the_reference(case):
     solved = (solve_newton if problem.smooth else solve_weights)(problem, tol=1e-8)
     expected = reference(args, squared)
     assert solved.converged
-    primal, dual = losses(args, solved.point, squared), dual_value(args, solved.certificate, squared)
+    primal, dual = losses(args, theta_of(solved), squared), dual_value(args, solved.point, squared)
     assert solved.objective == pytest.approx(primal, rel=1e-9)
     assert solved.lower_bound == pytest.approx(dual, rel=1e-7)
     assert primal == pytest.approx(expected.objective, rel=1e-6)
@@ -137,22 +154,23 @@ def test_rows_near_a_kink_give_the_optimum_of_all_rows(squared, labeled, kappa, 
     assert found.converged
     assert whole.converged
     assert found.objective == pytest.approx(whole.objective, rel=1e-6)
-    assert found.objective == pytest.approx(losses(args, found.point, squared), rel=1e-9)
-    assert dual_bound(args, found.certificate, squared) == pytest.approx(found.lower_bound, rel=1e-6)
+    assert found.objective == pytest.approx(losses(args, theta_of(found), squared), rel=1e-9)
+    assert dual_bound(args, found.point, squared) == pytest.approx(found.lower_bound, rel=1e-6)
 
 
 def dual_bound(problem_args, x, squared):
     """Dual value by features, for more examples than a kernel matrix would take."""
     X, Z, y, C, lam, kappa, labeled, available = problem_args
     s = np.where(available, y if labeled else 1.0, 0.0)
-    w = X.T @ (y * x[0])
-    value = x[0].sum() - 0.5 * w @ w
+    a, d = rows_of(problem_args, x)
+    w = X.T @ (y * a)
+    value = a.sum() - 0.5 * w @ w
     if squared:
         features = np.column_stack([Z, np.ones(len(y))])
-        t = features.T @ (s * x[0])
+        t = features.T @ (s * a)
         A = lam * np.eye(features.shape[1]) + (features * (C * available)[:, None]).T @ features
-        return value - 0.5 * t @ np.linalg.solve(A, t) - 0.5 * (np.where(available, 1 / kappa, 1.0) / C) @ x[0] ** 2
-    v = Z.T @ (s * (x[0] - x[1]))
+        return value - 0.5 * t @ np.linalg.solve(A, t) - 0.5 * (np.where(available, 1 / kappa, 1.0) / C) @ a**2
+    v = Z.T @ (s * (a - d))
     return value - 0.5 / lam * v @ v
 
 
@@ -184,7 +202,7 @@ def test_sparse_rows_give_the_weights_of_dense_ones(squared):
     dense = solve_rows(pose(squared, X, Z, *costs), tol=1e-9)
     for X_, Z_ in [(sparse.csr_array(X), sparse.csr_array(Z)), (sparse.csr_array(X), Z), (X, sparse.csr_array(Z))]:
         found = solve_rows(pose(squared, X_, Z_, *costs), tol=1e-9)
-        np.testing.assert_allclose(found.point, dense.point, atol=1e-5)
+        np.testing.assert_allclose(theta_of(found), theta_of(dense), atol=1e-5)
 
 
 @pytest.mark.parametrize("n", [800, 3000])
@@ -194,7 +212,7 @@ def test_single_precision_rows_are_summed_in_double_precision(n):
     costs = (y, scale, 1.0, 3.0, False, available)
     single = solve_rows(pose(True, X, Z, *costs), tol=1e-12)
     double = solve_rows(pose(True, X.astype(float), Z.astype(float), *costs), tol=1e-12)
-    np.testing.assert_allclose(single.point, double.point, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(theta_of(single), theta_of(double), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("privileged", [True, False])
@@ -204,11 +222,11 @@ def test_conjugate_gradients_and_factorization_give_the_same_weights(monkeypatch
     problem = pose(True, X, Z if privileged else None, y, scale, 1.0, 3.0, False, available & privileged)
     assert not many_weights(problem)
     factorized = solve_newton(problem, tol=1e-10)
-    monkeypatch.setattr("lupi.svm.linear_systems.PRODUCTS", 0)
+    monkeypatch.setattr("lupi.svm.newton.PRODUCTS", 0)
     assert many_weights(problem)
     found = solve_newton(problem, tol=1e-10)
     assert found.converged
-    np.testing.assert_allclose(found.point, factorized.point, atol=1e-5)
+    np.testing.assert_allclose(theta_of(found), theta_of(factorized), atol=1e-5)
 
 
 def test_newton_says_which_problems_it_solves():

@@ -13,9 +13,9 @@ from lupi import SVRPlus
 from lupi.kernels import Kernel, Space
 from lupi.svm.auto import solve
 from lupi.svm.duals import svr_plus_dual
+from lupi.svm.interior_point import KernelSystem, newton_system
 from lupi.svm.paths import fit_path
 from lupi.svm.smo import solve_smo
-from lupi.svm.systems import KernelSystem, newton_system
 
 KERNELS = ("linear", "rbf", "poly", "laplacian")
 
