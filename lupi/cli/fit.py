@@ -139,14 +139,8 @@ def safe_cells(values):
     >>> safe_cells(["=1+1", "-3", "yes"])
     ["'=1+1", '-3', 'yes']
     """
-    return [f"'{value}" if isinstance(value, str) and _is_formula(value) else value for value in values]
+    import pandas as pd
 
-
-def _is_formula(word):
-    if not word.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return False
-    try:
-        float(word)
-    except ValueError:
-        return True
-    return False
+    cells = pd.Series(values, dtype=object)
+    formulas = cells.astype(str).str.match(r"[=+\-@\t\r]") & pd.to_numeric(cells, errors="coerce").isna()
+    return cells.mask(formulas, "'" + cells.astype(str)).tolist()

@@ -278,11 +278,9 @@ def draw_curves(ax: Axes, lines: Sequence[Line], worth: Any = None, label: str =
         place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "bottom", "fontsize": "small"}
         ax.annotate(text, (rows, score), (-4, 6), **place)
     sizes = lines[0].sizes
-    ax.set_xscale("log")
+    ax.set(xscale="log", xlabel="labeled training rows", ylabel=label)
     ax.set_xticks(sizes, [str(size) for size in sizes])
     ax.minorticks_off()
-    ax.set_xlabel("labeled training rows")
-    ax.set_ylabel(label)
     legend(ax)
 
 

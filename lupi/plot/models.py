@@ -113,7 +113,16 @@ class SurrogateDisplay(Display):
             return cls(surrogate, np.asarray(y, dtype=float)).plot(ax, **style)
         names = {value: _class_name(value) for value in estimator.classes_.tolist()}
         labels = np.array([names.get(value, NO_LABEL) for value in np.asarray(y, dtype=object)])
-        values, label = _probabilities(surrogate, labels, list(names.values()))
+        if surrogate.ndim == 1:
+            values, label = (
+                1.0 / (1.0 + np.exp(-surrogate)),
+                f"surrogate: probability of {names[estimator.classes_[1]]}",
+            )
+        else:
+            codes = {name: k for k, name in enumerate(names.values())}
+            best = np.argmax(np.nan_to_num(surrogate), axis=1)
+            chosen = np.array([codes.get(name, k) for name, k in zip(labels, best)])
+            values, label = surrogate[np.arange(len(chosen)), chosen], "surrogate: probability of the label"
         kept = [name for name in (*names.values(), NO_LABEL) if (labels[~np.isnan(values)] == name).any()]
         return cls(values, labels, kept, label=label).plot(ax, **style)
 
@@ -121,16 +130,6 @@ class SurrogateDisplay(Display):
 def _class_name(value: float | str) -> str:
     """A class as text; missing labels have turned 1 into 1.0."""
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _probabilities(surrogate: np.ndarray, labels: np.ndarray, names: list[str]) -> tuple[np.ndarray, str]:
-    """Values of the strips and their label."""
-    if surrogate.ndim == 1:
-        return 1.0 / (1.0 + np.exp(-surrogate)), f"surrogate: probability of {names[1]}"
-    column = {name: k for k, name in enumerate(names)}
-    best = np.argmax(np.nan_to_num(surrogate), axis=1)
-    chosen = np.array([column.get(label, best[i]) for i, label in enumerate(labels)])
-    return surrogate[np.arange(len(chosen)), chosen], "surrogate: probability of the label"
 
 
 def draw_bars(ax: Axes, values: dict[str, float], label: str, xlim: Any = None, **style: Any) -> None:
