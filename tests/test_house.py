@@ -241,8 +241,7 @@ def test_rows_in_memory_are_asked_for_in_one_place():
         for line in path.read_text().splitlines()
         if asked.search(line) and path.relative_to(PACKAGE).parts[0] != "inputs"
     ]
-    # Two choices are left, in surrogate/teachers.py and svm/kernel_machine.py; the goal is none.
-    assert len(places) <= 2, places
+    assert places == []
 
 
 # ---------------------------------------------------------------- CONTRIBUTING

@@ -99,7 +99,6 @@ class DaskRows(Rows):
     n_columns: int
     density: float = 1.0  # share of the entries that are stored
     index: np.ndarray | None = None  # selected rows in increasing order; None for all
-    resident = False
     square = False
     ndim = 2
 

@@ -73,7 +73,6 @@ class Rows:
     ``combine(function, tables)``. Dask rows stay in their chunks when they are taken, in increasing order, or mapped.
     """
 
-    resident: bool  # whether the rows are in memory, as `values`
     square: bool  # whether the rows are a kernel matrix
 
     def allows(self, numbers_per_row: int) -> bool:
@@ -124,7 +123,6 @@ class ArrayRows(Rows):
 
     values: Any
     square: bool = False
-    resident = True
     operand = property(attrgetter("values"))
 
     @property
@@ -215,12 +213,6 @@ def take_values(X: Any, Z: Any, index: np.ndarray) -> tuple[Any, Any]:
     if isinstance(X, Rows):
         return cast("tuple[Any, Any]", cast("Any", X).load_together(Z, index))
     return X[index], None if Z is None else Z[index]
-
-
-def require_rows_in_memory(rows: Rows, problem: str) -> None:
-    """Raise for rows in Dask chunks."""
-    if not rows.resident:
-        raise ValueError(problem)
 
 
 @dataclass(frozen=True)
@@ -393,7 +385,7 @@ def check_training_set(
             for space, table in spaces.items()
         ]
         if in_memory:
-            require_rows_in_memory(rows, f"{name} on {n} rows in chunks needs {in_memory}.")
+            raise ValueError(f"{name} on {n} rows in chunks needs {in_memory}.")
     found = Target(np.zeros(n), None, np.ones(n, dtype=bool))
     if kind != "none":
         found = _read_target(y, kind, getattr(estimator, "unlabeled", ALL_LABELED), name)

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.training_set import check_rows, check_training_set, require_rows_in_memory
+from lupi.inputs.training_set import check_rows, check_training_set
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
@@ -159,9 +159,8 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         rows = check_training_set(self, X, y, privileged, sample_weight, groups, **options)
         if rows.classes is not None:
             self.classes_ = rows.classes
-            if len(rows.classes) > 2:
-                problem = f"{name} on {rows.n_rows} rows in chunks needs two classes, got {len(rows.classes)}."
-                require_rows_in_memory(rows.X, problem)
+            if len(rows.classes) > 2 and not rows.X.allows(rows.n_rows):
+                raise ValueError(f"{name} on {rows.n_rows} rows in chunks needs two classes, got {len(rows.classes)}.")
         return SurrogateData(rows)
 
     def _scores(self, X: MatrixLike) -> np.ndarray:

@@ -140,13 +140,13 @@ def fit_teachers(data: SurrogateData, A: Any, features: Any, target: Target, pla
         _warn_if_not_at_random(type(model).__name__, data, [*tables, A])
     groups, labels = data.groups(data.taught), target.labels(y)
     by_likelihood = targets.shape[1] > 1 or (teacher is not None and is_classifier(teacher))
+    kernels = ("linear", "rbf") if targets.shape[1] > 1 and teacher is None else ("linear",)
+    candidates = make_candidates([block.name for block in data.rows.privileged], kernels)
     outputs = None if closed_form else _plain_outputs(data, features, plain)
-    noise = label_noise(weight) if A.resident else None
+    noise = label_noise(weight) if A.allows(N_PROBES * len(candidates)) else None
     inputs = TeacherData(
         tables, A, data.taught, data.unlabeled, targets, weight, groups, labels, by_likelihood, outputs, noise
     )
-    kernels = ("linear", "rbf") if targets.shape[1] > 1 and teacher is None else ("linear",)
-    candidates = make_candidates([block.name for block in data.rows.privileged], kernels)
     fit_one = _fit_ridge if teacher is None else _fit_estimator
     fits = [fit_one(inputs, candidate, model) for candidate in candidates]
     evidence = [inputs.evidence(fit.taught) for fit in fits]

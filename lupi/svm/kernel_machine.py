@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lupi.inputs.training_set import check_rows, check_training_set, per_space, require_rows_in_memory
+from lupi.inputs.training_set import check_rows, check_training_set, per_space
 from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, all_are, make_space
 from lupi.kernels.kernel import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
@@ -131,13 +131,9 @@ class Spaces:
                 "privileged_kernel='linear', or solver='auto'."
             )
         n_weights = self.X.shape[1] + 1 + (0 if self.Z is None else self.Z.shape[1] + 1)
-        needed = estimator.solver == "newton" or not data.X.resident
+        needed = estimator.solver == "newton" or not data.X.allows(len(data))
         chosen = needed or over_weights(self.X.shape[0], n_weights, smooth)
-        chosen = linear and estimator.solver in SOLVERS["linear"] and chosen
-        if not chosen:
-            name = type(estimator).__name__
-            require_rows_in_memory(data.X, f"{name} on {len(data)} rows in chunks needs {LINEAR_ONLY}.")
-        return chosen
+        return linear and estimator.solver in SOLVERS["linear"] and chosen
 
 
 def over_weights(n: int, n_weights: int, smooth: bool) -> bool:
@@ -156,7 +152,7 @@ def check_input(
     if not hasattr(estimator, "n_components"):
         return check_training_set(estimator, X, y, privileged, sample_weight)
     linear = all_are(estimator.kernel, "linear") and all_are(estimator.privileged_kernel, "linear")
-    in_memory = "" if linear else LINEAR_ONLY
+    in_memory = "" if linear and estimator.solver in SOLVERS["linear"] else LINEAR_ONLY
     return check_training_set(estimator, X, y, privileged, sample_weight, single=linear, in_memory=in_memory)
 
 
