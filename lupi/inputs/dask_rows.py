@@ -7,24 +7,30 @@ memory is bounded by the chunks in progress.
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, cast
 
 import dask
 import numpy as np
 from dask.optimization import cull
-from joblib import cpu_count
+from joblib import Parallel, cpu_count, delayed
 from scipy import sparse
 from sklearn.utils import check_array
 from threadpoolctl import threadpool_limits
 
 from lupi.inputs.memory import available_memory, require_memory
-from lupi.inputs.tables import check_row_order, column_names
-from lupi.inputs.training_set import SINGLE, ArrayRows, Rows, chunkwise, read_table, split_missing
+from lupi.inputs.tables import column_names
+from lupi.inputs.training_set import (
+    SINGLE,
+    ArrayRows,
+    PrivilegedBlock,
+    Rows,
+    chunkwise,
+    read_block,
+    read_table,
+    split_missing,
+)
 from lupi.inputs.types import Matrix
 from lupi.run import as_they_arrive, cluster_errors, count_threads
 
@@ -139,8 +145,8 @@ class DaskRows(Rows):
         """Values of some rows in any order, or of all rows."""
         if index is None:
             return cast("Matrix", _loaded(self, None)[0])
-        order = np.argsort(index, kind="stable")
-        return cast("Matrix", _loaded(self.take(np.asarray(index)[order]), None)[0][np.argsort(order, kind="stable")])
+        index, places = np.unique(index, return_inverse=True)
+        return self.take(index).load()[places]
 
     def gather(self, index: np.ndarray) -> Rows:
         """Some of the rows, in memory if they fit."""
@@ -232,48 +238,49 @@ def _loaded(first: Any, second: Any) -> tuple[Any, Any]:
     return first, second
 
 
-@dataclass(frozen=True)
-class DaskInput:
-    """Checked collections: DaskRows, or values in memory where the rows are `few`."""
-
-    few: bool
-    X: Any
-    spaces: dict[Any, Any]
-    available: dict[Any, np.ndarray]
-    vectors: dict[str, Any]
-    feature_names: np.ndarray | None
-
-
 def read_dask(
     estimator_name: str, X: Any, spaces: dict[Any, Any], vectors: dict[str, Any], dtypes: Sequence[Any]
-) -> DaskInput:
-    """Check collections that are chunked alike, in one pass; `vectors` may also be whole arrays or None."""
-    keys = {space: "privileged" if space is None else f"privileged[{space!r}]" for space in spaces}
-    tables = {"X": X, **{keys[space]: table for space, table in spaces.items()}}
-    chunked = {key: value for key, value in vectors.items() if _is_dask(value)}
-    blocks = row_blocks(tables | chunked, estimator_name)
-    facts = list(over_blocks(_examine, blocks, [(list(tables), list(chunked), estimator_name)] * len(blocks)))
-    sizes = np.array([fact.n_rows for fact in facts])
+) -> tuple[Any, dict[Any, Any], list[Any]]:
+    """Check collections that are chunked alike, in one pass.
+
+    Many rows stay in their chunks, as DaskRows and as a PrivilegedBlock per space; few rows come back as tables in memory.
+    Vectors come back whole.
+    """
+    keys = {"privileged" if space is None else f"privileged[{space!r}]": space for space in spaces}
+    blocks = row_blocks({"X": X, **dict(zip(keys, spaces.values()))}, estimator_name)
+    facts = list(over_blocks(_examine, blocks, [(keys, estimator_name)] * len(blocks)))
+    sizes = np.array([len(fact["X"].available) for fact in facts])
     n = int(sizes.sum())
     if n == 0:
         raise ValueError(f"{estimator_name}: `X` has no rows.")
-    whole = {key: _whole(key, value, facts, n, estimator_name) for key, value in vectors.items()}
-    rows = {key: _rows(key, blocks, sizes, facts, dtypes, estimator_name) for key in tables}
-    names = column_names(X)
+    rows = {
+        key: _rows(key, blocks, sizes, [fact[key] for fact in facts], dtypes, estimator_name) for key in ("X", *keys)
+    }
+    whole = list(dask.compute(*vectors.values(), traverse=False))  # type: ignore[attr-defined]  # not in its __all__
+    for name, vector in zip(vectors, whole):
+        if vector is not None and not np.isscalar(vector) and len(vector) != n:
+            raise ValueError(
+                f"{estimator_name}: `{name}` has {len(vector)} entries, but the chunks of `X` have {n} rows."
+            )
     if n <= IN_MEMORY:
-        values = {key: table.with_gaps(np.ones(n, dtype=bool)).load() for key, table in rows.items()}
+        table, names = rows["X"].load(), column_names(X)
         if names is not None:
             import pandas as pd
 
-            values["X"] = pd.DataFrame(values["X"], columns=list(names))
-        return DaskInput(True, values["X"], {space: values[keys[space]] for space in spaces}, {}, whole, names)
+            table = pd.DataFrame(table, columns=list(names))
+        return table, {space: rows[key].with_gaps(np.ones(n)).load() for key, space in keys.items()}, whole
     require_memory(
         8.0 * VECTORS * n,
         f"{estimator_name} on {n} examples, with {VECTORS} numbers for each of them in this process,",
         "train on a sample of the rows",
     )
-    available = {space: np.concatenate([fact.available[keys[space]] for fact in facts]) for space in spaces}
-    return DaskInput(False, rows["X"], {space: rows[keys[space]] for space in spaces}, available, whole, names)
+    tables = {
+        space: PrivilegedBlock(
+            space, rows[key], np.concatenate([fact[key].available for fact in facts]), column_names(spaces[space])
+        )
+        for key, space in keys.items()
+    }
+    return rows["X"], tables, whole
 
 
 def _is_dask(data: Any) -> bool:
@@ -330,78 +337,51 @@ def _check_alike(X: Any, name: str, data: Any, estimator_name: str) -> None:
 
 
 @dataclass(frozen=True)
-class BlockFacts:
-    """Results of the check of one chunk, by collection."""
+class ChunkFacts:
+    """Results of the check of one chunk of a collection."""
 
-    n_rows: int
-    vectors: dict[str, np.ndarray]
-    available: dict[str, np.ndarray]
-    widths: dict[str, int]
-    single: dict[str, bool]
-    entries: dict[str, int]
+    width: int
+    single: bool
+    entries: int
+    available: np.ndarray
+
+    @classmethod
+    def of(cls, values: Any, available: np.ndarray) -> ChunkFacts:
+        """Facts of a checked table."""
+        entries = values.nnz if sparse.issparse(values) else values.size
+        return cls(values.shape[1], values.dtype == np.float32, int(entries), available)
 
 
-def _examine(block: RowBlock, tables: list[str], vectors: list[str], estimator_name: str) -> BlockFacts:
-    """Check the rows of a chunk: as many in every collection, X finite, privileged rows whole or missing."""
-    names = [*tables, *vectors]
-    values = dict(zip(names, block.make(names)))
+def _examine(block: RowBlock, spaces: dict[str, Any], estimator_name: str) -> dict[str, ChunkFacts]:
+    """Check the rows of a chunk: X finite, as many privileged rows as rows of X, each whole or missing."""
     owner = f"{estimator_name}, chunk {block.number}"
-    n_rows = int(np.shape(values["X"])[0])
-    for name, value in values.items():
-        if np.shape(value)[0] != n_rows:
-            raise ValueError(
-                f"{owner}: `X` has {n_rows} rows, but `{name}` has {np.shape(value)[0]}; rows are matched by chunk and position."
-            )
-    checked = {name: values[name] for name in tables}
-    available = {name: np.ones(n_rows, dtype=bool) for name in tables[1:]}
-    if n_rows:
-        checked["X"] = check_array(
-            values["X"], accept_sparse="csr", dtype=list(SINGLE), input_name="X", estimator=owner
-        )
-        for name in tables[1:]:
-            prefix = f"{owner}: `{name}`"
-            check_row_order(values[name], values["X"], prefix)
-            checked[name], available[name] = split_missing(read_table(values[name], prefix, SINGLE), prefix)
-    return BlockFacts(
-        n_rows,
-        {name: _vector(values[name], name, owner) for name in vectors},
-        available,
-        {name: int(table.shape[1]) for name, table in checked.items()},
-        {name: bool(n_rows) and table.dtype == np.float32 for name, table in checked.items()},
-        {name: int(table.nnz if sparse.issparse(table) else np.prod(table.shape)) for name, table in checked.items()},
+    X, *tables = block.make(["X", *spaces])
+    n_rows = int(np.shape(X)[0])
+    values = check_array(
+        X, accept_sparse="csr", dtype=list(SINGLE), input_name="X", estimator=owner, ensure_min_samples=0
     )
+    facts = {"X": ChunkFacts.of(values, np.ones(n_rows, dtype=bool))}
+    for (key, space), table in zip(spaces.items(), tables):
+        checked = read_block(owner, space, table, n_rows, X, dtypes=SINGLE)
+        facts[key] = ChunkFacts.of(checked.rows.values, checked.available)
+    return facts
 
 
-def _vector(value: Any, name: str, owner: str) -> np.ndarray:
-    values = value.to_numpy() if hasattr(value, "to_numpy") else np.asarray(value)
-    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-    if values.ndim != 1:
-        raise ValueError(f"{owner}: `{name}` has shape {values.shape}, expected one value for each row.")
-    return np.asarray(values)
-
-
-def _whole(key: str, value: Any, facts: list[BlockFacts], n: int, estimator_name: str) -> Any:
-    """A vector of all rows."""
-    if _is_dask(value):
-        return np.concatenate([fact.vectors[key] for fact in facts])
-    if value is not None and not np.isscalar(value) and len(value) != n:
-        raise ValueError(f"{estimator_name}: `{key}` has {len(value)} entries, but the chunks of `X` have {n} rows.")
-    return value
-
-
-def _rows(key: str, blocks: Any, sizes: Any, facts: list[BlockFacts], dtypes: Any, estimator_name: str) -> DaskRows:
-    widths = {fact.widths[key]: number for number, fact in enumerate(facts) if fact.n_rows}
-    if len(widths) > 1:
-        (width, first), (other, second) = list(widths.items())[:2]
+def _rows(
+    key: str, blocks: Sequence[RowBlock], sizes: np.ndarray, facts: list[ChunkFacts], dtypes: Any, estimator_name: str
+) -> DaskRows:
+    """Rows of a collection, which has the same columns in all chunks."""
+    filled = [(number, fact) for number, fact in enumerate(facts) if sizes[number]]
+    first, width = filled[0][0], filled[0][1].width
+    other = next((found for found in filled if found[1].width != width), None)
+    if other is not None:
         raise ValueError(
-            f"{estimator_name}: chunk {first} of `{key}` has {width} columns, but chunk {second} has {other}; all chunks must "
-            "have the same."
+            f"{estimator_name}: chunk {first} of `{key}` has {width} columns, but chunk {other[0]} has {other[1].width}; all "
+            "chunks must have the same."
         )
-    width = next(iter(widths))
-    single = np.float32 in dtypes and all(fact.single[key] for fact in facts if fact.n_rows)
-    stored = sum(fact.entries[key] for fact in facts)
-    recipe = Collection(key, np.float32 if single else dtypes[0])
-    return DaskRows(tuple(blocks), sizes, recipe, width, stored / (sizes.sum() * width))
+    single = np.float32 in dtypes and all(fact.single for _, fact in filled)
+    density = sum(fact.entries for _, fact in filled) / (sizes.sum() * width)
+    return DaskRows(tuple(blocks), sizes, Collection(key, np.float32 if single else dtypes[0]), width, density)
 
 
 def over_blocks(
@@ -410,7 +390,13 @@ def over_blocks(
     """``function(block, *arguments)`` of every block, in order: on the user's Dask client, otherwise in threads."""
     client = _client()
     if client is None:
-        yield from _in_threads(function, blocks, arguments)
+        serial = dask.config.get("scheduler", None) in ("synchronous", "sync", "single-threaded")
+        n_threads = 1 if serial else int(dask.config.get("num_workers", None) or cpu_count())
+        options: dict[str, Any] = {"return_as": "generator", "batch_size": 1, "pre_dispatch": n_threads}
+        calls = (delayed(function)(block, *rest) for block, rest in zip(blocks, arguments))
+        # One BLAS thread per chunk: more would compete with the other chunks.
+        with threadpool_limits(limits=1):
+            yield from Parallel(n_threads, backend="threading", **options)(calls)
         return
     with cluster_errors(TRAINING_IS_LOST):
         n_threads = count_threads(client)
@@ -424,23 +410,6 @@ def over_blocks(
         while place in waiting:
             yield waiting.pop(place)
             place += 1
-
-
-def _in_threads(
-    function: Callable[..., Any], blocks: Sequence[RowBlock], arguments: Iterable[tuple[Any, ...]]
-) -> Iterator[Any]:
-    serial = dask.config.get("scheduler", None) in ("synchronous", "sync", "single-threaded")
-    n_threads = 1 if serial else int(dask.config.get("num_workers", None) or cpu_count())
-    # One BLAS thread per chunk: more would compete with the other chunks.
-    with threadpool_limits(limits=1), ThreadPoolExecutor(n_threads) as pool:
-        calls = zip(blocks, arguments)
-        waiting = deque(pool.submit(function, block, *rest) for block, rest in islice(calls, n_threads))
-        try:
-            while waiting:
-                yield waiting.popleft().result()
-                waiting.extend(pool.submit(function, block, *rest) for block, rest in islice(calls, 1))
-        finally:
-            pool.shutdown(cancel_futures=True)
 
 
 def _client() -> Any:

@@ -362,30 +362,24 @@ def check_training_set(
         return check_structured_set(estimator, X, y, privileged, task, privileged_task)
     spaces = split_by_space(estimator, privileged, None)
     dtypes = SINGLE if single else DOUBLE
-    chunked = None
+    source = X
     if hasattr(X, "__dask_graph__"):
         from lupi.inputs.dask_rows import read_dask
 
-        vectors = {"y": None if kind == "none" else y, "sample_weight": sample_weight, groups_argument: groups}
-        chunked = read_dask(name, X, spaces, vectors, dtypes)
-        y, sample_weight, groups = chunked.vectors.values()
-        if chunked.few:
-            X, spaces, chunked = chunked.X, chunked.spaces, None
-    if chunked is None:
-        rows: Any = _check_X(estimator, X, dtypes, min_rows, allow_nan)
-        n, feature_names = rows.values.shape[0], getattr(estimator, "feature_names_in_", None)
+        vectors = {"y": y, "sample_weight": sample_weight, groups_argument: groups}
+        X, spaces, (y, sample_weight, groups) = read_dask(name, X, spaces, vectors, dtypes)
+    if isinstance(X, Rows):
+        rows: Any = X
+        n, feature_names, blocks = rows.shape[0], column_names(source), list(spaces.values())
+        if in_memory:
+            raise ValueError(f"{name} on {n} rows in chunks needs {in_memory}.")
+    else:
+        source, rows = X, _check_X(estimator, X, dtypes, min_rows, allow_nan)
+        n, feature_names = rows.shape[0], getattr(estimator, "feature_names_in_", None)
         blocks = [
             read_block(name, space, table, n, X, square=square, dense=dense_privileged, dtypes=dtypes)
             for (space, table), square in zip(spaces.items(), _kernel_matrices(estimator, list(spaces)))
         ]
-    else:
-        rows, feature_names, n = chunked.X, chunked.feature_names, chunked.X.shape[0]
-        blocks = [
-            PrivilegedBlock(space, chunked.spaces[space], chunked.available[space], column_names(table))
-            for space, table in spaces.items()
-        ]
-        if in_memory:
-            raise ValueError(f"{name} on {n} rows in chunks needs {in_memory}.")
     found = Target(np.zeros(n), None, np.ones(n, dtype=bool))
     if kind != "none":
         found = _read_target(y, kind, getattr(estimator, "unlabeled", ALL_LABELED), name)
@@ -414,10 +408,9 @@ def check_training_set(
         privileged=tuple(blocks),
         n_rows=n,
         feature_names=feature_names,
-        source=X,
+        source=source,
     )
-    if chunked is not None:
-        everything.set_columns(estimator)
+    everything.set_columns(estimator)
     kept = np.flatnonzero((weight > 0) & ~useless)
     return everything if len(kept) == n else everything.take(kept)
 
