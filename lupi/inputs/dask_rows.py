@@ -20,15 +20,13 @@ from sklearn.utils import check_array
 from threadpoolctl import threadpool_limits
 
 from lupi.inputs.memory import available_memory, require_memory
-from lupi.inputs.tables import column_names
+from lupi.inputs.tables import SINGLE, column_names, read_table
 from lupi.inputs.training_set import (
-    SINGLE,
     ArrayRows,
     PrivilegedBlock,
     Rows,
     chunkwise,
     read_block,
-    read_table,
     split_missing,
 )
 from lupi.inputs.types import Matrix
@@ -103,8 +101,8 @@ class DaskRows(Rows):
     sizes: np.ndarray  # rows of each chunk
     recipe: Any  # makes the rows of a chunk from the collections
     n_columns: int
+    index: np.ndarray  # selected rows in increasing order
     density: float = 1.0  # share of the entries that are stored
-    index: np.ndarray | None = None  # selected rows in increasing order; None for all
     square = False
     ndim = 2
 
@@ -115,7 +113,7 @@ class DaskRows(Rows):
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
-        return int(self.sizes.sum()) if self.index is None else len(self.index), self.n_columns
+        return len(self.index), self.n_columns
 
     @property
     def size(self) -> int:
@@ -135,11 +133,10 @@ class DaskRows(Rows):
 
     def take(self, index: np.ndarray) -> DaskRows:
         """Some of the rows, by increasing positions or a mask; they stay in their chunks."""
-        index = np.asarray(index)
-        index = np.flatnonzero(index) if index.dtype == bool else index
-        if len(index) > 1 and np.any(np.diff(index) < 0):
+        chosen = self.index[index]
+        if np.any(np.diff(chosen) < 0):
             raise IndexError("rows in Dask chunks can be taken in increasing order only")
-        return replace(self, index=index if self.index is None else self.index[index])
+        return replace(self, index=chosen)
 
     def load(self, index: np.ndarray | None = None) -> Matrix:
         """Values of some rows in any order, or of all rows."""
@@ -176,29 +173,22 @@ class DaskRows(Rows):
         recipe = Mapped(tuple(table.recipe for table in tables), function)
         return replace(self, recipe=recipe, n_columns=sum(table.n_columns for table in tables), density=1.0)
 
-    def places(self) -> Iterator[tuple[int, np.ndarray | None, slice]]:
-        """Chunks with selected rows: number, positions in the chunk (None for all), positions among the selected."""
-        ends = np.cumsum(self.sizes)
-        starts = ends - self.sizes
-        if self.index is None:
-            yield from ((k, None, slice(starts[k], ends[k])) for k in range(len(ends)) if self.sizes[k])
-            return
-        first, last = np.searchsorted(self.index, starts), np.searchsorted(self.index, ends)
-        for k in np.flatnonzero(last > first):
-            local = self.index[first[k] : last[k]] - starts[k]
-            whole = len(local) == self.sizes[k] and bool(np.all(np.diff(local) == 1))
-            yield int(k), None if whole else local, slice(first[k], last[k])
-
     def run(self, function: Callable[..., Any], join: str, arguments: dict[str, Any], by_row: tuple[str, ...]) -> Any:
         """Run a :func:`~lupi.inputs.training_set.chunkwise` function on all chunks and join the results."""
         held = [value.recipe if isinstance(value, DaskRows) else value for value in arguments.values()]
         split = [name in by_row and value is not None for name, value in arguments.items()]
-        places = list(self.places())
-        calls = (
-            (function, local, [cast("Any", v)[..., place] if part else v for v, part in zip(held, split)])
-            for _, local, place in places
-        )
-        results = over_blocks(_on_block, [self.blocks[k] for k, _, _ in places], calls)
+        ends = np.cumsum(self.sizes)
+        starts = ends - self.sizes
+        first, last = np.searchsorted(self.index, starts), np.searchsorted(self.index, ends)
+        chosen = np.flatnonzero(last > first)
+
+        def call(k: int) -> tuple[Any, ...]:
+            local = self.index[first[k] : last[k]] - starts[k]
+            whole = len(local) == self.sizes[k] and bool(np.all(np.diff(local) == 1))
+            parts = [cast("Any", v)[..., first[k] : last[k]] if part else v for v, part in zip(held, split)]
+            return function, slice(None) if whole else local, parts
+
+        results = over_blocks(_on_block, [self.blocks[k] for k in chosen], map(call, chosen.tolist()))
         return _summed(results) if join == "sum" else _concatenated(list(results))
 
 
@@ -210,12 +200,11 @@ class _Transposed:
         return self.rows.transposed_times(V)
 
 
-def _on_block(block: RowBlock, function: Callable[..., Any], local: np.ndarray | None, arguments: list[Any]) -> Any:
+def _on_block(block: RowBlock, function: Callable[..., Any], local: Any, arguments: list[Any]) -> Any:
     """The function of a chunk, with the chunk's rows in place of recipes."""
     names = {name: None for value in arguments if isinstance(value, Collection | Mapped) for name in value.names}
     made = dict(zip(names, block.make(names)))
-    rows = slice(None) if local is None else local
-    return function(*(v(made)[rows] if isinstance(v, Collection | Mapped) else v for v in arguments))
+    return function(*(v(made)[local] if isinstance(v, Collection | Mapped) else v for v in arguments))
 
 
 def _summed(results: Iterator[Any]) -> Any:
@@ -381,7 +370,8 @@ def _rows(
         )
     single = np.float32 in dtypes and all(fact.single for _, fact in filled)
     density = sum(fact.entries for _, fact in filled) / (sizes.sum() * width)
-    return DaskRows(tuple(blocks), sizes, Collection(key, np.float32 if single else dtypes[0]), width, density)
+    recipe = Collection(key, np.float32 if single else dtypes[0])
+    return DaskRows(tuple(blocks), sizes, recipe, width, np.arange(sizes.sum()), density)
 
 
 def over_blocks(

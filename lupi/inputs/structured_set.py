@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from lupi.inputs.tables import read_table, refuse_masked
 from lupi.inputs.training_set import (
     SEVERAL,
     ArrayRows,
@@ -16,8 +17,6 @@ from lupi.inputs.training_set import (
     TrainingSet,
     argument_name,
     read_block,
-    read_table,
-    refuse_masked,
     split_by_space,
     values_per_space,
     wrong_length,
@@ -47,27 +46,22 @@ def check_structured_set(
 def read_task_blocks(
     estimator: Any, spaces: dict[Any, Any], n_rows: int, X: Any, task: Any
 ) -> tuple[PrivilegedBlock, ...]:
-    """Check privileged inputs of one task, or of one task per space; without a task they are a table."""
+    """Check privileged inputs of one task, or of one task per space: tables, or sequences with None where not available."""
     name, names = type(estimator).__name__, list(spaces)
     several = isinstance(task, SEVERAL) and names
     tasks = values_per_space(estimator, "privileged_task", names) if several else [task] * len(names)
-    return tuple(
-        _read_task_block(name, space, inputs, n_rows, X, one) for (space, inputs), one in zip(spaces.items(), tasks)
-    )
-
-
-def _read_task_block(name: str, space: Any, inputs: Any, n_rows: int, X: Any, task: Any) -> PrivilegedBlock:
-    """A table, or a sequence with None where an input is not available."""
-    prefix = f"{name}: {argument_name(space)}"
-    if getattr(task, "tabular", task is None):
-        block = read_block(name, space, inputs, n_rows, X, dense=True)
-    else:
+    blocks = []
+    for (space, inputs), one in zip(spaces.items(), tasks):
+        prefix = f"{name}: {argument_name(space)}"
+        if getattr(one, "tabular", one is None):
+            blocks.append(read_block(name, space, inputs, n_rows, X, dense=True))
+            continue
         values = _as_sequence(inputs, prefix)
         if len(values) != n_rows:
             raise wrong_length(prefix, len(values), "inputs", n_rows, "None")
         available = np.array([value is not None for value in values], dtype=bool)
-        block = PrivilegedBlock(space, ObjectRows(values), available)
-    return block
+        blocks.append(PrivilegedBlock(space, ObjectRows(values), available))
+    return tuple(blocks)
 
 
 def read_inputs(X: Any, prefix: str, task: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,22 +10,44 @@ from scipy import sparse
 
 from lupi.inputs.types import Matrix, MatrixLike
 
+DOUBLE, SINGLE = (np.float64,), (np.float64, np.float32)
 
-def container_values(table: MatrixLike, prefix: str) -> Any:
-    """Float64 values of a table in any container; missing values are NaN."""
+
+def read_table(table: MatrixLike, prefix: str, dtypes: Sequence[Any] = DOUBLE) -> Any:
+    """Values of a table in any container as a C-ordered array or a canonical CSR matrix; missing values are NaN."""
+    refuse_masked(table, prefix)
     if sparse.issparse(table):
-        return _sparse_values(table, prefix)
-    if isinstance(table, Mapping):
+        values: Any = _sparse_values(table, prefix)
+    elif isinstance(table, Mapping):
         raise ValueError(f"{prefix} is a dict; pass one table with a row for each example.")
-    if hasattr(table, "columns") and hasattr(table, "dtypes"):
-        return _as_float(_frame_values(table, prefix), prefix)
-    try:
-        values = np.asarray(table)
-    except ValueError as error:
+    elif hasattr(table, "columns") and hasattr(table, "dtypes"):
+        values = _as_float(_frame_values(table, prefix), prefix, DOUBLE)
+    else:
+        try:
+            values = np.asarray(table)
+        except ValueError as error:
+            raise ValueError(
+                f"{prefix} is not a table: its rows differ in length. Pass a 2-D array, one row for each example."
+            ) from error
+        values = _as_float(values, prefix, dtypes)
+    if values.ndim == 1:
+        remedy = "to_frame()" if hasattr(table, "to_frame") else "reshape(-1, 1)"
         raise ValueError(
-            f"{prefix} is not a table: its rows differ in length. Pass a 2-D array, one row for each example."
-        ) from error
-    return _as_float(values, prefix)
+            f"{prefix} is 1-dimensional, expected 2 dimensions: one row for each example. Use {remedy} if it holds one feature."
+        )
+    if values.ndim != 2:
+        raise ValueError(f"{prefix} has {values.ndim} dimensions, expected 2: a table with one row for each example.")
+    if values.shape[1] == 0:
+        raise ValueError(f"{prefix} has no columns; it must have at least one.")
+    return values
+
+
+def refuse_masked(value: Any, prefix: str) -> None:
+    """Raise on a masked array, whose hidden values would be read as if they were valid."""
+    if np.ma.isMaskedArray(value):
+        raise ValueError(
+            f"{prefix} is a masked array; pass {prefix.split('`')[1]}.filled(np.nan), or impute the values."
+        )
 
 
 def check_row_order(table: MatrixLike, X: MatrixLike, prefix: str) -> None:
@@ -73,29 +95,26 @@ def _frame_values(frame: MatrixLike, prefix: str) -> np.ndarray:
             )
     if not hasattr(frame, "iloc"):
         return np.asarray(frame.to_numpy())
-    columns = [_pandas_column(frame.iloc[:, j]) for j in range(frame.shape[1])]
+    # pandas turns NA into NaN only on request.
+    options: list[dict[str, Any]] = [
+        {"dtype": object} if dtype.kind == "O" else {"dtype": np.float64, "na_value": np.nan} for dtype in frame.dtypes
+    ]
+    columns = [frame.iloc[:, j].to_numpy(**given) for j, given in enumerate(options)]
     return np.column_stack(columns) if columns else np.empty(frame.shape)
 
 
-def _pandas_column(column: Any) -> np.ndarray:
-    """Values of a column; pandas turns NA into NaN only on request."""
-    if column.dtype.kind == "O":
-        return np.asarray(column.to_numpy(dtype=object))
-    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-
-
-def _as_float(values: np.ndarray, prefix: str) -> np.ndarray:
+def _as_float(values: np.ndarray, prefix: str, dtypes: Sequence[Any]) -> np.ndarray:
+    kind = values.dtype.kind
+    if kind == "O" and any(isinstance(value, str) for value in values.flat):
+        raise ValueError(f"{prefix} must hold real numbers, but has text in it; encode text as numbers first.")
     problem = f"{prefix} must hold real numbers, but has dtype {values.dtype}"
-    if values.dtype.kind == "O":
-        if any(isinstance(value, str) for value in values.flat):
-            raise ValueError(f"{prefix} must hold real numbers, but has text in it; encode text as numbers first.")
-        try:
-            return np.ascontiguousarray(values, dtype=np.float64) if values.ndim else values
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{problem} that does not convert to numbers; encode it as numbers first.") from error
-    if values.dtype.kind not in "biuf":
+    if kind not in "biufO":
         raise ValueError(f"{problem}; encode it as numbers first.")
-    return np.ascontiguousarray(values, dtype=np.float64) if values.ndim else values
+    try:
+        values = values.astype(values.dtype if values.dtype in dtypes else dtypes[0], copy=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{problem} that does not convert to numbers; encode it as numbers first.") from error
+    return np.ascontiguousarray(values) if values.ndim else values
 
 
 def _sparse_values(table: MatrixLike, prefix: str) -> Matrix:

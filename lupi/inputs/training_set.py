@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from functools import partial, singledispatch
 from inspect import signature
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -25,14 +25,13 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from lupi.inputs.tables import check_row_order, column_names, container_values
+from lupi.inputs.tables import DOUBLE, SINGLE, check_row_order, column_names, read_table, refuse_masked
 from lupi.inputs.types import Matrix, MatrixLike, PrivilegedLike, VectorLike
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Rows in a product of sparse data: large enough for BLAS, small enough for the cache.
 BLOCK = 1024
-DOUBLE, SINGLE = (np.float64,), (np.float64, np.float32)
 # Products of four values stay finite in double precision, squares of sums in single precision.
 LARGEST = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e15}
 # Stands for the parameter `unlabeled` of estimators that require all labels.
@@ -134,6 +133,8 @@ class ArrayRows(Rows):
         """Some of the rows; no copy if these are all rows in order."""
         if len(index) == self.shape[0] and np.array_equal(index, np.arange(len(index))):
             return self
+        if hasattr(self.values, "columns"):  # the user's table, for estimators that read column names
+            return ArrayRows(_safe_indexing(self.values, index))
         return replace(self, values=self.values[np.ix_(index, index)] if self.square else self.values[index])
 
     def gather(self, index: np.ndarray) -> ArrayRows:
@@ -173,28 +174,14 @@ class ObjectRows:
         return ObjectRows([self.values[int(i)] for i in index])
 
 
-@dataclass(frozen=True)
-class Affine:
+def affine(rows: Any, matrix: np.ndarray, shift: np.ndarray) -> np.ndarray:
     """The map from rows x to x @ matrix + shift."""
-
-    matrix: np.ndarray
-    shift: np.ndarray
-
-    def __call__(self, rows: Any) -> np.ndarray:
-        """Images of the rows."""
-        return np.asarray(rows @ self.matrix + self.shift)
+    return np.asarray(rows @ matrix + shift)
 
 
-@dataclass(frozen=True)
-class SideBySide:
-    """The map from tables to their columns side by side, each table times a factor."""
-
-    factors: tuple[float, ...]
-
-    def __call__(self, *tables: Any) -> Any:
-        """Columns of all tables."""
-        parts = [factor * table for factor, table in zip(self.factors, tables)]
-        return sparse.csr_matrix(sparse.hstack(parts)) if any(map(sparse.issparse, parts)) else np.hstack(parts)
+def _scaled_columns(*tables: Any, factors: Sequence[float]) -> Any:
+    parts = [factor * table for factor, table in zip(factors, tables)]
+    return sparse.csr_matrix(sparse.hstack(parts)) if any(map(sparse.issparse, parts)) else np.hstack(parts)
 
 
 def side_by_side(tables: Sequence[Any], factors: Sequence[float]) -> Any:
@@ -205,7 +192,7 @@ def side_by_side(tables: Sequence[Any], factors: Sequence[float]) -> Any:
     >>> side_by_side([ArrayRows(np.ones((1, 1))), ArrayRows(np.ones((1, 2)))], [1.0, 3.0]).values
     array([[1., 3., 3.]])
     """
-    return tables[0].combine(SideBySide(tuple(factors)), tables)
+    return tables[0].combine(partial(_scaled_columns, factors=factors), tables)
 
 
 def take_values(X: Any, Z: Any, index: np.ndarray) -> tuple[Any, Any]:
@@ -258,6 +245,11 @@ class TrainingSet:
         """Mask of the rows that have privileged features in any block."""
         masks = [block.available for block in self.privileged] or [np.zeros(len(self), dtype=bool)]
         return np.asarray(np.any(masks, axis=0))
+
+    @property
+    def class_totals(self) -> np.ndarray:
+        """Sum of the sample weights of each class."""
+        return np.bincount(self.target[self.labeled], self.weight[self.labeled], len(np.asarray(self.classes)))
 
     @property
     def loss_weight(self) -> np.ndarray:
@@ -380,29 +372,16 @@ def check_training_set(
             read_block(name, space, table, n, X, square=square, dense=dense_privileged, dtypes=dtypes)
             for (space, table), square in zip(spaces.items(), _kernel_matrices(estimator, list(spaces)))
         ]
-    found = Target(np.zeros(n), None, np.ones(n, dtype=bool))
+    values, classes = np.zeros(n), None
     if kind != "none":
-        found = _read_target(y, kind, getattr(estimator, "unlabeled", ALL_LABELED), name)
-        check_consistent_length(np.empty(n), found.values)
-    weight = _check_weight(sample_weight, n, name)
-    _check_totals(found, weight, name)
-    available = np.any([block.available for block in blocks] or [np.zeros(n, dtype=bool)], axis=0)
-    useless = ~found.labeled & ~available
-    if useless.any() and blocks:
-        warnings.warn(
-            f"{name}: {useless.sum()} rows have neither a label nor privileged features and are dropped.",
-            UserWarning,
-            stacklevel=4,
-        )
-    class_weight = None
-    if found.classes is not None and hasattr(estimator, "class_weight"):
-        class_weight = _weigh_classes(estimator.class_weight, found, weight)
+        values, classes = _read_target(y, kind, getattr(estimator, "unlabeled", ALL_LABELED), name)
+        check_consistent_length(np.empty(n), values)
     everything = TrainingSet(
         X=rows,
-        target=found.values,
-        classes=found.classes,
-        weight=weight,
-        class_weight=class_weight,
+        target=values,
+        classes=classes,
+        weight=_check_weight(sample_weight, n, name),
+        class_weight=None,
         groups=_check_groups(groups, n, name, groups_argument),
         kept=np.arange(n),
         privileged=tuple(blocks),
@@ -410,8 +389,18 @@ def check_training_set(
         feature_names=feature_names,
         source=source,
     )
+    _check_totals(everything, name)
+    if classes is not None and hasattr(estimator, "class_weight"):
+        everything = replace(everything, class_weight=_weigh_classes(estimator.class_weight, everything))
     everything.set_columns(estimator)
-    kept = np.flatnonzero((weight > 0) & ~useless)
+    useless = ~everything.labeled & ~everything.available
+    if useless.any() and blocks:
+        warnings.warn(
+            f"{name}: {useless.sum()} rows have neither a label nor privileged features and are dropped.",
+            UserWarning,
+            stacklevel=4,
+        )
+    kept = np.flatnonzero((everything.weight > 0) & ~useless)
     return everything if len(kept) == n else everything.take(kept)
 
 
@@ -586,25 +575,6 @@ def _check_X(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], min_rows: int
     return ArrayRows(values, square)
 
 
-def read_table(table: MatrixLike, prefix: str, dtypes: Sequence[Any] = DOUBLE) -> Any:
-    """Values of a table as a C-ordered array or a canonical CSR matrix; missing values are NaN."""
-    if isinstance(table, np.ndarray) and table.dtype.kind in "biuf" and table.ndim and not np.ma.isMaskedArray(table):
-        values: Any = np.ascontiguousarray(table, dtype=table.dtype if table.dtype in dtypes else dtypes[0])
-    else:
-        refuse_masked(table, prefix)
-        values = container_values(table, prefix)
-    if values.ndim == 1:
-        remedy = "to_frame()" if hasattr(table, "to_frame") else "reshape(-1, 1)"
-        raise ValueError(
-            f"{prefix} is 1-dimensional, expected 2 dimensions: one row for each example. Use {remedy} if it holds one feature."
-        )
-    if values.ndim != 2:
-        raise ValueError(f"{prefix} has {values.ndim} dimensions, expected 2: a table with one row for each example.")
-    if values.shape[1] == 0:
-        raise ValueError(f"{prefix} has no columns; it must have at least one.")
-    return values
-
-
 def read_block(
     name: str,
     space: Any,
@@ -689,14 +659,6 @@ def _check_magnitude(values: Any, argument: str, name: str) -> None:
         )
 
 
-def refuse_masked(value: Any, prefix: str) -> None:
-    """Raise on a masked array, whose hidden values would be read as if they were valid."""
-    if np.ma.isMaskedArray(value):
-        raise ValueError(
-            f"{prefix} is a masked array; pass {prefix.split('`')[1]}.filled(np.nan), or impute the values."
-        )
-
-
 def wrong_length(prefix: str, n_given: int, unit: str, n_rows: int, missing: str) -> ValueError:
     """Error of a privileged input that does not have one entry per example."""
     return ValueError(
@@ -705,50 +667,49 @@ def wrong_length(prefix: str, n_given: int, unit: str, n_rows: int, missing: str
     )
 
 
-class Target(NamedTuple):
-    """Class codes (-1 where missing) with their classes, or numbers (NaN where missing)."""
+def _read_target(y: VectorLike, kind: str, unlabeled: Any, name: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """Class codes (-1 where missing) with their classes, or numbers or grades (NaN where missing).
 
-    values: np.ndarray
-    classes: np.ndarray | None
-    labeled: np.ndarray
-
-
-def _read_target(y: VectorLike, kind: str, unlabeled: Any, name: str) -> Target:
-    """Read a target of `kind` "classes", "numbers" or "grades"; NaN, None, pandas' NA and `unlabeled` are missing."""
+    NaN, None, pandas' NA and `unlabeled` are missing.
+    """
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     refuse_masked(y, f"{name}: `y`")
-    partial = unlabeled is not ALL_LABELED
-    values, missing = _values_and_missing(y, unlabeled if partial else None)
-    if kind == "grades":
-        _check_grades(values)
-    if missing.any() and not partial:
+    partial_labels = unlabeled is not ALL_LABELED
+    values, missing = _values_and_missing(y, unlabeled if partial_labels else None)
+    if missing.any() and not partial_labels:
         raise ValueError(f"{name}: Input y contains NaN in row {missing.argmax()}; every row needs a target.")
     if missing.all() and len(missing):
         needed = "two rows of different classes need a label" if kind == "classes" else "one row needs a target"
         raise ValueError(f"{name}: `y` has no labeled row: all {len(values)} entries are missing. At least {needed}.")
-    if kind != "classes":
-        numbers = _numbers(values, missing, name)
-        if unlabeled is None and kind == "grades":
-            _warn_about_minus_one(np.unique(numbers[~missing]), name)
-        return Target(numbers, None, ~missing)
+    read = _class_codes if kind == "classes" else _numbers
+    target, classes = read(values, missing, kind, name)
+    distinct = np.unique(target[~missing]) if classes is None else classes
+    if unlabeled is None and kind != "numbers" and distinct.dtype.kind in "if" and distinct.tolist() == [-1, 0, 1]:
+        warnings.warn(
+            f"{name}: the classes in `y` are -1, 0 and 1. If -1 marks unlabeled rows, pass unlabeled=-1; if -1 is a "
+            "class, pass unlabeled=float('nan') to silence this warning.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return target, classes
+
+
+def _class_codes(values: np.ndarray, missing: np.ndarray, kind: str, name: str) -> tuple[np.ndarray, np.ndarray]:
     known = values[~missing]
     known = np.asarray(known.tolist()) if known.dtype.kind == "O" else known
     if known.dtype.kind == "f" and np.isinf(known).any():
         raise ValueError(f"{name}: Input y contains infinity; labels must be finite or missing.")
     if known.dtype.kind not in "biuUS":  # integers and text are always labels
         check_classification_targets(known)
-    classes, encoded = np.unique(known, return_inverse=True)
+    codes = np.full(len(values), -1, dtype=np.int64)
+    classes, codes[~missing] = np.unique(known, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
             f"{name} needs at least two classes, but `y` has only one class: {classes[0]!r}. "
             "Pass examples of at least two classes."
         )
-    if unlabeled is None:
-        _warn_about_minus_one(classes, name)
-    codes = np.full(len(values), -1, dtype=np.int64)
-    codes[~missing] = encoded
-    return Target(codes, classes, ~missing)
+    return codes, classes
 
 
 def _values_and_missing(y: VectorLike, unlabeled: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -773,39 +734,23 @@ def _is_missing(value: Any) -> bool:
     return value is None or not isinstance(value == value, bool | np.bool_) or bool(value != value)
 
 
-def _numbers(values: np.ndarray, missing: np.ndarray, name: str) -> np.ndarray:
+def _numbers(values: np.ndarray, missing: np.ndarray, kind: str, name: str) -> tuple[np.ndarray, None]:
     numbers = np.full(len(values), np.nan)
     if values.dtype.kind == "c":
         raise ValueError(f"{name}: Complex data not supported: `y` must hold real numbers.")
     try:
         numbers[~missing] = values[~missing].astype(np.float64)
     except (TypeError, ValueError) as error:
+        if kind == "grades":
+            raise ValueError(
+                f"{name}: y must hold numeric grades, higher = ranked higher; got labels of type {values.dtype}. "
+                "Unknown label type: map the labels to numbers, e.g. y == positive_label."
+            ) from None
         raise ValueError(f"{name}: `y` must hold numbers (or missing values), but {error}.") from error
     if np.isinf(numbers).any():
         raise ValueError(f"{name}: Input y contains infinity; all targets must be finite or missing.")
     _check_magnitude(numbers, "y", name)
-    return numbers
-
-
-def _check_grades(values: np.ndarray) -> None:
-    if values.dtype.kind in "USOT":
-        try:
-            [float(value) for value in values if not _is_missing(value)]
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"y must hold numeric grades, higher = ranked higher; got labels of type {values.dtype}. "
-                "Unknown label type: map the labels to numbers, e.g. y == positive_label."
-            ) from None
-
-
-def _warn_about_minus_one(classes: np.ndarray, name: str) -> None:
-    if len(classes) == 3 and classes.dtype.kind in "if" and classes.tolist() == [-1, 0, 1]:
-        warnings.warn(
-            f"{name}: the classes in `y` are -1, 0 and 1. If -1 marks unlabeled rows, pass unlabeled=-1; if -1 is a "
-            "class, pass unlabeled=float('nan') to silence this warning.",
-            UserWarning,
-            stacklevel=5,
-        )
+    return numbers, None
 
 
 def _check_weight(sample_weight: VectorLike | None, n_rows: int, name: str) -> np.ndarray:
@@ -830,33 +775,25 @@ def _check_weight(sample_weight: VectorLike | None, n_rows: int, name: str) -> n
     return weight
 
 
-def _check_totals(target: Target, weight: np.ndarray, name: str) -> None:
+def _check_totals(data: TrainingSet, name: str) -> None:
     """Raise if no labeled row, or no row of some class, has a positive weight."""
-    if not weight[target.labeled].any():
+    if not data.weight[data.labeled].any():
         raise ValueError(
             f"{name}: every example with a label has `sample_weight` 0; at least one needs a positive weight."
         )
-    if target.classes is None:
-        return
-    codes, weight = target.values[target.labeled], weight[target.labeled]
-    empty = np.bincount(codes, weights=weight, minlength=len(target.classes)) == 0
-    if empty.any():
+    if data.classes is not None and not data.class_totals.all():
         raise ValueError(
-            f"{name}: every example of class {target.classes[empty][0]!r} has `sample_weight` 0. "
+            f"{name}: every example of class {data.classes[data.class_totals == 0][0]!r} has `sample_weight` 0. "
             "Each class needs an example with a positive weight; remove the examples of that class instead."
         )
 
 
-def _weigh_classes(class_weight: dict[Any, float] | str | None, found: Target, weight: np.ndarray) -> np.ndarray:
+def _weigh_classes(class_weight: dict[Any, float] | str | None, data: TrainingSet) -> np.ndarray:
     """Weight of each class; "balanced" uses sums of sample weights, so that an integer weight equals repeated rows."""
-    classes = np.asarray(found.classes)
-    if class_weight is None:
-        return np.ones(len(classes))
+    classes, totals = np.asarray(data.classes), data.class_totals
     if isinstance(class_weight, str) and class_weight == "balanced":
-        totals = np.bincount(found.values[found.labeled], weight[found.labeled], len(classes))
-        out: np.ndarray = totals.sum() / (len(classes) * totals)
-    else:
-        out = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes), dtype=np.float64)
+        return np.asarray(totals.sum() / (len(classes) * totals))
+    out: np.ndarray = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes), dtype=np.float64)
     wrong = ~(np.isfinite(out) & (out > 0))
     if wrong.any():
         raise ValueError(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
-from lupi.inputs.training_set import Affine, ArrayRows, chunkwise
+from lupi.inputs.training_set import ArrayRows, affine, chunkwise
 
 # Candidate penalties, relative to the number of rows (of columns, if there are more).
 GRID = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
@@ -58,7 +59,7 @@ class RidgePath:
         values, vectors = np.linalg.eigh((gram + gram.T) / 2)
         kept = values > RANK_TOLERANCE * max(values[-1], TINY)
         self.eigenvalues, self._basis = values[kept], scale[:, None] * vectors[:, kept]
-        self.rows = A.map(Affine(self._basis, -self.mean @ self._basis), len(self.eigenvalues))
+        self.rows = A.map(partial(affine, matrix=self._basis, shift=-self.mean @ self._basis), len(self.eigenvalues))
 
     @classmethod
     def of_kernel(cls, products: np.ndarray, weight: np.ndarray) -> Self:

@@ -1,11 +1,13 @@
 """Rows in Dask chunks against the same rows in memory: selections, products, sums, and loaded rows."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from lupi.inputs import dask_rows
 from lupi.inputs.dask_rows import Collection, DaskRows, row_blocks
-from lupi.inputs.training_set import Affine, side_by_side, take_values
+from lupi.inputs.training_set import affine, side_by_side, take_values
 from lupi.svm.features import squared_norms, transposed_values, values, weighted_products
 
 dask = pytest.importorskip("dask", reason='Dask is not installed: pip install "lupi[dask]"')
@@ -28,7 +30,8 @@ def tables():
     collections = {"X": da.from_array(TABLE, chunks=(SIZES, 3)), "privileged": da.from_array(OTHER, chunks=(SIZES, 2))}
     blocks = tuple(row_blocks(collections, "fit"))
     return tuple(
-        DaskRows(blocks, np.array(SIZES), Collection(name), width) for name, width in (("X", 3), ("privileged", 2))
+        DaskRows(blocks, np.array(SIZES), Collection(name), width, np.arange(N))
+        for name, width in (("X", 3), ("privileged", 2))
     )
 
 
@@ -52,7 +55,7 @@ def test_products_of_selected_rows(rows, tables):
         np.cos(v)[:, None] * np.column_stack([here, np.ones(len(rows))])
     )
     np.testing.assert_allclose(weighted_products(X, Z, products)[4:, :4], both)
-    joined = side_by_side([X, Z], [1.0, 0.5]).map(Affine(np.ones((5, 1)), np.array([2.0])), 1)
+    joined = side_by_side([X, Z], [1.0, 0.5]).map(partial(affine, matrix=np.ones((5, 1)), shift=np.array([2.0])), 1)
     np.testing.assert_allclose(joined @ np.ones(1), here.sum(axis=1) + 0.5 * other.sum(axis=1) + 2.0)
 
 
