@@ -14,7 +14,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils import _safe_indexing
 
 from lupi.inputs.training_set import ArrayRows, Rows, TrainingSet, chunkwise
 from lupi.inputs.types import Matrix, RandomState
@@ -31,14 +30,6 @@ CLIP = 5.0
 EXACT_ROWS, LANDMARKS = 1500, 500
 # Penalties for a kernel with a diagonal of 1, relative to the number of rows.
 KERNEL_GRID = GRID / 30
-
-
-class TableRows(ArrayRows):
-    """Rows of the user's table, for estimators that read column names."""
-
-    def take(self, index: np.ndarray) -> TableRows:
-        """Some of the rows."""
-        return TableRows(_safe_indexing(self.values, index))
 
 
 @dataclass(frozen=True)
@@ -120,12 +111,8 @@ def _column_sums(X: Any, weight: np.ndarray, center: np.ndarray | None) -> tuple
         block, part = X[start : start + BLOCK], weight[start : start + BLOCK]
         values = block if center is None else np.square(block - center)
         missing = np.isnan(block)
-        if missing.any():
-            weights += part @ ~missing
-            sums += part @ np.where(missing, 0.0, values)
-        else:
-            weights += part.sum()
-            sums += part @ values
+        weights += part @ ~missing
+        sums += part @ np.where(missing, 0.0, values)
     return weights, sums
 
 

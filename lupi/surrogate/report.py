@@ -82,7 +82,7 @@ def explain_fit(
         **dict.fromkeys(("surrogate_correlation", "surrogate_r2", "effective_rows")),
     )
     if surrogate is not None:
-        left_out = students[-1].left_out
+        left_out = students[-1].outputs[surrogate.rows]
         found = ~np.isnan(left_out[:, 0])
         of_rows = data.rows.weight[surrogate.rows[found]]
         r = correlation(left_out[found], surrogate.values[found], of_rows)

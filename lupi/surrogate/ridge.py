@@ -177,12 +177,11 @@ class RidgePath:
         residual = targets - self.left_out(targets, alpha, groups)
         inverse = 1.0 / (self.eigenvalues + alpha)
         points = ((at - self.mean) @ self.coefficients(np.eye(len(inverse)))) * inverse
-        if groups is None:
-            cross = 1.0 / self.total + (points * self.rows.values).sum(axis=1)
-            return np.asarray(values - (np.minimum(self.weight, 1.0) * cross)[:, None] * residual)
-        for members in groups_of_equal_size(groups):
+        units = np.arange(len(targets)) if groups is None else groups
+        weight = np.minimum(self.weight, 1.0) if groups is None else self.weight
+        for members in groups_of_equal_size(units):
             cross = 1.0 / self.total + points[members] @ self.rows.values[members].transpose(0, 2, 1)
-            values[members] -= cross @ (self.weight[members][:, :, None] * residual[members])
+            values[members] -= cross @ (weight[members][:, :, None] * residual[members])
         return values
 
     def errors_without(

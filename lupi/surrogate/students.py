@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from lupi.inputs.types import MatrixLike
 from lupi.privacy import model_part
-from lupi.surrogate.members import Pool, SurrogateData, pool_outputs
+from lupi.surrogate.members import Pool, Sample, SurrogateData, pool_outputs
 from lupi.surrogate.targets import Calibration, Target, blend
 from lupi.surrogate.teachers import Surrogate
 
@@ -23,21 +23,21 @@ LABEL_WEIGHT = 0.25
 
 @dataclass(frozen=True)
 class Student:
-    """A fitted pool with its training rows, their left-out outputs, and its weight in the output."""
+    """A fitted pool with its outputs of all rows (left-out ones of its training rows) and its weight in the output."""
 
     pool: Pool
-    rows: np.ndarray
-    left_out: np.ndarray
+    outputs: np.ndarray
     weight: float = 1.0
 
-    def outputs(self, features: Any) -> np.ndarray:
-        """Outputs of all rows: left-out ones of the training rows."""
-        output = np.empty((features.shape[0], self.left_out.shape[1]))
-        output[self.rows] = self.left_out
-        others = np.setdiff1d(np.arange(len(output)), self.rows)
+    @classmethod
+    def fit(cls, pool: Pool, sample: Sample, rows: np.ndarray, features: Any) -> Student:
+        """Fit a pool to a sample of the rows."""
+        outputs = np.empty((features.shape[0], sample.targets.shape[1]))
+        outputs[rows] = pool.fit_left_out(sample)
+        others = np.setdiff1d(np.arange(len(outputs)), rows)
         if len(others):
-            output[others] = pool_outputs(features.take(others).operand, self.pool)
-        return output
+            outputs[others] = pool_outputs(features.take(others).operand, pool)
+        return cls(pool, outputs)
 
 
 @model_part
@@ -74,7 +74,7 @@ def calibrate_output(
     Calibrated to the labels alone, the output is overconfident (the labels took part in the teachers); to the surrogate alone,
     slightly underconfident (the teachers shrink). The blend is right.
     """
-    outputs = np.sum([student.weight * student.outputs(features) for student in students if student.weight], axis=0)
+    outputs = np.sum([student.weight * student.outputs for student in students if student.weight], axis=0)
     weight = data.rows.weight
     labeled = data.labeled[~np.isnan(outputs[data.labeled, 0])]
     if not len(labeled):  # One row or group: no left-out outputs exist, so in-sample outputs are used.

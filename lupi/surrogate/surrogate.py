@@ -6,14 +6,13 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.training_set import check_rows, check_training_set
+from lupi.inputs.training_set import ArrayRows, check_rows, check_training_set
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
@@ -22,15 +21,17 @@ from lupi.surrogate.members import (
     Pool,
     Standardizer,
     SurrogateData,
-    TableRows,
     apply_standardizer,
     make_pool,
     member_names,
 )
 from lupi.surrogate.report import Explanation, explain_fit
 from lupi.surrogate.students import Model, Student, calibrate_output, combine
-from lupi.surrogate.targets import ClassTarget, NumberTarget, Target
+from lupi.surrogate.targets import ClassTarget, NumberTarget, Target, log_probabilities
 from lupi.surrogate.teachers import can_teach, fit_teachers, make_surrogate
+
+
+CLOSED_FORM_ONLY = "estimator='ridge', teacher=None and groups=None: everything else needs its rows in memory"
 
 
 class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
@@ -111,19 +112,19 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         target: Target = NumberTarget() if data.rows.classes is None else ClassTarget(len(self.classes_))
         scaler = Standardizer().fit(data.rows.X, data.rows.weight)
         A = apply_standardizer(data.rows.X.operand, scaler)
-        features = TableRows(data.rows.table()) if member_names(self.estimator) is None else A
+        features = ArrayRows(data.rows.table()) if member_names(self.estimator) is None else A
 
         pool, labels = make_pool(self, scaler), data.rows.target[data.labeled]
         sample = data.sample(features, data.labeled, target.columns(labels), labels=target.labels(labels))
-        plain = Student(pool, data.labeled, pool.fit_left_out(sample))
+        plain = Student.fit(pool, sample, data.labeled, features)
 
         taught = can_teach(data, type(self).__name__)
-        teachers = fit_teachers(data, A, features, target, plain, self) if taught else None
+        teachers = fit_teachers(data, A, target, plain.outputs, self) if taught else None
         surrogate, students = make_surrogate(teachers, target, data), [plain]
         if surrogate is not None:
             pool, cross_fit_rows = make_pool(self, scaler), np.flatnonzero(np.isin(surrogate.rows, data.taught))
             sample = data.sample(features, surrogate.rows, surrogate.values, cross_fit_rows=cross_fit_rows)
-            student = Student(pool, surrogate.rows, pool.fit_left_out(sample))
+            student = Student.fit(pool, sample, surrogate.rows, features)
             students = combine(plain, student, data, surrogate)
         calibration = calibrate_output(students, data, features, target, surrogate)
 
@@ -147,16 +148,19 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         name, members = type(self).__name__, member_names(self.estimator)
         if members == [] or not set(members or ()) <= set(MEMBERS):
             raise ValueError(f"{name}: `estimator` must name members of {list(MEMBERS)}, got {self.estimator!r}.")
-        in_memory = "estimator='ridge', teacher=None and groups=None: everything else needs its rows in memory"
-        if self.estimator == "ridge" and self.teacher is None and groups is None:
-            in_memory = ""
-        options: dict[str, Any] = {
-            "dense_privileged": True,
-            "min_rows": 2,
-            "in_memory": in_memory,
-            "allow_nan": self._allows_nan,
-        }
-        rows = check_training_set(self, X, y, privileged, sample_weight, groups, **options)
+        closed_form = self.estimator == "ridge" and self.teacher is None and groups is None
+        rows = check_training_set(
+            self,
+            X,
+            y,
+            privileged,
+            sample_weight,
+            groups,
+            dense_privileged=True,
+            min_rows=2,
+            allow_nan=self._allows_nan,
+            in_memory="" if closed_form else CLOSED_FORM_ONLY,
+        )
         if rows.classes is not None:
             self.classes_ = rows.classes
             if len(rows.classes) > 2 and not rows.X.allows(rows.n_rows):
@@ -312,11 +316,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        scores = self._scores(X)
-        if scores.shape[1] == 1:
-            positive = expit(scores[:, 0])
-            return np.column_stack([1.0 - positive, positive])
-        return np.asarray(softmax(scores, axis=1))
+        return np.asarray(np.exp(log_probabilities(self._scores(X))))
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict the most probable class from X alone.

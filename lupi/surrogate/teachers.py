@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -18,16 +18,12 @@ from lupi.surrogate.members import (
     Sample,
     SurrogateData,
     make_member,
-    pool_outputs,
     rbf_values,
     standardized,
 )
 from lupi.surrogate.products import ProductFit, factor, fit_product, is_clear
 from lupi.surrogate.ridge import EPS, GRID, TINY, RidgePath, fit_ridge, squared_error
 from lupi.surrogate.targets import Calibration, Target, area_under_curve, calibrate, log_loss, one_hot
-
-if TYPE_CHECKING:
-    from lupi.surrogate.students import Student
 
 X_ALONE, PRODUCT = "X alone", "Z times X"
 # Scales of X beside the privileged features; 0 is Z alone.
@@ -126,10 +122,11 @@ def can_teach(data: SurrogateData, name: str) -> bool:
     return False
 
 
-def fit_teachers(data: SurrogateData, A: Any, features: Any, target: Target, plain: Student, model: Any) -> Teachers:
+def fit_teachers(data: SurrogateData, A: Any, target: Target, plain: np.ndarray, model: Any) -> Teachers:
     """Fit all teachers; average their scores with weights proportional to their evidence, and calibrate the average.
 
-    `model` is the estimator whose parameters `estimator` and `teacher` choose the kind of teachers.
+    `plain` are the plain student's outputs of all rows. The parameters `estimator` and `teacher` of the estimator `model`
+    choose the kind of teachers.
     """
     y, weight = data.rows.target[data.taught], data.rows.weight[data.taught]
     targets, teacher = target.columns(y), model.teacher
@@ -142,7 +139,7 @@ def fit_teachers(data: SurrogateData, A: Any, features: Any, target: Target, pla
     by_likelihood = targets.shape[1] > 1 or (teacher is not None and is_classifier(teacher))
     kernels = ("linear", "rbf") if targets.shape[1] > 1 and teacher is None else ("linear",)
     candidates = make_candidates([block.name for block in data.rows.privileged], kernels)
-    outputs = None if closed_form else _plain_outputs(data, features, plain)
+    outputs = None if closed_form else (plain[data.taught], plain[data.unlabeled])
     noise = label_noise(weight) if A.allows(N_PROBES * len(candidates)) else None
     inputs = TeacherData(
         tables, A, data.taught, data.unlabeled, targets, weight, groups, labels, by_likelihood, outputs, noise
@@ -234,13 +231,6 @@ def line_scores(
     leverage = 1.0 / total + (np.square(unit) / square if slope else 0.0)
     keep = np.maximum(1.0 - np.minimum(weight, 1.0)[:, None] * leverage, EPS)
     return targets - (residual - slope * unit) / keep, mean + slope * (others - center)
-
-
-def _plain_outputs(data: SurrogateData, features: Any, plain: Student) -> tuple[np.ndarray, np.ndarray]:
-    taught = plain.left_out[np.isin(data.labeled, data.taught)]
-    if not len(data.unlabeled):
-        return taught, taught[:0]
-    return taught, pool_outputs(features.take(data.unlabeled).operand, plain.pool)
 
 
 def _warn_if_not_at_random(name: str, data: SurrogateData, tables: list[Any]) -> None:
