@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import dask
 import numpy as np
+from dask.base import compute
 from dask.optimization import cull
 from joblib import Parallel, cpu_count, delayed
 from scipy import sparse
@@ -245,19 +246,15 @@ def read_dask(
     rows = {
         key: _rows(key, blocks, sizes, [fact[key] for fact in facts], dtypes, estimator_name) for key in ("X", *keys)
     }
-    whole = list(dask.compute(*vectors.values(), traverse=False))  # type: ignore[attr-defined]  # not in its __all__
+    whole = list(compute(*vectors.values(), traverse=False))
     for name, vector in zip(vectors, whole):
         if vector is not None and not np.isscalar(vector) and len(vector) != n:
             raise ValueError(
                 f"{estimator_name}: `{name}` has {len(vector)} entries, but the chunks of `X` have {n} rows."
             )
     if n <= IN_MEMORY:
-        table, names = rows["X"].load(), column_names(X)
-        if names is not None:
-            import pandas as pd
-
-            table = pd.DataFrame(table, columns=list(names))
-        return table, {space: rows[key].with_gaps(np.ones(n)).load() for key, space in keys.items()}, whole
+        X, spaces = compute(X, spaces)
+        return X, spaces, whole
     require_memory(
         8.0 * VECTORS * n,
         f"{estimator_name} on {n} examples, with {VECTORS} numbers for each of them in this process,",
@@ -270,10 +267,6 @@ def read_dask(
         for key, space in keys.items()
     }
     return rows["X"], tables, whole
-
-
-def _is_dask(data: Any) -> bool:
-    return hasattr(data, "__dask_graph__") and hasattr(data, "npartitions")
 
 
 def row_blocks(collections: dict[str, Any], estimator_name: str) -> list[RowBlock]:
@@ -293,14 +286,10 @@ def row_blocks(collections: dict[str, Any], estimator_name: str) -> list[RowBloc
 
 
 def _one_chunk_of_columns(name: str, data: Any, estimator_name: str) -> Any:
-    if not _is_dask(data):
+    if not (hasattr(data, "__dask_graph__") and hasattr(data, "ndim")):
         raise ValueError(
-            f"{estimator_name}: `X` is a Dask collection, but `{name}` is a {type(data).__name__}; pass a Dask collection with "
-            f"the same chunks of rows, such as dask.array.from_array({name}, chunks=...)."
-        )
-    if not hasattr(data, "ndim"):
-        raise ValueError(
-            f"{estimator_name}: `{name}` is a {type(data).__name__}; pass a dask.array or a dask.dataframe, which have rows."
+            f"{estimator_name}: `{name}` is a {type(data).__name__}; where `X` is a Dask collection, pass a dask.array or "
+            f"dask.dataframe with the same chunks of rows, such as dask.array.from_array({name}, chunks=...)."
         )
     return data.rechunk({1: -1}) if hasattr(data, "numblocks") and data.ndim == 2 and data.numblocks[1] > 1 else data
 

@@ -758,14 +758,13 @@ def _check_weight(sample_weight: VectorLike | None, n_rows: int, name: str) -> n
     if sample_weight is None:
         return np.ones(n_rows)
     prefix = f"{name}: `sample_weight`"
-    refuse_masked(sample_weight, prefix)
     if np.isscalar(sample_weight):
         sample_weight = np.full(n_rows, sample_weight)
+    refuse_masked(sample_weight, prefix)
+    _refuse_other_shape(sample_weight, n_rows, prefix, "weight")
     weight: np.ndarray = check_array(
-        sample_weight, dtype=np.float64, order="C", ensure_2d=False, allow_nd=True, input_name="sample_weight"
+        sample_weight, dtype=np.float64, order="C", ensure_2d=False, input_name="sample_weight"
     )
-    if weight.shape != (n_rows,):
-        raise ValueError(f"{prefix} has shape {weight.shape}, expected ({n_rows},): one weight for each example.")
     if weight.min() < 0:
         raise ValueError(
             f"{prefix} has negative values (the smallest is {weight.min():g}); weights must be 0 or larger."
@@ -773,6 +772,11 @@ def _check_weight(sample_weight: VectorLike | None, n_rows: int, name: str) -> n
     if weight.max() == 0:
         raise ValueError(f"{prefix} is zero for every example; at least one example needs a positive weight.")
     return weight
+
+
+def _refuse_other_shape(values: VectorLike, n_rows: int, prefix: str, entry: str) -> None:
+    if np.shape(values) != (n_rows,):
+        raise ValueError(f"{prefix} has shape {np.shape(values)}, expected ({n_rows},): one {entry} for each example.")
 
 
 def _check_totals(data: TrainingSet, name: str) -> None:
@@ -807,12 +811,11 @@ def _check_groups(groups: VectorLike | None, n_rows: int, name: str, argument: s
     if groups is None:
         return None
     prefix = f"{name}: `{argument}`"
-    refuse_masked(groups, prefix)
     ids = np.asarray(groups)
     if ids.ndim == 2 and ids.shape[1] == 1:
         ids = ids.ravel()
-    if ids.shape != (n_rows,):
-        raise ValueError(f"{prefix} has shape {ids.shape}, expected ({n_rows},): one id for each example.")
+    refuse_masked(groups, prefix)
+    _refuse_other_shape(ids, n_rows, prefix, "id")
     missing = [_is_missing(value) for value in ids.tolist()]
     if any(missing):
         raise ValueError(f"{prefix} has no id for example {missing.index(True)}; give every example one.")

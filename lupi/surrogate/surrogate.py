@@ -30,7 +30,6 @@ from lupi.surrogate.students import Model, Student, calibrate_output, combine
 from lupi.surrogate.targets import ClassTarget, NumberTarget, Target, log_probabilities
 from lupi.surrogate.teachers import can_teach, fit_teachers, make_surrogate
 
-
 CLOSED_FORM_ONLY = "estimator='ridge', teacher=None and groups=None: everything else needs its rows in memory"
 
 
