@@ -21,13 +21,15 @@ from sklearn.utils import check_array
 from threadpoolctl import threadpool_limits
 
 from lupi.inputs.memory import available_memory, require_memory
-from lupi.inputs.tables import SINGLE, column_names, read_table
+from lupi.inputs.tables import column_names
 from lupi.inputs.training_set import (
+    SINGLE,
     ArrayRows,
     PrivilegedBlock,
     Rows,
     chunkwise,
     read_block,
+    read_table,
     split_missing,
 )
 from lupi.inputs.types import Matrix
@@ -303,9 +305,7 @@ def _check_alike(X: Any, name: str, data: Any, estimator_name: str) -> None:
     if len(expected) == len(sizes) and (not known or expected == sizes):
         return
     shown = [
-        f"{len(s)} chunks of rows"
-        + (f" ({', '.join(map(str, s[:4]))}{', ...' if len(s) > 4 else ''})" if known else "")
-        for s in (expected, sizes)
+        f"{len(s)} chunks of rows" + (f", the first of sizes {list(s[:4])}" if known else "") for s in (expected, sizes)
     ]
     remedy = f"{name}.rechunk({{0: X.chunks[0]}})" if hasattr(data, "chunks") else f"{name}.repartition(...)"
     raise ValueError(

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lupi.inputs.tables import read_table, refuse_masked
 from lupi.inputs.training_set import (
     SEVERAL,
     ArrayRows,
@@ -17,6 +16,8 @@ from lupi.inputs.training_set import (
     TrainingSet,
     argument_name,
     read_block,
+    read_table,
+    refuse_masked,
     split_by_space,
     values_per_space,
     wrong_length,

@@ -2,52 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from lupi.inputs.types import Matrix, MatrixLike
-
-DOUBLE, SINGLE = (np.float64,), (np.float64, np.float32)
-
-
-def read_table(table: MatrixLike, prefix: str, dtypes: Sequence[Any] = DOUBLE) -> Any:
-    """Values of a table in any container as a C-ordered array or a canonical CSR matrix; missing values are NaN."""
-    refuse_masked(table, prefix)
-    if sparse.issparse(table):
-        values: Any = _sparse_values(table, prefix)
-    elif isinstance(table, Mapping):
-        raise ValueError(f"{prefix} is a dict; pass one table with a row for each example.")
-    elif hasattr(table, "columns") and hasattr(table, "dtypes"):
-        values = _as_float(_frame_values(table, prefix), prefix, DOUBLE)
-    else:
-        try:
-            values = np.asarray(table)
-        except ValueError as error:
-            raise ValueError(
-                f"{prefix} is not a table: its rows differ in length. Pass a 2-D array, one row for each example."
-            ) from error
-        values = _as_float(values, prefix, dtypes)
-    if values.ndim == 1:
-        remedy = "to_frame()" if hasattr(table, "to_frame") else "reshape(-1, 1)"
-        raise ValueError(
-            f"{prefix} is 1-dimensional, expected 2 dimensions: one row for each example. Use {remedy} if it holds one feature."
-        )
-    if values.ndim != 2:
-        raise ValueError(f"{prefix} has {values.ndim} dimensions, expected 2: a table with one row for each example.")
-    if values.shape[1] == 0:
-        raise ValueError(f"{prefix} has no columns; it must have at least one.")
-    return values
-
-
-def refuse_masked(value: Any, prefix: str) -> None:
-    """Raise on a masked array, whose hidden values would be read as if they were valid."""
-    if np.ma.isMaskedArray(value):
-        raise ValueError(
-            f"{prefix} is a masked array; pass {prefix.split('`')[1]}.filled(np.nan), or impute the values."
-        )
 
 
 def check_row_order(table: MatrixLike, X: MatrixLike, prefix: str) -> None:
@@ -84,7 +43,8 @@ def is_frame(table: Any) -> bool:
     return hasattr(table, "columns") and hasattr(table, "iloc")
 
 
-def _frame_values(frame: MatrixLike, prefix: str) -> np.ndarray:
+def frame_values(frame: MatrixLike, prefix: str) -> np.ndarray:
+    """Values of a data frame; missing values are NaN."""
     for name, dtype in zip(frame.columns, frame.dtypes):
         # pandas dtypes have NumPy's kind (objects may still be numbers), polars dtypes do not.
         kind = getattr(dtype, "kind", None)
@@ -103,21 +63,8 @@ def _frame_values(frame: MatrixLike, prefix: str) -> np.ndarray:
     return np.column_stack(columns) if columns else np.empty(frame.shape)
 
 
-def _as_float(values: np.ndarray, prefix: str, dtypes: Sequence[Any]) -> np.ndarray:
-    kind = values.dtype.kind
-    if kind == "O" and any(isinstance(value, str) for value in values.flat):
-        raise ValueError(f"{prefix} must hold real numbers, but has text in it; encode text as numbers first.")
-    problem = f"{prefix} must hold real numbers, but has dtype {values.dtype}"
-    if kind not in "biufO":
-        raise ValueError(f"{problem}; encode it as numbers first.")
-    try:
-        values = values.astype(values.dtype if values.dtype in dtypes else dtypes[0], copy=False)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{problem} that does not convert to numbers; encode it as numbers first.") from error
-    return np.ascontiguousarray(values) if values.ndim else values
-
-
-def _sparse_values(table: MatrixLike, prefix: str) -> Matrix:
+def sparse_values(table: MatrixLike, prefix: str) -> Matrix:
+    """Values of a sparse matrix as a canonical CSR matrix."""
     if table.dtype.kind not in "biuf":
         raise ValueError(f"{prefix} must hold real numbers, but has dtype {table.dtype}; encode it as numbers first.")
     if table.ndim != 2:

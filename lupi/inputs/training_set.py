@@ -25,13 +25,14 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from lupi.inputs.tables import DOUBLE, SINGLE, check_row_order, column_names, read_table, refuse_masked
+from lupi.inputs.tables import check_row_order, column_names, frame_values, sparse_values
 from lupi.inputs.types import Matrix, MatrixLike, PrivilegedLike, VectorLike
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Rows in a product of sparse data: large enough for BLAS, small enough for the cache.
 BLOCK = 1024
+DOUBLE, SINGLE = (np.float64,), (np.float64, np.float32)
 # Products of four values stay finite in double precision, squares of sums in single precision.
 LARGEST = {np.dtype(np.float64): 1e60, np.dtype(np.float32): 1e15}
 # Stands for the parameter `unlabeled` of estimators that require all labels.
@@ -575,6 +576,49 @@ def _check_X(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], min_rows: int
     return ArrayRows(values, square)
 
 
+def read_table(table: MatrixLike, prefix: str, dtypes: Sequence[Any] = DOUBLE) -> Any:
+    """Values of a table in any container as a C-ordered array or a canonical CSR matrix; missing values are NaN."""
+    refuse_masked(table, prefix)
+    if sparse.issparse(table):
+        values: Any = sparse_values(table, prefix)
+    elif isinstance(table, Mapping):
+        raise ValueError(f"{prefix} is a dict; pass one table with a row for each example.")
+    elif hasattr(table, "columns") and hasattr(table, "dtypes"):
+        values = _as_float(frame_values(table, prefix), prefix, DOUBLE)
+    else:
+        try:
+            values = np.asarray(table)
+        except ValueError as error:
+            raise ValueError(
+                f"{prefix} is not a table: its rows differ in length. Pass a 2-D array, one row for each example."
+            ) from error
+        values = _as_float(values, prefix, dtypes)
+    if values.ndim == 1:
+        remedy = "to_frame()" if hasattr(table, "to_frame") else "reshape(-1, 1)"
+        raise ValueError(
+            f"{prefix} is 1-dimensional, expected 2 dimensions: one row for each example. Use {remedy} if it holds one feature."
+        )
+    if values.ndim != 2:
+        raise ValueError(f"{prefix} has {values.ndim} dimensions, expected 2: a table with one row for each example.")
+    if values.shape[1] == 0:
+        raise ValueError(f"{prefix} has no columns; it must have at least one.")
+    return values
+
+
+def _as_float(values: np.ndarray, prefix: str, dtypes: Sequence[Any]) -> np.ndarray:
+    kind = values.dtype.kind
+    if kind == "O" and any(isinstance(value, str) for value in values.flat):
+        raise ValueError(f"{prefix} must hold real numbers, but has text in it; encode text as numbers first.")
+    problem = f"{prefix} must hold real numbers, but has dtype {values.dtype}"
+    if kind not in "biufO":
+        raise ValueError(f"{problem}; encode it as numbers first.")
+    try:
+        values = values.astype(values.dtype if values.dtype in dtypes else dtypes[0], copy=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{problem} that does not convert to numbers; encode it as numbers first.") from error
+    return np.ascontiguousarray(values) if values.ndim else values
+
+
 def read_block(
     name: str,
     space: Any,
@@ -656,6 +700,14 @@ def _check_magnitude(values: Any, argument: str, name: str) -> None:
         )
         raise ValueError(
             f"{name}: `{argument}` has values as large as {largest:.3g}, too large to compute with; scale the {remedy}."
+        )
+
+
+def refuse_masked(value: Any, prefix: str) -> None:
+    """Raise on a masked array, whose hidden values would be read as if they were valid."""
+    if np.ma.isMaskedArray(value):
+        raise ValueError(
+            f"{prefix} is a masked array; pass {prefix.split('`')[1]}.filled(np.nan), or impute the values."
         )
 
 

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.tables import read_table
+from lupi.inputs.training_set import read_table
 from lupi.inputs.types import RandomState
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.privacy import model_part
