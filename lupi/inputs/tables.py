@@ -1,4 +1,4 @@
-"""Tables in lists, sparse matrices, pandas and polars frames as float arrays or CSR matrices."""
+"""Values of sparse matrices and of pandas and polars frames; names of columns, order of rows."""
 
 from __future__ import annotations
 

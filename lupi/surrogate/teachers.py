@@ -61,7 +61,7 @@ class TeacherData:
     groups: np.ndarray | None
     labels: np.ndarray | None
     by_likelihood: bool  # whether evidence is the log-loss of calibrated scores, and not the squared error
-    plain: tuple[np.ndarray, np.ndarray] | None  # the plain student's outputs of taught (left-out) and unlabeled rows
+    plain: tuple[np.ndarray, np.ndarray] | None  # line_scores of the plain student, for taught and unlabeled rows
     noise: Any  # label noise; None for rows in chunks, since it takes dozens of numbers per row
 
     def table(self, candidate: Candidate, rows: np.ndarray) -> Any:
@@ -139,10 +139,10 @@ def fit_teachers(data: SurrogateData, A: Any, target: Target, plain: np.ndarray,
     by_likelihood = targets.shape[1] > 1 or (teacher is not None and is_classifier(teacher))
     kernels = ("linear", "rbf") if targets.shape[1] > 1 and teacher is None else ("linear",)
     candidates = make_candidates([block.name for block in data.rows.privileged], kernels)
-    outputs = None if closed_form else (plain[data.taught], plain[data.unlabeled])
+    line = None if closed_form else line_scores(plain[data.taught], plain[data.unlabeled], targets, weight)
     noise = label_noise(weight) if A.allows(N_PROBES * len(candidates)) else None
     inputs = TeacherData(
-        tables, A, data.taught, data.unlabeled, targets, weight, groups, labels, by_likelihood, outputs, noise
+        tables, A, data.taught, data.unlabeled, targets, weight, groups, labels, by_likelihood, line, noise
     )
     fit_one = _fit_ridge if teacher is None else _fit_estimator
     fits = [fit_one(inputs, candidate, model) for candidate in candidates]
@@ -266,7 +266,7 @@ class _TeacherFit:
 def _fit_estimator(inputs: TeacherData, candidate: Candidate, model: Any) -> _TeacherFit:
     """A cross-fitted teacher of the user's kind."""
     if candidate.name == X_ALONE and inputs.plain is not None:
-        return _TeacherFit(candidate, *line_scores(*inputs.plain, inputs.targets, inputs.weight))
+        return _TeacherFit(candidate, *inputs.plain)
     member = make_member(model.teacher, model)
     table = inputs.table(candidate, inputs.taught)
     taught = member.fit_left_out(Sample(table, inputs.targets, inputs.weight, inputs.groups, labels=inputs.labels))
@@ -293,7 +293,7 @@ def _fit_ridge(inputs: TeacherData, candidate: Candidate, model: Any) -> _Teache
         return np.asarray(rbf_values(rows.values, rbf.landmarks, rbf.gamma, rbf.dual(coef)) + intercept)
 
     if candidate.name == X_ALONE and inputs.plain is not None:
-        taught, unlabeled = line_scores(*inputs.plain, inputs.targets, inputs.weight)
+        taught, unlabeled = inputs.plain
     else:
         taught, unlabeled = ridge.left_out, predict(others, ridge.coef, ridge.intercept)
     noise_scores = None
