@@ -8,8 +8,6 @@ merging sorted halves.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
@@ -18,125 +16,36 @@ BASE = 8
 
 
 @njit(cache=True)
-def _emit(
-    order: np.ndarray,
-    t: np.ndarray,
-    tau: float,
-    wins: np.ndarray,
-    loses: np.ndarray,
-    loser_lo: int,
-    loser_hi: int,
-    winner_lo: int,
-    winner_hi: int,
-    element: np.ndarray,
-    winner: np.ndarray,
-    end: int,
-) -> int:
-    """Append the node of losers and winners that are sorted by t; returns the new end."""
-    start = end
-    n_losers = 0
-    last_winner = start
-    p = loser_lo
-    for a in range(winner_lo, winner_hi):
-        i = order[a]
-        if not wins[i]:
-            continue
-        while p < loser_hi and t[i] - t[order[p]] > tau:
-            if loses[order[p]]:
-                element[end] = order[p]
-                winner[end] = False
-                end += 1
-                n_losers += 1
-            p += 1
-        if n_losers > 0:
-            element[end] = i
-            winner[end] = True
-            end += 1
-            last_winner = end
-    return last_winner
-
-
-@njit(cache=True)
 def build_nodes(
-    order: np.ndarray,
-    t: np.ndarray,
-    tau: float,
-    wins: np.ndarray,
-    loses: np.ndarray,
-    grade_ptr: np.ndarray,
-    group_ptr: np.ndarray,
-    within: bool,
+    order: np.ndarray, block_ptr: np.ndarray, t: np.ndarray, tau: float, wins: np.ndarray, loses: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nodes of the pair set {same group, y_j < y_i (<= if `within`), t_i - t_j > tau}, of n log2(L) elements for L grades.
+    """One node for each block of `order`: its winners i and losers j, with j before i exactly when t_i - t_j > tau.
 
-    Grades of a group are merged two by two, as in merge sort; each merge gives a node "winners of the higher grades, losers
-    of the lower ones". `order` sorts by (group, y, t) and is overwritten; `grade_ptr` bounds the grades in it, `group_ptr`
-    the groups in `grade_ptr`. Returns example and role of each element, and the bounds of the nodes.
+    The examples of a block are sorted by t. Returns example and role of each element, and the bounds of the nodes.
     """
-    n_groups = group_ptr.size - 1
-    capacity = 0
-    for g in range(n_groups):
-        size = grade_ptr[group_ptr[g + 1]] - grade_ptr[group_ptr[g]]
-        n_grades = group_ptr[g + 1] - group_ptr[g]
-        width = 1
-        while width < n_grades:
-            capacity += size
-            width *= 2
-        if within:
-            capacity += 2 * size
-    element = np.empty(capacity, np.int32)
-    winner = np.empty(capacity, np.bool_)
-    node_ptr = np.zeros(2 * grade_ptr.size + 1, np.int64)
-    merged = np.empty_like(order)
-    end = 0
-    n_nodes = 0
-    for g in range(n_groups):
-        first, last = group_ptr[g], group_ptr[g + 1]
-        if within:
-            for k in range(first, last):
-                lo, hi = grade_ptr[k], grade_ptr[k + 1]
-                new_end = _emit(order, t, tau, wins, loses, lo, hi, lo, hi, element, winner, end)
-                if new_end > end:
-                    n_nodes += 1
-                    node_ptr[n_nodes] = new_end
-                    end = new_end
-        width = 1
-        while width < last - first:
-            for k in range(first, last - width, 2 * width):
-                lo, mid, hi = grade_ptr[k], grade_ptr[k + width], grade_ptr[min(k + 2 * width, last)]
-                new_end = _emit(order, t, tau, wins, loses, lo, mid, mid, hi, element, winner, end)
-                if new_end > end:
-                    n_nodes += 1
-                    node_ptr[n_nodes] = new_end
-                    end = new_end
-                a, b = lo, mid
-                for c in range(lo, hi):
-                    if b >= hi or (a < mid and t[order[a]] <= t[order[b]]):
-                        merged[c] = order[a]
-                        a += 1
-                    else:
-                        merged[c] = order[b]
-                        b += 1
-                order[lo:hi] = merged[lo:hi]
-            width *= 2
+    element, winner = np.empty(2 * order.size, np.int64), np.empty(2 * order.size, np.bool_)
+    node_ptr = np.zeros(block_ptr.size, np.int64)
+    end, n_nodes = 0, 0
+    for block in range(block_ptr.size - 1):
+        p = block_ptr[block]
+        for a in range(block_ptr[block], block_ptr[block + 1]):
+            i = order[a]
+            if not wins[i]:
+                continue
+            while p < block_ptr[block + 1] and t[i] - t[order[p]] > tau:
+                if loses[order[p]]:
+                    element[end] = order[p]
+                    winner[end] = False
+                    end += 1
+                p += 1
+            if end > node_ptr[n_nodes]:
+                element[end] = i
+                winner[end] = True
+                end += 1
+        if end > node_ptr[n_nodes]:
+            n_nodes += 1
+            node_ptr[n_nodes] = end
     return element[:end].copy(), winner[:end].copy(), node_ptr[: n_nodes + 1].copy()
-
-
-@njit(cache=True)
-def write_pairs(
-    element: np.ndarray, winner: np.ndarray, node_ptr: np.ndarray, n_pairs: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Winning and losing element of every pair."""
-    above, below = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
-    end = 0
-    for node in range(node_ptr.size - 1):
-        for e in range(node_ptr[node], node_ptr[node + 1]):
-            if winner[e]:
-                for a in range(node_ptr[node], e):
-                    if not winner[a]:
-                        above[end], below[end] = e, a
-                        end += 1
-    return above, below
 
 
 @njit(cache=True)
@@ -149,15 +58,14 @@ def sort_keys(
     complete: np.ndarray,
     n_levels: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Order of the elements by key in every block of the merge tree.
+    """Order of the elements by key in every block of the merge tree, given ``by_key = np.argsort(key)``.
 
-    The order of a node is a full sort, given by ``by_key = np.argsort(key)``; the order of a half block is a stable partition
+    Winners come first among equal keys, so that a tie is never an active pair. The order of a half block is a stable partition
     of its block. Level k has blocks of ``BASE * 2**(k + 1)`` elements; nodes in which every loser comes before every winner
-    (`complete`) need no levels. Returns the elements of each node by key, with winners first among equal keys so that a tie is
-    never an active pair; per level and element 1 if it goes to the right half, plus 2 if it is a winner; and the elements
-    after the last partition.
+    (`complete`) need no levels. Returns the elements of each node by key; per level and element 1 if it goes to the right half,
+    plus 2 if it is a winner; and the elements after the last partition.
     """
-    m = key.size
+    m = by_key.size
     top = np.empty(m, np.int32)
     cursor = node_ptr[:-1].copy()
     a = 0
@@ -176,12 +84,10 @@ def sort_keys(
     bottom, scratch = top.copy(), np.empty(m, np.int32)
     for node in range(node_ptr.size - 1):
         lo, hi = node_ptr[node], node_ptr[node + 1]
-        half, k = BASE, 0
-        while 2 * half < hi - lo:
-            half *= 2
-            k += 1
-        while half >= BASE and half < hi - lo and not complete[node]:
-            row = flags[k]
+        for k in range(n_levels - 1, -1, -1):
+            half, row = BASE << k, flags[k]
+            if half >= hi - lo or complete[node]:
+                continue
             for start in range(lo, hi, 2 * half):
                 mid = np.uint64(start + half)
                 gone_right = np.uint64(0)
@@ -191,9 +97,8 @@ def sort_keys(
                     row[c] = is_right + np.uint64(2) * np.uint64(winner[e])
                     scratch[mid + gone_right if is_right else np.uint64(c) - gone_right] = e
                     gone_right += is_right
-            bottom[lo:hi] = scratch[lo:hi]
-            half //= 2
-            k -= 1
+            for c in range(lo, hi):
+                bottom[c] = scratch[c]
     return top, flags, bottom
 
 
@@ -240,17 +145,13 @@ def partner_sums(
                     total[a] += value[b] if active else 0.0
                     gathered += value[a] if active else 0.0
                 total[b] += gathered
-        half, k = BASE, 0
-        while 2 * half < hi - lo:
-            half *= 2
-            k += 1
-        if half >= hi - lo:
-            continue
         for c in range(lo, hi):
             v[c] = value[top[c]]
             sums[c] = 0.0
-        while half >= BASE:
-            row = flags[k]
+        for k in range(len(flags) - 1, -1, -1):
+            half, row = BASE << k, flags[k]
+            if half >= hi - lo:
+                continue
             for start in range(lo, hi, 2 * half):
                 mid, stop = np.uint64(start + half), min(start + 2 * half, hi)
                 below, above = 0.0, 0.0
@@ -268,54 +169,28 @@ def partner_sums(
                     above -= b * x
                     gone_right += is_right
             v, next_v, sums, next_sums = next_v, v, next_sums, sums
-            half //= 2
-            k -= 1
         for c in range(lo, hi):
             total[bottom[c]] += sums[c]
     return total
 
 
 @njit(cache=True)
-def scatter_add(element: np.ndarray, value: np.ndarray, n: int) -> np.ndarray:
-    """Sum the values of the elements of each example."""
-    out = np.zeros(n)
-    for e in range(element.size):
-        out[element[e]] += value[e]
-    return out
-
-
-@njit(cache=True)
-def ranking_hessian_product(
-    X: np.ndarray,
-    v: np.ndarray,
-    graphs: tuple[Any, ...],
-    element: np.ndarray,
-    winner: np.ndarray,
-    node_ptr: np.ndarray,
-    complete: np.ndarray,
-) -> np.ndarray:
-    """Product ``v + X' E' L E X v`` of the Hessian with v; each graph is (weight, top, flags, bottom, key, degree)."""
-    u = X @ v
-    u -= u.mean()
-    value = u[element]
-    flow = np.zeros_like(value)
-    for weight, top, flags, bottom, key, degree in graphs:
-        flow += weight * (degree * value - partner_sums(top, flags, bottom, key, value, winner, node_ptr, complete))
-    return v + X.T @ scatter_add(element, flow, u.size)
-
-
-@njit(cache=True)
 def add_laplacian(
-    matrix: np.ndarray, weight: float, key: np.ndarray, above: np.ndarray, below: np.ndarray, element: np.ndarray
+    matrix: np.ndarray, weight: float, key: np.ndarray, element: np.ndarray, winner: np.ndarray, node_ptr: np.ndarray
 ) -> None:
     """Add `weight` times the Laplacian of the active pairs, a graph on the examples, to a matrix in place."""
-    for k in range(above.size):
-        if key[above[k]] > key[below[k]]:
-            i, j = element[above[k]], element[below[k]]
-            matrix[i, i] += weight
-            matrix[j, j] += weight
-            matrix[i, j] -= weight
-            matrix[j, i] -= weight
+    for node in range(node_ptr.size - 1):
+        for b in range(node_ptr[node], node_ptr[node + 1]):
+            bound = key[b] if winner[b] else -np.inf
+            i, degree = element[b], 0.0
+            for a in range(node_ptr[node], b):
+                if key[a] < bound and not winner[a]:
+                    j = element[a]
+                    degree += weight
+                    matrix[j, j] += weight
+                    matrix[i, j] -= weight
+                    matrix[j, i] -= weight
+            matrix[i, i] += degree
 
 
 @njit(cache=True)

@@ -4,62 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy import linalg
 
+from lupi.inputs.training_set import Rows
 from lupi.ranking.coordinate import MOST_EXAMPLES, solve_ranking_coordinate
-from lupi.ranking.dominance import ranking_hessian_product
 from lupi.ranking.pairwise import Array, RankingPoint, RankingProblem
-from lupi.solution import SLICE, Solution, out_of_time, relative_gap, steps_left
+from lupi.solution import Solution, out_of_time, relative_gap, steps_left
 
 # Largest number of features for which the Hessian is formed when conjugate gradients stall.
 DENSE_LIMIT = 500
-# Up to this many pairs and examples, from this many features on, the Hessian is cheaper than several products with it.
-FEW_PAIRS, FEW_EXAMPLES, SOME_FEATURES = 50_000, 500, 20
+# Up to this many pairs and examples the Hessian is formed pair by pair, at the cost of several products with it; up to
+# CHEAP_PAIRS it is cheaper than one.
+FEW_PAIRS, FEW_EXAMPLES, CHEAP_PAIRS, FEW_PRODUCTS = 50_000, 500, 3_000, 10
 # Passes over the pairs before Newton's method takes over.
 PASSES = 60
 # Largest cost of a pass, pairs times examples; above, a Newton step is cheaper.
 MOST_WORK = 30_000_000
 
 
-@njit(cache=True)
-def _dense_conjugate_gradients(
-    X: np.ndarray,
-    gradient: np.ndarray,
-    goal: float,
-    max_products: int,
-    graphs: tuple[Any, ...],
-    element: np.ndarray,
-    winner: np.ndarray,
-    node_ptr: np.ndarray,
-    complete: np.ndarray,
-) -> tuple[np.ndarray, bool]:
-    """The loop of :func:`_conjugate_gradients` for small dense problems, where calls cost more than sums."""
-    residual = -gradient
-    p, direction = np.zeros_like(residual), residual.copy()
-    squared = residual @ residual
-    for _ in range(max_products):
-        product = ranking_hessian_product(X, direction, graphs, element, winner, node_ptr, complete)
-        step = squared / (direction @ product)
-        p += step * direction
-        residual -= step * product
-        previous, squared = squared, residual @ residual
-        if squared <= goal:
-            return p, True
-        direction = residual + squared / previous * direction
-    return p, False
-
-
 def _conjugate_gradients(point: RankingPoint, goal: float, max_products: int) -> tuple[Array, bool]:
     """Solve H p = -gradient until the residual's square is at most ``goal``."""
-    problem, pairs = point.problem, point.problem.pairs
-    if isinstance(problem.X, np.ndarray) and problem.X.size * max_products <= SLICE:
-        X = np.ascontiguousarray(problem.X, dtype=np.float64)
-        graph = pairs.element, pairs.winner, pairs.node_ptr, pairs.complete
-        return _dense_conjugate_gradients(X, point.gradient, goal, max_products, point.graphs(), *graph)
     residual = -point.gradient
     p, direction = np.zeros_like(residual), residual.copy()
     squared = float(residual @ residual)
@@ -75,19 +41,22 @@ def _conjugate_gradients(point: RankingPoint, goal: float, max_products: int) ->
     return p, False
 
 
-def _newton_direction(point: RankingPoint, forcing: float) -> Array:
-    """Solve H p = -gradient to a residual of `forcing` times the gradient; form H if d products are not enough."""
-    d = len(point.gradient)
-    problem = point.problem
-    few = problem.pairs.n_pairs <= FEW_PAIRS and problem.pairs.n_examples <= FEW_EXAMPLES
-    if few and SOME_FEATURES <= d <= DENSE_LIMIT and isinstance(problem.X, np.ndarray):
-        return np.asarray(-linalg.solve(point.hessian(), point.gradient, assume_a="pos"))
-    goal = float(point.gradient @ point.gradient) * forcing**2
-    p, solved = _conjugate_gradients(point, goal, max(10, min(d, DENSE_LIMIT)))
-    if solved or d > DENSE_LIMIT:
-        return p
-    hessian = np.stack([point.hessian_product(column) for column in np.eye(d)])
-    return np.asarray(-linalg.solve(0.5 * (hessian + hessian.T), point.gradient, assume_a="pos"))
+def _newton_direction(point: RankingPoint, forcing: float, stalled: bool) -> tuple[Array, bool]:
+    """Solve H p = -gradient to a residual of `forcing` times the gradient; form H if conjugate gradients stall, or `stalled`.
+
+    Returns p and whether H was formed.
+    """
+    d, pairs = len(point.gradient), point.problem.pairs
+    few = pairs.n_pairs <= FEW_PAIRS and pairs.n_examples <= FEW_EXAMPLES and not isinstance(point.problem.X, Rows)
+    if d > DENSE_LIMIT or not (stalled or (few and pairs.n_pairs <= CHEAP_PAIRS)):
+        goal = float(point.gradient @ point.gradient) * forcing**2
+        p, solved = _conjugate_gradients(
+            point, goal, FEW_PRODUCTS if few and d <= DENSE_LIMIT else max(10, min(d, DENSE_LIMIT))
+        )
+        if solved or d > DENSE_LIMIT:
+            return p, False
+    hessian = point.hessian() if few else np.stack([point.hessian_product(column) for column in np.eye(d)])
+    return np.asarray(-linalg.solve(0.5 * (hessian + hessian.T), point.gradient, assume_a="pos")), True
 
 
 def _line_search(problem: RankingProblem, point: RankingPoint, p: Array, flatness: float = 0.3) -> RankingPoint | None:
@@ -128,16 +97,17 @@ def _minimize(
 ) -> tuple[RankingPoint, int]:
     point = problem.at(w)
     start = float(np.linalg.norm(point.gradient))
-    stalled = 0
+    idle, stalled = 0, False
     for n_iter in range(max_iter):
-        if is_done(point) or stalled > 10 or not point.gradient.any() or out_of_time():
+        if is_done(point) or idle > 10 or not point.gradient.any() or out_of_time():
             return point, n_iter
         # With 0.1 instead of 1e-3, separable sparse data took ten times as many products.
         forcing = min(1e-3, float(np.linalg.norm(point.gradient)) / start)
-        trial = _line_search(problem, point, _newton_direction(point, max(forcing, 1e-8)))
+        p, stalled = _newton_direction(point, max(forcing, 1e-8), stalled)
+        trial = _line_search(problem, point, p)
         if trial is None:
             return point, n_iter
-        stalled = stalled + 1 if trial.value > point.value - point.noise else 0
+        idle = idle + 1 if trial.value > point.value - point.noise else 0
         point = trial
     is_done(point)
     return point, max_iter
@@ -159,37 +129,31 @@ def solve_ranking_newton(
     hinge is smoothed by a parabola of shrinking width; each stage starts at the solution of the one before, and the duality
     gap of the hinge itself decides when to stop.
     """
-    w = start_weights(problem, start)
-    if problem.loss == "squared_hinge":
-        point, n_iter = _minimize(problem, w, lambda p: relative_gap(p.objective, p.lower_bound) <= tol, max_iter)
-        converged = relative_gap(point.objective, point.lower_bound) <= tol
-        return Solution(point.w, point.objective, point.lower_bound, n_iter, converged, "newton")
-    return _sharpen(problem, w, tol, max_iter)
-
-
-def _sharpen(problem: RankingProblem, w: Array, tol: float, max_iter: int) -> Solution:
-    spread = float(np.ptp(problem.pairs.offset)) if len(problem.pairs.offset) else 1.0
-    width = float(2.0 ** np.ceil(np.log2(spread))) if spread > 0 else 1.0
-    best_w, best, bound, n_iter = w, np.inf, 0.0, 0
+    smooth, width = problem.loss == "squared_hinge", 0.0
+    if not smooth:
+        spread = float(np.ptp(problem.pairs.offset)) if problem.pairs.n_pairs else 0.0
+        width = float(2.0 ** np.ceil(np.log2(spread or 1.0)))
+    best_w = w = start_weights(problem, start)
+    best, bound, n_iter = np.inf, 0.0, 0
 
     def is_done(point: RankingPoint) -> bool:
         nonlocal best_w, best, bound
-        objective, lower_bound = point.objective, point.lower_bound
-        bound = max(bound, lower_bound)
-        if objective < best:
-            best_w, best = point.w, objective
-        if relative_gap(best, bound) <= tol:
-            return True
+        bound = max(bound, point.lower_bound)
+        if point.objective < best:
+            best_w, best = point.w, point.objective
+        if smooth or relative_gap(best, bound) <= tol:
+            return relative_gap(best, bound) <= tol
         # A stage needs no more accuracy than its smoothing error.
         newton_part = 0.5 * float(point.gradient @ point.gradient)
-        return newton_part <= max(0.1 * tol * objective, 0.1 * (objective - lower_bound))
+        return newton_part <= max(0.1 * tol * point.objective, 0.1 * (point.objective - point.lower_bound))
 
     while n_iter < max_iter:
         point, steps = _minimize(replace(problem, width=width), w, is_done, max_iter - n_iter)
-        n_iter += max(1, steps)
+        n_iter += steps
         gap = relative_gap(best, bound)
-        if gap <= tol or point.noise > tol * best or out_of_time():
+        if smooth or gap <= tol or point.noise > tol * best or out_of_time():
             break
+        n_iter += not steps
         w = point.w
         # The smoothing error falls between linearly and quadratically with the width.
         width = float(2.0 ** np.floor(np.log2(width * np.clip(0.7 * np.sqrt(tol / gap), 0.1, 0.5))))

@@ -1,5 +1,6 @@
 """Ranking problems with margins: objective, gradient, Hessian products and certificates as dominance sums over pairs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -7,16 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lupi.ranking.dominance import (
-    BASE,
-    add_laplacian,
-    build_nodes,
-    node_keys,
-    partner_sums,
-    scatter_add,
-    sort_keys,
-    write_pairs,
-)
+from lupi.ranking.dominance import BASE, add_laplacian, build_nodes, node_keys, partner_sums, sort_keys
 
 Array = NDArray[np.float64]
 
@@ -34,7 +26,7 @@ class PairSet:
 
     Attributes
     ----------
-    element : int32 array of shape (m,)
+    element : int64 array of shape (m,)
         Example of each element.
     winner : bool array of shape (m,)
         Role of each element.
@@ -44,7 +36,7 @@ class PairSet:
     n_examples : int
     """
 
-    element: NDArray[np.int32]
+    element: NDArray[np.int64]
     winner: NDArray[np.bool_]
     offset: Array
     node_ptr: NDArray[np.int64]
@@ -69,10 +61,8 @@ class PairSet:
     @cached_property
     def complete(self) -> NDArray[np.bool_]:
         """Nodes in which every loser comes before every winner."""
-        size = np.diff(self.node_ptr)
-        n_winners = np.bincount(self.node_of, self.winner, len(size))
-        n_pairs = np.bincount(self.node_of, self.losers_before * self.winner, len(size))
-        return np.asarray(n_pairs == n_winners * (size - n_winners))
+        turns = self.winner[:-1] & ~self.winner[1:] & (self.node_of[:-1] == self.node_of[1:])
+        return np.asarray(np.bincount(self.node_of[:-1], turns, len(self.node_ptr) - 1) == 0)
 
     @cached_property
     def n_levels(self) -> int:
@@ -81,14 +71,14 @@ class PairSet:
         return max(0, int(np.ceil(np.log2(largest / BASE))))
 
     @cached_property
-    def written_elements(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Winning and losing element of every pair; for few pairs only."""
-        return write_pairs(self.element, self.winner, self.node_ptr, self.n_pairs)
-
-    @cached_property
-    def written_down(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
+    def written_down(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
         """Winner, loser and margin of every pair; for few pairs only."""
-        above, below = self.written_elements
+        winners, losers = np.flatnonzero(self.winner), np.flatnonzero(~self.winner)
+        count = self.losers_before[winners]
+        above = np.repeat(winners, count)
+        # The losers of a winner are the last ones before it.
+        last = np.repeat(np.searchsorted(losers, winners) - np.cumsum(count), count)
+        below = losers[last + np.arange(len(above))]
         return self.element[above], self.element[below], self.offset[above] - self.offset[below]
 
     def keys(self, scores: Array) -> Array:
@@ -125,75 +115,64 @@ class ActivePairs:
         return self.degree * value - self.partner_sums(value)
 
 
-def _pair_nodes(
-    y: np.ndarray, t: np.ndarray, tau: float, wins: np.ndarray, loses: np.ndarray, group: np.ndarray, within: bool
-) -> Any:
-    order = np.lexsort((t, y, group))
-    new_group = np.concatenate(([True], np.diff(group[order]) != 0))
-    new_grade = new_group | np.concatenate(([True], np.diff(y[order]) != 0))
-    grade_start = np.flatnonzero(new_grade)
-    grade_ptr = np.append(grade_start, len(y))
-    group_ptr = np.append(np.searchsorted(grade_start, np.flatnonzero(new_group)), len(grade_start))
-    return build_nodes(order, t, tau, wins, loses, grade_ptr, group_ptr, within)
+def _nodes(
+    block: np.ndarray, wins: np.ndarray, loses: np.ndarray, t: np.ndarray | None = None, tau: float = -1.0
+) -> tuple[np.ndarray, ...]:
+    """One node for each block, of its pairs with t_i - t_j > tau; without `t`, of all its pairs, with margin 1."""
+    scores = np.zeros(len(block)) if t is None else t
+    order = np.lexsort((scores, block))
+    block_ptr = np.append(np.flatnonzero(np.diff(block[order], prepend=-1)), len(order))
+    element, winner, node_ptr = build_nodes(order, block_ptr, scores, tau, wins, loses)
+    return element, winner, winner.astype(float) if t is None else t[element], node_ptr
 
 
-def _grades(y: np.ndarray, group: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    grade = np.unique(y, return_inverse=True)[1].reshape(-1)
-    group = np.zeros(len(y), np.int64) if group is None else np.unique(group, return_inverse=True)[1].reshape(-1)
-    return grade, group
+def _nodes_across(
+    grade: np.ndarray, group: np.ndarray, wins: np.ndarray, loses: np.ndarray, *margins: Any
+) -> Iterator[tuple[np.ndarray, ...]]:
+    """Nodes of the pairs of one group with y_j < y_i, of n log2(L) elements for L grades.
 
-
-def _plain_block(grade: np.ndarray, group: np.ndarray, wins: np.ndarray, loses: np.ndarray) -> tuple[np.ndarray, ...]:
-    # Equal t and tau < 0 admit every pair that the grades admit.
-    element, winner, node_ptr = _pair_nodes(grade, np.zeros(len(grade)), -1.0, wins, loses, group, False)
-    return element, winner, winner.astype(float), node_ptr
-
-
-def _concatenate(blocks: list[tuple[np.ndarray, ...]], n: int) -> PairSet:
-    element, winner, offset, node_ptr = zip(*blocks)
-    ends = np.cumsum([len(e) for e in element])
-    ptr = [node_ptr[0]] + [p[1:] + end for p, end in zip(node_ptr[1:], ends)]
-    return PairSet(np.concatenate(element), np.concatenate(winner), np.concatenate(offset), np.concatenate(ptr), n)
+    The grades are the leaves of a binary tree, which has the pairs whose highest different bit is k on level k.
+    """
+    for k in range(int(grade.max()).bit_length()):
+        higher = (grade >> k) % 2 == 1
+        block = group * (grade.max() + 1) + (grade >> (k + 1))
+        yield _nodes(block, wins & higher, loses & ~higher, *margins)
 
 
 def plain_pairs(y: NDArray[Any], group: NDArray[Any] | None = None) -> PairSet:
     """Every pair with y_i > y_j of one group, margin 1: Sharmanska et al. (2013) eq. 7."""
-    grade, group = _grades(y, group)
-    everyone = np.ones(len(y), bool)
-    return _concatenate([_plain_block(grade, group, everyone, everyone)], len(y))
+    return transfer_pairs(y, np.full(len(y), np.nan), tau=0.0, within=False, group=group)
 
 
 def transfer_pairs(
-    y: NDArray[Any],
-    teacher: Array,
-    *,
-    tau: float,
-    within: bool,
-    group: NDArray[Any] | None = None,
-    labeled: NDArray[np.bool_] | None = None,
+    y: NDArray[Any], teacher: Array, *, tau: float, within: bool, group: NDArray[Any] | None = None
 ) -> PairSet:
     """Pairs with margins ``teacher[i] - teacher[j] > tau`` and y_i > y_j (>= if `within`): Sharmanska et al. (2013) eq. 9.
 
-    Pairs with an example whose teacher score is NaN need y_i > y_j and have margin 1. Unlabeled examples are paired with each
-    other in the teacher's order.
+    Pairs with an example whose teacher score is NaN need y_i > y_j and have margin 1. Unlabeled examples (y is NaN) are paired
+    with each other in the teacher's order.
     """
-    grade, group = _grades(y, group)
-    everyone = np.ones(len(y), bool)
-    labeled = everyone if labeled is None else labeled
-    scored = ~np.isnan(teacher)
-    t = np.where(scored, teacher, 0.0)
-
-    def scored_block(grade: np.ndarray, members: np.ndarray, within: bool) -> tuple[np.ndarray, ...]:
-        element, winner, node_ptr = _pair_nodes(grade, t, tau, members, members, group, within)
-        return element, winner, t[element], node_ptr
-
-    blocks = [scored_block(grade, scored & labeled, within)]
-    if not scored[labeled].all():
-        blocks.append(_plain_block(grade, group, ~scored & labeled, labeled))
-        blocks.append(_plain_block(grade, group, scored & labeled, ~scored & labeled))
+    grade = np.unique(y, return_inverse=True)[1]
+    group = np.zeros(len(y), np.int64) if group is None else np.unique(group, return_inverse=True)[1]
+    labeled, scored = ~np.isnan(y), ~np.isnan(teacher)
+    t, taught, plain = np.where(scored, teacher, 0.0), scored & labeled, ~scored & labeled
+    nodes: list[tuple[np.ndarray, ...]] = []
+    if taught.any():
+        nodes += _nodes_across(grade, group, taught, taught, t, tau)
+    if plain.any():
+        nodes += _nodes_across(grade, group, plain, labeled)
+    if plain.any() and taught.any():
+        nodes += _nodes_across(grade, group, taught, plain)
+    if within:
+        nodes.append(_nodes(group * len(y) + grade, taught, taught, t, tau))
     if not labeled.all():
-        blocks.append(scored_block(np.zeros_like(grade), scored & ~labeled, True))
-    return _concatenate(blocks, len(y))
+        nodes.append(_nodes(group, scored & ~labeled, scored & ~labeled, t, tau))
+    element, winner, offset, node_ptr = (list(parts) for parts in zip(*nodes))
+    ends = np.cumsum([0, *map(len, element)])
+    bounds = [[0], *(ptr[1:] + end for ptr, end in zip(node_ptr, ends))]
+    return PairSet(
+        np.concatenate(element), np.concatenate(winner), np.concatenate(offset), np.concatenate(bounds), len(y)
+    )
 
 
 @dataclass(frozen=True)
@@ -251,7 +230,7 @@ class RankingProblem:
 
     def pull(self, slope: Array) -> Array:
         """Weight vector of the dual, the sum over pairs of alpha_ij (x_i - x_j), from the gradient by the keys."""
-        return np.asarray(self.X.T @ scatter_add(self.pairs.element, slope, self.pairs.n_examples))
+        return np.asarray(self.X.T @ np.bincount(self.pairs.element, slope, self.pairs.n_examples))
 
     def hinge(self, w: Array) -> tuple[float, Array, float]:
         r"""Objective of the hinge at w, and its cutting plane: the loss is at least ``height - plane @ v`` at every v."""
@@ -286,23 +265,19 @@ class RankingPoint:
         """Product of the (generalized) Hessian with v."""
         problem = self.problem
         u = np.asarray(problem.X @ v)
-        u = (u - u.mean())[problem.pairs.element]
+        u = (u - u[0])[problem.pairs.element]  # only differences count
         flow = np.zeros_like(u)
         for factor, active, _ in self.parts:
             flow += 2 * factor * active.laplacian(u)
         return v + problem.pull(flow)
 
     def hessian(self) -> Array:
-        """The Hessian; for few pairs and dense features only."""
+        """The Hessian; for few pairs of rows in memory only."""
         pairs, X = self.problem.pairs, self.problem.X
         laplacian = np.zeros((pairs.n_examples, pairs.n_examples))
         for factor, active, _ in self.parts:
-            add_laplacian(laplacian, 2 * factor, active.key, *pairs.written_elements, pairs.element)
+            add_laplacian(laplacian, 2 * factor, active.key, pairs.element, pairs.winner, pairs.node_ptr)
         return np.asarray(np.eye(X.shape[1]) + X.T @ (laplacian @ X))
-
-    def graphs(self) -> tuple[Any, ...]:
-        """Weight, tree, keys and degrees of each graph of the Hessian, for compiled loops."""
-        return tuple((2 * factor, *active.tree, active.key, active.degree) for factor, active, _ in self.parts)
 
     @cached_property
     def noise(self) -> float:

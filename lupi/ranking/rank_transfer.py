@@ -9,14 +9,14 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.kernels.kernel import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
 from lupi.privacy import WithoutPrivilegedRows, model_part
-from lupi.ranking.pairwise import plain_pairs, transfer_pairs
+from lupi.ranking.pairwise import transfer_pairs
 from lupi.ranking.rank_svm import RankSVM, fit_rankers
 from lupi.ranking.ranker import (
     RANKER_CONSTRAINTS,
@@ -309,12 +309,8 @@ def _fit_teachers(
 
 def _pairs(ranker: RankTransfer, data: TrainingSet, scores: np.ndarray) -> PairSet:
     """Pairs with the teacher's margins; plain pairs without a teacher."""
-    labeled = data.labeled
-    if np.isnan(scores).all() and labeled.all():
-        return plain_pairs(data.target, data.groups)
-    y = np.where(labeled, data.target, data.target[labeled][0])
     within = ranker.pairs == "all"
-    return transfer_pairs(y, scores, tau=ranker.margin_threshold, within=within, group=data.groups, labeled=labeled)
+    return transfer_pairs(data.target, scores, tau=ranker.margin_threshold, within=within, group=data.groups)
 
 
 def warn_about_teacher(ranker: RankTransfer, data: TrainingSet) -> None:
@@ -357,7 +353,7 @@ def _judge_teacher(ranker: RankTransfer, data: TrainingSet) -> Iterator[str]:
     # The largest z-score that noise reaches over d directions is the root of a chi-squared variable; with fewer than ten
     # examples per feature, regularization makes this bound far too high.
     n_directions = n_features if 10 * n_features <= rarer else 1
-    chance = 0.5 + np.sqrt(chi2.ppf(0.9, n_directions) / (6.0 * rarer))
+    chance = 0.5 + np.sqrt(chdtri(n_directions, 0.1) / (6.0 * rarer))
     if correct < chance:
         yield (
             f"RankTransfer: the teacher ranks {correct:.0%} of the training pairs across grades correctly, no better than "
