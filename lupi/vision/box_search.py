@@ -1,35 +1,33 @@
 """Exact search for the box with the largest sum of word weights, with or without an overlap loss.
 
-Best-first branch and bound (efficient subwindow search). A node is a product of intervals for the four edges. Between its largest
-and its smallest box lie four strips and four corners. The classic bound counts every positive point there; here a strip is
-bounded by its best cut, found on the integral image, and only the corners count positive points. The best cuts also form a good
-box, the candidate of the node.
+Best-first branch and bound (efficient subwindow search): a node is a product of intervals for the four edges. The rows of the core
+of all its boxes bound the choice of the columns, and its columns that of the rows; outside of both, positive points count. The
+choices also form a good box, the candidate of the node.
+
+On coarse grids a scan over pairs of rows is faster. For fixed rows the score of a box is a difference of two prefix sums; without a
+loss one pass over the columns finds the best pair (Kadane). With a loss, row pairs whose bound exceeds the incumbent are scanned
+column by column, in one vectorized loop per left edge.
+
+A linear function of the placement features (:func:`lupi.vision.geometry.placement`) is one function per side plus a constant weight
+per pixel, so both searches stay exact.
 """
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from lupi.vision.box_terms import (
-    N_PLACEMENT,
-    grid_edges,
-    grid_loss,
-    largest_overlap,
-    new_grid,
-    node_edges,
-    smallest_overlap,
-)
-from lupi.vision.geometry import Box, WordImage, check_box
-from lupi.vision.row_pairs import best_columns, row_pairs
+from lupi.vision.geometry import CENTER, CENTER_AREA, N_PLACEMENT, Box, WordImage, check_box
 
 SEARCHES = {"auto": 0, "branch_and_bound": 1, "row_pairs": 2}
 
 _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 # Below this many cells x row pairs the scan over row pairs is faster than branch and bound.
 _SMALL = 80_000
+_PAD = 8
 
 
 class Images(NamedTuple):
@@ -75,11 +73,31 @@ class FoundBoxes(NamedTuple):
     true_scores: np.ndarray
 
 
+class Grid(NamedTuple):
+    """A grid of scores: integral images of all scores, transposed, and of positive ones; scores of the sides; lines in pixels."""
+
+    total: np.ndarray
+    transposed: np.ndarray
+    positive: np.ndarray
+    sides: np.ndarray
+    rows: np.ndarray
+    cols: np.ndarray
+
+
 @njit(cache=True, nogil=True)
 def inside(images, k, box):
     """Whether point k lies in a box; never for NaN."""
     r, c = images.rows[k], images.cols[k]
     return (r >= box[0]) & (r < box[2]) & (c >= box[1]) & (c < box[3])
+
+
+@njit(cache=True, nogil=True)
+def grid_edges(size, step):
+    """Pixel positions of the grid lines: 0, step, 2 step, ..., size."""
+    edges = np.empty((size + step - 1) // step + 1)
+    for k in range(len(edges)):
+        edges[k] = min(k * step, size)
+    return edges
 
 
 @njit(cache=True, nogil=True)
@@ -116,11 +134,156 @@ def search_images(images, index, weights, place_weights, loss_weights, step, met
                     scanned = True
                 found, value = row_pairs(grid, columns, gt, c)
                 bound = value
+            t, l, b, r = found
+            edges = row_edges[t], col_edges[l], row_edges[b], col_edges[r]
             for side in range(4):
-                boxes[q, j, side] = row_edges[found[side]] if side % 2 == 0 else col_edges[found[side]]
-            losses[q, j] = grid_loss(grid, found[0], found[1], found[2], found[3], gt)
+                boxes[q, j, side] = edges[side]
+            losses[q, j] = grid_loss(grid, t, l, b, r, gt)
             values[q, j], bounds[q, j] = value, bound
     return FoundBoxes(boxes, losses, values, bounds, nodes, true_scores)
+
+
+@njit(cache=True, nogil=True)
+def new_grid(scores, rows, cols, weights):
+    """Grid of the scores of its cells and of the nine weights of the placement; the area is part of the cells."""
+    h, w = scores.shape
+    total, transposed, positive = np.zeros((h + 1, w + 1)), np.zeros((w + 1, h + 1)), np.zeros((h + 1, w + 1))
+    sides = np.zeros((4, max(len(rows), len(cols))))
+    for k in range(4):
+        edges = rows if k % 2 == 0 else cols
+        for i in range(len(edges)):
+            v = edges[i] / edges[-1] - CENTER[k]
+            sides[k, i] = weights[k] * v + weights[4 + k] * v * v
+            if k == 0:
+                sides[k, i] -= weights[8] * CENTER_AREA
+    scale = weights[8] / (rows[-1] * cols[-1])
+    for i in range(h):
+        row = row_positive = 0.0
+        for j in range(w):
+            v = scores[i, j] + scale * (rows[i + 1] - rows[i]) * (cols[j + 1] - cols[j])
+            row += v
+            row_positive += max(v, 0.0)
+            total[i + 1, j + 1] = total[i, j + 1] + row
+            positive[i + 1, j + 1] = positive[i, j + 1] + row_positive
+    # In tiles: a column-wise copy of the whole image would miss the cache at every step.
+    for i0 in range(0, h + 1, 16):
+        for j0 in range(0, w + 1, 16):
+            for j in range(j0, min(j0 + 16, w + 1)):
+                for i in range(i0, min(i0 + 16, h + 1)):
+                    transposed[j, i] = total[i, j]
+    return Grid(total, transposed, positive, sides, rows, cols)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def overlap(t, l, b, r, gt):
+    """Intersection over union of a box with the true box, in pixels; 0 for an empty box."""
+    height, width = min(b, gt[2]) - max(t, gt[0]), min(r, gt[3]) - max(l, gt[1])
+    if height <= 0.0 or width <= 0.0:
+        return 0.0
+    common = height * width
+    return common / ((b - t) * (r - l) + (gt[2] - gt[0]) * (gt[3] - gt[1]) - common)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def grid_loss(grid, t, l, b, r, gt):
+    """1 - overlap of a grid box with the true box."""
+    return 1.0 - overlap(grid.rows[t], grid.cols[l], grid.rows[b], grid.cols[r], gt)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def largest_loss(grid, n, gt, c):
+    """Largest c * loss over the boxes of node n."""
+    t0, t1, l0, l1, b0, b1, r0, r1 = n
+    rows, cols = grid.rows, grid.cols
+    if c < 0.0:
+        # The overlap rises up to each edge of the true box and falls beyond it.
+        t, b = min(max(gt[0], rows[t0]), rows[t1]), min(max(gt[2], rows[b0]), rows[b1])
+        l, r = min(max(gt[1], cols[l0]), cols[l1]), min(max(gt[3], cols[r0]), cols[r1])
+        return c * (1.0 - overlap(t, l, b, r, gt))
+    smallest = 1.0
+    for t in (rows[t0], rows[t1]):
+        for b in (rows[b0], rows[b1]):
+            for l in (cols[l0], cols[l1]):
+                for r in (cols[r0], cols[r1]):
+                    smallest = min(smallest, overlap(t, l, b, r, gt))
+    return c * (1.0 - smallest)
+
+
+@njit(cache=True, nogil=True)
+def halves(n):
+    """Both halves of a node, cut in the middle of its widest interval and restricted to top < bottom and left < right."""
+    t0, t1, l0, l1, b0, b1, r0, r1 = n
+    width = max(t1 - t0, l1 - l0, b1 - b0, r1 - r0)
+    if t1 - t0 == width:
+        m = (t0 + t1) // 2
+        return (t0, m, l0, l1, b0, b1, r0, r1), (m + 1, t1, l0, l1, max(b0, m + 2), b1, r0, r1)
+    if l1 - l0 == width:
+        m = (l0 + l1) // 2
+        return (t0, t1, l0, m, b0, b1, r0, r1), (t0, t1, m + 1, l1, b0, b1, max(r0, m + 2), r1)
+    if b1 - b0 == width:
+        m = (b0 + b1) // 2
+        return (t0, min(t1, m - 1), l0, l1, b0, m, r0, r1), (t0, t1, l0, l1, m + 1, b1, r0, r1)
+    m = (r0 + r1) // 2
+    return (t0, t1, l0, min(l1, m - 1), b0, b1, r0, m), (t0, t1, l0, l1, b0, b1, m + 1, r1)
+
+
+@njit(cache=True, nogil=True)
+def is_box(n):
+    """Whether a node holds a single box."""
+    return n[0] == n[1] and n[2] == n[3] and n[4] == n[5] and n[6] == n[7]
+
+
+@njit(cache=True, nogil=True)
+def rectangle(image, t, l, b, r):
+    """Sum over rows t..b-1 and columns l..r-1."""
+    return (image[b, r] - image[t, r]) - (image[b, l] - image[t, l])
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def best_pair(before, after, low_side, high_side, lo0, lo1, hi0, hi1):
+    """Largest sum of after - before between two lines lo < hi of two intervals, with the terms of both lines."""
+    best, arg_lo, arg_hi = -np.inf, lo0, hi1
+    low, low_arg = np.inf, lo0
+    for k in range(lo0, min(lo1 + 1, hi0)):
+        v = after[k] - before[k] - low_side[k]
+        if v < low:
+            low, low_arg = v, k
+    for k in range(hi0, min(lo1, hi1) + 1):  # both intervals: Kadane's pass
+        v = after[k] - before[k]
+        if v + high_side[k] - low > best:
+            best, arg_lo, arg_hi = v + high_side[k] - low, low_arg, k
+        v -= low_side[k]
+        if v < low:
+            low, low_arg = v, k
+    for k in range(max(lo1 + 1, hi0), hi1 + 1):
+        v = after[k] - before[k] + high_side[k] - low
+        if v > best:
+            best, arg_lo, arg_hi = v, low_arg, k
+    return best, arg_lo, arg_hi
+
+
+@njit(cache=True, nogil=True)
+def score_bound(grid, n):
+    """Upper bound of the score over node n, and its candidate."""
+    t0, t1, l0, l1, b0, b1, r0, r1 = n
+    total, transposed, positive, sides = grid.total, grid.transposed, grid.positive, grid.sides
+    # The core of all boxes lies in rows t1..b2 and columns l1..r2; without one they are empty.
+    b2, r2 = max(b0, t1), max(r0, l1)
+    across, l, r = best_pair(total[t1], total[b2], sides[1], sides[3], l0, l1, r0, r1)
+    down, t, b = best_pair(transposed[l1], transposed[r2], sides[0], sides[2], t0, t1, b0, b1)
+    bound = across + down - rectangle(total, t1, l1, b2, r2)
+    bound += rectangle(positive, t0, l0, b1, r1) - rectangle(positive, t1, l0, b2, r1)
+    bound += rectangle(positive, t1, l1, b2, r2) - rectangle(positive, t0, l1, b1, r2)
+    return bound, (t, l, b, r)
+
+
+@njit(cache=True, nogil=True)
+def value_of(grid, box, gt, c):
+    """Score + sides + c * (1 - overlap) of a grid box."""
+    t, l, b, r = box
+    value = rectangle(grid.total, t, l, b, r)
+    value += grid.sides[0, t] + grid.sides[1, l] + grid.sides[2, b] + grid.sides[3, r]
+    return value + c * grid_loss(grid, t, l, b, r, gt) if c != 0.0 else value
 
 
 @njit(cache=True, nogil=True)
@@ -131,209 +294,118 @@ def branch_and_bound(grid, gt, c, max_nodes):
     `max_nodes`) and the number of expanded nodes.
     """
     h, w = len(grid.rows) - 1, len(grid.cols) - 1
-    heap = new_heap(1024, h, w)
-    box, best = np.zeros(4, dtype=np.int64), np.array([0, 0, h, w])
-    best_value = _value(grid, best, gt, c)
-    n, current = np.zeros(8, dtype=np.int64), np.zeros(8, dtype=np.int64)
-    size, expanded, upper = 1, 0, np.inf
-    while size > 0:
-        upper = heap[0][0]
-        if upper <= best_value or expanded >= max_nodes:
+    best = (0, 0, h, w)
+    best_value = value_of(grid, best, gt, c)
+    if h == w == 1:
+        return best, best_value, best_value, 0
+    heap = [(-np.inf, (0, h - 1, 0, w - 1, 1, h, 1, w))]
+    expanded, upper = 0, best_value
+    while heap:
+        upper = max(-heap[0][0], best_value)
+        if upper == best_value or expanded >= max_nodes:
             break
-        pop(heap, size, current)
-        size -= 1
+        node = heappop(heap)[1]
         expanded += 1
-        edge = widest(current)
-        for side in range(2):
-            if not halve(current, edge, side, n):
+        for n in halves(node):
+            bound, box = score_bound(grid, n)
+            if bound + max(c, 0.0) <= best_value:
                 continue
-            bound = _score_bound(grid, n, box)
-            if c > 0.0:
-                bound += c * (1.0 - smallest_overlap(node_edges(grid.rows, grid.cols, n), gt))
-            elif c < 0.0:
-                bound += c * (1.0 - largest_overlap(node_edges(grid.rows, grid.cols, n), gt))
-            if bound <= best_value:
-                continue
-            value = _value(grid, box, gt, c)
+            if c != 0.0:
+                bound += largest_loss(grid, n, gt, c)
+                if bound <= best_value:
+                    continue
+            value = value_of(grid, box, gt, c)
             if value > best_value:
-                best_value = value
-                for k in range(4):
-                    best[k] = box[k]
-            next_edge = widest(n)
-            if bound > best_value and n[2 * next_edge] < n[2 * next_edge + 1]:
-                heap = push(heap, size, bound, n)
-                size += 1
-    return best, best_value, max(upper, best_value) if size > 0 else best_value, expanded
+                best_value, best = value, box
+            if bound > best_value and not is_box(n):
+                heappush(heap, (-bound, n))
+    return best, best_value, upper if heap else best_value, expanded
 
 
 @njit(cache=True, nogil=True)
-def _value(grid, box, gt, c):
-    t, l, b, r = box[0], box[1], box[2], box[3]
-    v = _rectangle(grid.total, t, l, b, r) + grid.sides[0, t] + grid.sides[1, l] + grid.sides[2, b] + grid.sides[3, r]
-    return v + c * grid_loss(grid, t, l, b, r, gt) if c != 0.0 else v
+def best_columns(grid):
+    """For every pair of rows the best score of a box between them, and its left and right side: the search without a loss."""
+    h, w = len(grid.rows) - 1, len(grid.cols) - 1
+    scores = np.empty((h, h + 1))
+    lefts, rights = np.empty((h, h + 1), dtype=np.int16), np.empty((h, h + 1), dtype=np.int16)
+    for t in range(h):
+        for b in range(t + 1, h + 1):
+            score, lefts[t, b], rights[t, b] = best_pair(
+                grid.total[t], grid.total[b], grid.sides[1], grid.sides[3], 0, w - 1, 1, w
+            )
+            scores[t, b] = score + grid.sides[0, t] + grid.sides[2, b]
+    return scores, lefts, rights
 
 
-@njit(cache=True, nogil=True)
-def _rectangle(image, t, l, b, r):
-    """Sum over rows t..b-1 and columns l..r-1."""
-    return (image[b, r] - image[t, r]) - (image[b, l] - image[t, l])
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _best_cut(a, b, side, sign, start, stop):
-    """Index in start..stop of the largest sign * (b - a) + side."""
-    arg = start
-    best = sign * (b[start] - a[start]) + side[start]
-    for k in range(start + 1, stop + 1):
-        v = sign * (b[k] - a[k]) + side[k]
-        if v > best:
-            best = v
-            arg = k
-    return arg
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _best_pair(a, b, low_side, high_side, lo0, lo1, hi0, hi1):
-    """Largest (b - a + high_side)[hi] - (b - a - low_side)[lo] with lo < hi in overlapping intervals."""
-    best, arg_lo, arg_hi = -np.inf, lo0, hi1
-    low, low_arg, k = np.inf, lo0, lo0
-    for hi in range(max(hi0, lo0 + 1), hi1 + 1):
-        while k < hi and k <= lo1:
-            v = b[k] - a[k] - low_side[k]
-            if v < low:
-                low = v
-                low_arg = k
-            k += 1
-        v = b[hi] - a[hi] + high_side[hi] - low
-        if v > best:
-            best, arg_lo, arg_hi = v, low_arg, hi
-    return best, arg_lo, arg_hi
-
-
-@njit(cache=True, nogil=True)
-def _largest(side, start, stop):
-    best = side[start]
-    for k in range(start + 1, stop + 1):
-        best = max(best, side[k])
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def _scan(prefix, loss_weight, height, common_height, true_area, widths, common_widths):
+    """Largest prefix + loss over the right edges that follow a left edge, in single precision."""
+    best = np.float32(-np.inf)
+    for k in range(prefix.shape[0]):
+        common = common_height * common_widths[k]
+        v = prefix[k] - loss_weight * common / (true_area + height * widths[k] - common)
+        best = v if v > best else best
     return best
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _score_bound(grid, n, box):
-    """Upper bound of the score over node n = (t0 t1 l0 l1 b0 b1 r0 r1); fills the candidate box."""
-    t0, t1, l0, l1, b0, b1, r0, r1 = n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]
-    total, transposed, positive = grid.total, grid.transposed, grid.positive
-    top, left, bottom, right = grid.sides[0], grid.sides[1], grid.sides[2], grid.sides[3]
-    rows, cols = t1 < b0, l1 < r0
-    t, l, b, r = t0, l0, b1, r1
-    if rows and cols:
-        t = _best_cut(transposed[l1], transposed[r0], top, -1.0, t0, t1)
-        b = _best_cut(transposed[l1], transposed[r0], bottom, 1.0, b0, b1)
-        l = _best_cut(total[t1], total[b0], left, -1.0, l0, l1)
-        r = _best_cut(total[t1], total[b0], right, 1.0, r0, r1)
-        bound = _rectangle(total, t1, l1, b0, r0)
-        bound += _rectangle(total, t, l1, t1, r0) + _rectangle(total, b0, l1, b, r0)
-        bound += _rectangle(total, t1, l, b0, l1) + _rectangle(total, t1, r0, b0, r)
-        bound += _rectangle(positive, t0, l0, t1, l1) + _rectangle(positive, t0, r0, t1, r1)
-        bound += _rectangle(positive, b0, l0, b1, l1) + _rectangle(positive, b0, r0, b1, r1)
-        bound += top[t] + left[l] + bottom[b] + right[r]
-    elif rows:
-        bound, l, r = _best_pair(total[t1], total[b0], left, right, l0, l1, r0, r1)
-        t, b = t1, b0
-        bound += _largest(top, t0, t1) + _largest(bottom, b0, b1)
-        bound += _rectangle(positive, t0, l0, t1, r1) + _rectangle(positive, b0, l0, b1, r1)
-    elif cols:
-        bound, t, b = _best_pair(transposed[l1], transposed[r0], top, bottom, t0, t1, b0, b1)
-        l, r = l1, r0
-        bound += _largest(left, l0, l1) + _largest(right, r0, r1)
-        bound += _rectangle(positive, t0, l0, b1, l1) + _rectangle(positive, t0, r0, b1, r1)
-    else:
-        bound = _largest(top, t0, t1) + _largest(bottom, b0, b1) + _largest(left, l0, l1) + _largest(right, r0, r1)
-        bound += _rectangle(positive, t0, l0, b1, r1)
-    box[0], box[1], box[2], box[3] = t, l, b, r
-    return bound
-
-
 @njit(cache=True, nogil=True)
-def new_heap(capacity, h, w):
-    """Heap of nodes, the largest key first, that holds the node of all boxes of an h x w grid: keys, node ids, nodes.
+def row_pairs(grid, columns, gt, c):
+    """Best box of a grid for score + sides + c * (1 - overlap): the grid box (t, l, b, r) and its value.
 
-    The ids behind those of the heap are free.
+    `columns` comes from :func:`best_columns`, shared by the searches for several c. The scan with a loss runs in single
+    precision; every left edge that comes within its rounding of the incumbent is recomputed.
     """
-    keys, ids, nodes = np.empty(capacity), np.arange(capacity), np.empty((capacity, 8), dtype=np.int16)
-    keys[0] = np.inf
-    for edge in range(4):
-        low = edge // 2
-        nodes[0, 2 * edge] = low
-        nodes[0, 2 * edge + 1] = (h if edge % 2 == 0 else w) - 1 + low
-    return keys, ids, nodes
-
-
-@njit(cache=True, nogil=True)
-def push(heap, size, key, n):
-    """Add node n to a heap with `size` entries; returns the heap, with twice the capacity if it was full."""
-    keys, ids, nodes = heap
-    if size == len(keys):
-        keys, ids, nodes = np.empty(2 * size), np.arange(2 * size), np.empty((2 * size, 8), dtype=np.int16)
-        for i in range(size):
-            keys[i], ids[i] = heap[0][i], heap[1][i]
-            for k in range(8):
-                nodes[i, k] = heap[2][i, k]
-    node = ids[size]
-    for k in range(8):
-        nodes[node, k] = n[k]
-    p = size
-    while p > 0 and keys[(p - 1) // 2] < key:
-        keys[p], ids[p] = keys[(p - 1) // 2], ids[(p - 1) // 2]
-        p = (p - 1) // 2
-    keys[p], ids[p] = key, node
-    return keys, ids, nodes
-
-
-@njit(cache=True, nogil=True)
-def pop(heap, size, n):
-    """Move the root of a heap with `size` entries to n."""
-    keys, ids, nodes = heap
-    for k in range(8):
-        n[k] = nodes[ids[0], k]
-    root, key, node = ids[0], keys[size - 1], ids[size - 1]
-    p, child = 0, 1
-    while child < size - 1:
-        if child + 1 < size - 1 and keys[child + 1] > keys[child]:
-            child += 1
-        if keys[child] <= key:
-            break
-        keys[p], ids[p] = keys[child], ids[child]
-        p, child = child, 2 * child + 1
-    keys[p], ids[p] = key, node
-    ids[size - 1] = root
-
-
-@njit(cache=True, nogil=True)
-def widest(n):
-    """The edge with the widest interval; the first of equals."""
-    edge = 0
-    for k in range(1, 4):
-        if n[2 * k + 1] - n[2 * k] > n[2 * edge + 1] - n[2 * edge]:
-            edge = k
-    return edge
-
-
-@njit(cache=True, nogil=True)
-def halve(node, edge, side, n):
-    """Let n be one half of a node, restricted to top < bottom and left < right; False when it contains no box."""
-    for k in range(8):
-        n[k] = node[k]
-    middle = (node[2 * edge] + node[2 * edge + 1]) // 2
-    if side == 0:
-        n[2 * edge + 1] = middle
-    else:
-        n[2 * edge] = middle + 1
-    n[1] = min(n[1], n[5] - 1)
-    n[4] = max(n[4], n[0] + 1)
-    n[3] = min(n[3], n[7] - 1)
-    n[6] = max(n[6], n[2] + 1)
-    return n[0] <= n[1] and n[4] <= n[5] and n[2] <= n[3] and n[6] <= n[7]
+    scores, lefts, rights = columns
+    h, w = len(grid.rows) - 1, len(grid.cols) - 1
+    best, best_value = (0, 0, h, w), -np.inf
+    for t in range(h):
+        for b in range(t + 1, h + 1):
+            if scores[t, b] + max(c, 0.0) > best_value:
+                box, value = (t, int(lefts[t, b]), b, int(rights[t, b])), scores[t, b]
+                if c != 0.0:
+                    value += c * grid_loss(grid, *box, gt)
+                if value > best_value:
+                    best, best_value = box, value
+    if c == 0.0:
+        return best, best_value
+    f32 = np.float32
+    true_area, weight = f32((gt[2] - gt[0]) * (gt[3] - gt[1])), f32(c)
+    # Padding to whole vectors: short loops would spend their time in the remainder.
+    widths, common = np.empty((w, w + _PAD), dtype=np.float32), np.empty((w, w + _PAD), dtype=np.float32)
+    for l in range(w):
+        for k in range(w + _PAD):
+            r = min(l + 1 + k, w)
+            widths[l, k] = grid.cols[r] - grid.cols[l]
+            common[l, k] = max(min(grid.cols[r], gt[3]) - max(grid.cols[l], gt[1]), 0.0)
+    low, high, later = np.empty(w + 1), np.empty(w + 1), np.full(w + 2, -np.inf)
+    single = np.full(w + 1 + _PAD, f32(-np.inf))
+    for t in range(h):
+        for b in range(t + 1, h + 1):
+            # For c < 0 the best columns of a row pair are the true ones.
+            loss = c if c > 0.0 else c * (1.0 - overlap(grid.rows[t], gt[1], grid.rows[b], gt[3], gt))
+            if scores[t, b] + loss <= best_value:
+                continue
+            common_height = f32(min(grid.rows[b], gt[2]) - max(grid.rows[t], gt[0]))
+            height = f32(grid.rows[b] - grid.rows[t])
+            size = abs(c)
+            for k in range(w, -1, -1):
+                prefix = grid.total[b, k] - grid.total[t, k]
+                low[k] = prefix - grid.sides[1, k]
+                high[k] = prefix + grid.sides[3, k] + grid.sides[0, t] + grid.sides[2, b]
+                later[k] = max(high[k], later[k + 1])
+                single[k] = high[k]
+                size = max(size, abs(low[k]), abs(high[k]))
+            for l in range(w):
+                if later[l + 1] - low[l] + loss <= best_value:
+                    continue
+                stop = l + 1 + (w - l + _PAD - 1) // _PAD * _PAD
+                value = _scan(single[l + 1 : stop], weight, height, common_height, true_area, widths[l], common[l])
+                if value + c - low[l] > best_value - 2e-6 * size:
+                    for r in range(l + 1, w + 1):
+                        v = high[r] - low[l] + c * grid_loss(grid, t, l, b, r, gt)
+                        if v > best_value:
+                            best, best_value = (t, l, b, r), v
+    return best, best_value
 
 
 def check_weights(weights: Any, image: WordImage, name: str = "weights") -> np.ndarray:

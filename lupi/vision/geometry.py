@@ -1,10 +1,13 @@
-"""Boxes and word images."""
+"""Boxes, their placement in an image, and word images."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
+
+# Of the placement features: their number, sides and area of the centered box.
+N_PLACEMENT, CENTER, CENTER_AREA = 9, (0.25, 0.25, 0.75, 0.75), 0.25
 
 
 class Box(NamedTuple):
@@ -100,3 +103,16 @@ class WordImage:
         """Counts of the words inside a box."""
         inside = (self.rows >= box[0]) & (self.rows < box[2]) & (self.cols >= box[1]) & (self.cols < box[3])
         return np.bincount(self.words[inside], minlength=n_words).astype(float)
+
+
+def placement(boxes: Any, shapes: Any) -> np.ndarray:
+    r"""Placement features of boxes in images of these shapes, along the last axis: nine numbers.
+
+    With :math:`s = (t/H, l/W, b/H, r/W)`, the sides relative to an image of H x W pixels, and :math:`c` the sides of the centered
+    box of half the height and half the width, they are :math:`s - c`, :math:`(s - c)^2` and the relative area minus 1/4.
+    """
+    t, l, b, r = np.moveaxis(np.asarray(boxes, dtype=float), -1, 0)
+    h, w = np.moveaxis(np.asarray(shapes, dtype=float), -1, 0)
+    sides = np.stack([t / h, l / w, b / h, r / w], axis=-1) - CENTER
+    area = (b - t) * (r - l) / (h * w) - CENTER_AREA
+    return np.concatenate([sides, sides * sides, area[..., None]], axis=-1)

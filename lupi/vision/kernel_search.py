@@ -4,17 +4,18 @@ The coefficients of the expansion are not negative, so a set of boxes is bounded
 every box lies between those of the smallest and the largest box of the set, bin by bin, and both kernels are monotone in the
 distance of a bin's count to the support vector's. Values of the chi2 kernel are kept as logarithms, which cannot underflow.
 
-With placement features (:mod:`lupi.vision.box_terms`) the kernel is multiplied by exp(-squared distance of the placements), which
-is bounded in the same way, feature by feature.
+With placement features (:func:`lupi.vision.geometry.placement`) the kernel is multiplied by exp(-squared distance of the
+placements), which is bounded in the same way, feature by feature.
 """
 
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from lupi.vision.box_search import halve, new_heap, pop, push, widest
-from lupi.vision.box_terms import N_PLACEMENT, node_edges, placement_range
+from lupi.vision.box_search import halves, is_box
+from lupi.vision.geometry import CENTER, CENTER_AREA, N_PLACEMENT
 
 CHI2, INTERSECTION = 0, 1
 _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
@@ -84,10 +85,25 @@ def _common(high, u):
 
 
 @njit(cache=True, nogil=True)
+def placement_range(n, rows, cols, low, high):
+    """Smallest and largest value of each placement feature over the boxes of a node."""
+    h, w = rows[-1], cols[-1]
+    for k in range(4):
+        lines = rows if k % 2 == 0 else cols
+        a, z = lines[n[2 * k]] / lines[-1] - CENTER[k], lines[n[2 * k + 1]] / lines[-1] - CENTER[k]
+        low[k], high[k] = a, z
+        low[4 + k] = 0.0 if a <= 0.0 <= z else min(a * a, z * z)
+        high[4 + k] = max(a * a, z * z)
+    t0, t1, l0, l1, b0, b1, r0, r1 = n
+    low[8] = max(rows[b0] - rows[t1], 0.0) * max(cols[r0] - cols[l1], 0.0) / (h * w) - CENTER_AREA
+    high[8] = (rows[b1] - rows[t0]) * (cols[r1] - cols[l0]) / (h * w) - CENTER_AREA
+
+
+@njit(cache=True, nogil=True)
 def _placement_distances(e, n, row_edges, col_edges, out):
     """Least squared distance of a node's placements to each support vector's; zeros without placements."""
     low, high = np.empty(N_PLACEMENT), np.empty(N_PLACEMENT)
-    placement_range(node_edges(row_edges, col_edges, n), row_edges[-1], col_edges[-1], low, high)
+    placement_range(n, row_edges, col_edges, low, high)
     for i in range(e.places.shape[0]):
         out[i] = 0.0
         for k in range(e.places.shape[1]):
@@ -167,37 +183,29 @@ def kernel_branch_and_bound(e, images, row_edges, col_edges, max_nodes):
     h, w, n_words = images.shape[0] - 1, images.shape[1] - 1, images.shape[2]
     terms, distances = np.empty(len(e.coef)), np.empty(len(e.coef))
     low, high = np.empty(n_words, dtype=np.float32), np.empty(n_words, dtype=np.float32)
-    heap = new_heap(4096, h, w)
-    n, current = np.zeros(8, dtype=np.int64), np.array([0, 0, 0, 0, h, h, w, w])
-    size, bounds, upper = 1, 0, np.inf
-    best = (0, 0, h, w)
-    _placement_distances(e, current, row_edges, col_edges, distances)
-    best_value = _box_value(e, images, current, distances, terms)
-    if best_value == -np.inf:  # no points in the whole image
-        return best, best_value, best_value, 0
-    while size > 0:
-        upper = heap[0][0]
+    heap = [(-np.inf, (0, h - 1, 0, w - 1, 1, h, 1, w))]
+    best, best_value, bounds, upper = (0, 0, h, w), -np.inf, 0, -np.inf
+    if e.normalize and _histogram(images, 0, 0, h, w, high) == 0.0:  # no points in the whole image
+        heap.pop()
+    while heap:
+        upper = -heap[0][0]
         if upper <= best_value or bounds >= max_nodes:
             break
-        pop(heap, size, current)
-        size -= 1
-        edge = widest(current)
-        if current[2 * edge] == current[2 * edge + 1]:
-            _placement_distances(e, current, row_edges, col_edges, distances)
-            value = _box_value(e, images, current, distances, terms)
+        node = heappop(heap)[1]
+        if is_box(node):
+            _placement_distances(e, node, row_edges, col_edges, distances)
+            value = _box_value(e, images, node, distances, terms)
             if value > best_value:
-                best_value = value
-                best = (current[0], current[2], current[4], current[6])
+                best_value, best = value, (node[0], node[2], node[4], node[6])
             continue
-        for side in range(2):
-            if not halve(current, edge, side, n):
-                continue
-            high_total = _histogram(images, n[0], n[2], n[5], n[7], high)
+        for n in halves(node):
+            t0, t1, l0, l1, b0, b1, r0, r1 = n
+            high_total = _histogram(images, t0, l0, b1, r1, high)
             if e.normalize and high_total == 0.0:
                 continue
             # Without a common core the smallest box is empty.
-            common = n[1] < n[4] and n[3] < n[6]
-            low_total = _histogram(images, n[1], n[3], n[4] if common else n[1], n[6] if common else n[3], low)
+            common = t1 < b0 and l1 < r0
+            low_total = _histogram(images, t1, l1, b0 if common else t1, r0 if common else l1, low)
             if e.normalize:
                 _normalize_range(low, high, low_total, high_total)
             _placement_distances(e, n, row_edges, col_edges, distances)
@@ -205,7 +213,6 @@ def kernel_branch_and_bound(e, images, row_edges, col_edges, max_nodes):
             bounds += 1
             bound += 1e-4 * (1.0 + 0.1 * abs(bound))
             if bound > best_value:
-                heap = push(heap, size, bound, n)
-                size += 1
+                heappush(heap, (-bound, n))
     # Tuples: Ctrl-C while an array is returned to Python would end in numba's SystemError.
-    return best, best_value, max(upper, best_value) if size > 0 else best_value, bounds
+    return best, best_value, max(upper, best_value) if heap else best_value, bounds

@@ -8,17 +8,12 @@ from structured_reference import brute_force_box, random_grid_case
 
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.vision import Box, WordImage, best_box
-from lupi.vision.box_search import branch_and_bound
-from lupi.vision.box_terms import (
-    N_PLACEMENT,
-    largest_overlap,
-    new_grid,
-    overlap,
-    placement,
-    placement_range,
-    smallest_overlap,
-)
-from lupi.vision.row_pairs import best_columns, row_pairs
+from lupi.vision.box_search import Grid, best_columns, branch_and_bound, largest_loss, new_grid, overlap, row_pairs
+from lupi.vision.geometry import N_PLACEMENT, placement
+from lupi.vision.kernel_search import placement_range
+
+LINES = np.arange(9.0)
+GRID = Grid(*np.zeros((4, 1, 1)), LINES, LINES)
 
 
 def searched(method, grid, weights, row_edges, col_edges, gt, c):
@@ -78,7 +73,7 @@ def test_placement_numbers_and_their_ranges():
     low, high = np.empty(N_PLACEMENT), np.empty(N_PLACEMENT)
     for _ in range(60):
         (t0, t1), (l0, l1), (b0, b1), (r0, r1) = np.sort(rng.integers(0, 9, (4, 2)), axis=1)
-        placement_range(tuple(map(float, (t0, t1, l0, l1, b0, b1, r0, r1))), 8.0, 8.0, low, high)
+        placement_range((t0, t1, l0, l1, b0, b1, r0, r1), LINES, LINES, low, high)
         for t, l, b, r in itertools.product(range(t0, t1 + 1), range(l0, l1 + 1), range(b0, b1 + 1), range(r0, r1 + 1)):
             if t < b and l < r:
                 found = placement((t, l, b, r), (8, 8))
@@ -105,8 +100,12 @@ def test_overlap_ranges_are_attained():
         ]
         if not ious:
             continue
-        args = tuple(map(float, (t0, t1, l0, l1, b0, b1, r0, r1))), gt.astype(float)
-        low, high = smallest_overlap(*args), largest_overlap(*args)
+        # Nodes of the search: each top lies above a bottom, each bottom below a top; the same for the sides.
+        node = (t0, min(t1, b1 - 1), l0, min(l1, r1 - 1), max(b0, t0 + 1), b1, max(r0, l0 + 1), r1)
+        low, high = (
+            1.0 - largest_loss(GRID, node, gt.astype(float), 1.0),
+            1.0 + largest_loss(GRID, node, gt.astype(float), -1.0),
+        )
         assert low <= min(ious) + 1e-12
         assert high >= max(ious) - 1e-12
         if t1 < b0 and l1 < r0:
@@ -177,3 +176,9 @@ def test_messages():
         WordImage([4], [0], [0], shape=(4, 4))
     with pytest.raises(ValueError, match="same length"):
         WordImage([1, 2], [0], [0], shape=(4, 4))
+
+
+@pytest.mark.parametrize("method", ["branch_and_bound", "row_pairs"])
+def test_a_grid_of_one_cell(method):
+    found = best_box(WordImage([1], [2], [0], shape=(4, 5)), [-3.0], grid_step=8, method=method)
+    assert found[:3] == (Box(0, 0, 4, 5), -3.0, -3.0)
