@@ -16,8 +16,7 @@ from xml.parsers import expat
 import numpy as np
 from sklearn.utils import Bunch
 
-from lupi.vision.geometry import Box
-from lupi.vision.images import ImageReadError, PolygonMask, RunLengthMask, check_pixels
+from lupi.vision.images import Box, ImageReadError, PolygonMask, RunLengthMask, check_pixels
 
 # Larger numbers cannot be pixels, and would overflow arrays.
 LARGEST_EDGE = 2**31 - 1

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from lupi.inputs.types import RandomState
-from lupi.vision.geometry import Box, WordImage
+from lupi.vision.images import Box, WordImage
 
 
 def make_planted_boxes(

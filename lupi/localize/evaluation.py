@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lupi.vision.geometry import Box
-from lupi.vision.images import source_name
+from lupi.vision.images import Box, source_name
 
 
 def overlap_of(true: Any, predicted: Any) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, NamedTuple, Self
@@ -20,10 +21,8 @@ from lupi.privacy import model_part
 from lupi.structured.boxes import BoxLocalization
 from lupi.structured.jkse import JKSE, JKSEPlus
 from lupi.structured.structural_svm import StructuralSVM, StructuralSVMPlus
-from lupi.vision.descriptors import DETECTORS
-from lupi.vision.geometry import Box, check_box
-from lupi.vision.images import ImageLike, Inpainted, source_name
-from lupi.vision.words import BagOfVisualWords, attribute_words, join_words
+from lupi.vision.images import Box, ImageLike, Inpainted, check_box, source_name
+from lupi.vision.words import DETECTORS, BagOfVisualWords, attribute_words, join_words
 
 # Method -> class of its learner, and the parameters of the localizer that the class takes.
 LEARNERS: dict[str, tuple[Any, tuple[str, ...]]] = {
@@ -55,6 +54,7 @@ class TrainingWords(NamedTuple):
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class Localizer(BaseEstimator):
     """Learn to find one object in each image.
 
@@ -157,54 +157,29 @@ class Localizer(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        method: str = "ssvm+",
-        *,
-        n_words: int = 1000,
-        detector: str = "surf",
-        spacing: int = 8,
-        privileged_words: Any = None,
-        grid_step: int = 8,
-        C: float = 1.0,
-        lam: float = 1.0,
-        rho: float = 2.0,
-        inference: str = "exact",
-        nu: float = 0.5,
-        gamma: float | str = "scale",
-        normalize: bool = False,
-        geometry: bool = False,
-        geometry_scale: float = 20.0,
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        cache: str | PathLike[str] | None = None,
-        on_error: str = "raise",
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        self.method = method
-        self.n_words = n_words
-        self.detector = detector
-        self.spacing = spacing
-        self.privileged_words = privileged_words
-        self.grid_step = grid_step
-        self.C = C
-        self.lam = lam
-        self.rho = rho
-        self.inference = inference
-        self.nu = nu
-        self.gamma = gamma
-        self.normalize = normalize
-        self.geometry = geometry
-        self.geometry_scale = geometry_scale
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache = cache
-        self.on_error = on_error
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    method: str = "ssvm+"
+    _: KW_ONLY
+    n_words: int = 1000
+    detector: str = "surf"
+    spacing: int = 8
+    privileged_words: Any = None
+    grid_step: int = 8
+    C: float = 1.0
+    lam: float = 1.0
+    rho: float = 2.0
+    inference: str = "exact"
+    nu: float = 0.5
+    gamma: float | str = "scale"
+    normalize: bool = False
+    geometry: bool = False
+    geometry_scale: float = 20.0
+    tol: float = 1e-2
+    max_iter: int = 1000
+    cache: str | PathLike[str] | None = None
+    on_error: str = "raise"
+    n_jobs: int | None = None
+    verbose: bool = False
+    random_state: RandomState = None
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, images: Sequence[Any], boxes: Sequence[Any], privileged: Any = None) -> Self:

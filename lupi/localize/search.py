@@ -19,7 +19,7 @@ from lupi.files import digest_of, strict_json
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.localizer import FEATURE_PARAMETERS, LEARNERS, Localizer, TrainingWords
 from lupi.run import Store, identity, progress, run_units
-from lupi.vision.geometry import WordImage
+from lupi.vision.images import WordImage
 
 # Weights of the geometry to try; the Gaussian of a kernel needs smaller ones than a linear score.
 SCALES = {"ssvm": [5.0, 20.0, 80.0], "jkse": [0.5, 2.0, 8.0]}

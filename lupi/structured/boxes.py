@@ -12,7 +12,7 @@ from numba import njit
 from lupi.privacy import model_part
 from lupi.structured.task import Examples, Searched, Task, check_integer, check_positive
 from lupi.vision.box_search import SEARCHES, Images, check_weights, grid_edges, inside, search_images
-from lupi.vision.geometry import N_PLACEMENT, Box, WordImage, check_box, placement
+from lupi.vision.images import N_PLACEMENT, Box, WordImage, check_box, placement
 from lupi.vision.kernel_search import CHI2, INTERSECTION, Expansion, integral_histograms, kernel_branch_and_bound
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from lupi.vision.geometry import Box, WordImage
+from lupi.vision.images import Box, WordImage
 
 # Public name -> module, imported on first use: boxes need neither numba nor scikit-learn.
 _PUBLIC = {
     "best_box": "box_search",
     "BagOfVisualWords": "words",
-    "FisherVectors": "fisher",
+    "FisherVectors": "words",
     "ImageReadError": "images",
     "Inpainted": "images",
     "inpaint": "images",

@@ -8,7 +8,7 @@ On coarse grids a scan over pairs of rows is faster. For fixed rows the score of
 loss one pass over the columns finds the best pair (Kadane). With a loss, row pairs whose bound exceeds the incumbent are scanned
 column by column, in one vectorized loop per left edge.
 
-A linear function of the placement features (:func:`lupi.vision.geometry.placement`) is one function per side plus a constant weight
+A linear function of the placement features (:func:`lupi.vision.images.placement`) is one function per side plus a constant weight
 per pixel, so both searches stay exact.
 """
 
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from lupi.vision.geometry import CENTER, CENTER_AREA, N_PLACEMENT, Box, WordImage, check_box
+from lupi.vision.images import CENTER, CENTER_AREA, N_PLACEMENT, Box, WordImage, check_box
 
 SEARCHES = {"auto": 0, "branch_and_bound": 1, "row_pairs": 2}
 

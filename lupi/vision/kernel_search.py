@@ -4,7 +4,7 @@ The coefficients of the expansion are not negative, so a set of boxes is bounded
 every box lies between those of the smallest and the largest box of the set, bin by bin, and both kernels are monotone in the
 distance of a bin's count to the support vector's. Values of the chi2 kernel are kept as logarithms, which cannot underflow.
 
-With placement features (:func:`lupi.vision.geometry.placement`) the kernel is multiplied by exp(-squared distance of the
+With placement features (:func:`lupi.vision.images.placement`) the kernel is multiplied by exp(-squared distance of the
 placements), which is bounded in the same way, feature by feature.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from lupi.vision.box_search import halves, is_box
-from lupi.vision.geometry import CENTER, CENTER_AREA, N_PLACEMENT
+from lupi.vision.images import CENTER, CENTER_AREA, N_PLACEMENT
 
 CHI2, INTERSECTION = 0, 1
 _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}

@@ -1,34 +1,239 @@
-"""Images as bags of visual words, word histograms, and privileged word images."""
+"""Local descriptors of images, bags of visual words, Fisher vectors, word histograms, and privileged word images.
+
+Descriptors are SURF by mahotas, at interest points or on a grid, and SIFT by scikit-image.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from importlib import metadata
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import MiniBatchKMeans
+from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from lupi import __version__
 from lupi.files import ArrayFolder, digest_of
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import RandomState
 from lupi.privacy import model_part
 from lupi.run import progress, run_units
-from lupi.vision.descriptors import DETECTORS, Extraction
-from lupi.vision.geometry import Box, WordImage, check_box
-from lupi.vision.images import ImageReadError, source_digest, source_name
+from lupi.vision.images import (
+    Box,
+    ImageLike,
+    ImageReadError,
+    WordImage,
+    check_box,
+    read_image,
+    source_digest,
+    source_name,
+    to_gray,
+)
+
+# The filters of SURF and SIFT do not fit into smaller images.
+_SMALLEST = 64
+# Descriptors that are compared with all words at once; their distances fit into the processor's cache.
+_BLOCK = 256
+
+
+class Points(NamedTuple):
+    """Described points of an image."""
+
+    rows: np.ndarray  # int32, in pixels of the original image
+    cols: np.ndarray
+    descriptors: np.ndarray  # float32, of shape (n, d)
+    shape: tuple[int, int]  # of the original image
+
+
+def _surf(gray: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    from mahotas.features import surf
+
+    found = surf.surf(gray, threshold=options["threshold"], max_points=options["max_points"])
+    return found[:, 0], found[:, 1], found[:, 6:]
+
+
+def dense_scale(spacing: float) -> float:
+    """Scale of the points of a grid: mahotas' square root of the spacing, or slightly more."""
+    # Wavelets are int(2 * scale + 0.5) pixels wide; with an odd width, unequal halves make them sensitive to brightness.
+    scale = float(np.sqrt(spacing))
+    width = int(2 * scale + 0.5)
+    return width / 2 + 0.25 if width % 2 else scale
+
+
+def _dense_surf(gray: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    from mahotas.features import surf
+
+    spacing = options["spacing"]
+    scale = dense_scale(spacing)
+    # mahotas drops points within about 16 scales of the border.
+    margin = int(np.ceil(16 * scale)) + 1
+    rows, cols = (
+        a.ravel() for a in np.meshgrid(*(np.arange(spacing // 2, n, spacing) for n in gray.shape), indexing="ij")
+    )
+    points = np.stack([rows + margin, cols + margin, np.full(len(rows), scale), *np.ones((2, len(rows)))], axis=1)
+    found = surf.descriptors(np.pad(gray, margin, mode="edge"), points)
+    return found[:, 0] - margin, found[:, 1] - margin, found[:, 6:]
+
+
+def _surf_and_dense(gray: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    pair = _surf(gray, options), _dense_surf(gray, options)
+    first, second, third = (np.concatenate(parts) for parts in zip(*pair))
+    return first, second, third
+
+
+def _sift(gray: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    from skimage.feature import SIFT
+
+    sift: Any = SIFT()
+    try:
+        sift.detect_and_extract(gray)
+    except RuntimeError:  # no point found
+        return np.empty(0), np.empty(0), np.empty((0, 128))
+    rows, cols = sift.positions.T
+    keep = np.arange(len(rows))
+    if len(rows) > options["max_points"]:
+        contrast = _contrast(gray, sift.keypoints, sift.sigmas, list(zip(sift.octaves, sift.scales)))
+        keep = np.sort(np.argsort(-contrast, kind="stable")[: options["max_points"]])
+    # Cells and directions in the order of Lowe's program and OpenCV.
+    cells = sift.descriptors[keep].reshape(-1, 4, 4, 8).transpose(0, 2, 1, 3)[:, ::-1]
+    return rows[keep], cols[keep], cells.reshape(-1, 128)
+
+
+def _contrast(gray: np.ndarray, points: np.ndarray, sigmas: np.ndarray, levels: list[tuple[int, int]]) -> np.ndarray:
+    """Strength of SIFT's points: difference of two Gaussians whose widths differ by a third of an octave."""
+    image = gray.astype(np.float32)
+    found = np.empty(len(points))
+    names, level = np.unique(np.array(levels), axis=0, return_inverse=True)
+    for k in range(len(names)):
+        here = level.ravel() == k
+        sigma = float(np.median(sigmas[here]))
+        difference = gaussian_filter(image, sigma * 2 ** (1 / 3)) - gaussian_filter(image, sigma)
+        rows, cols = points[here].T
+        found[here] = np.abs(difference[rows, cols])
+    return found
+
+
+# Detector -> function and package.
+DETECTORS = {
+    "surf": (_surf, "mahotas"),
+    "dense": (_dense_surf, "mahotas"),
+    "surf+dense": (_surf_and_dense, "mahotas"),
+    "sift": (_sift, "scikit-image"),
+}
+
+
+def describe(
+    image: np.ndarray,
+    detector: str,
+    *,
+    max_size: int = 1024,
+    threshold: float = 0.1,
+    max_points: int = 1024,
+    spacing: int = 8,
+) -> Points:
+    """Local descriptors of an 8-bit image; large images are shrunk and tiny ones padded."""
+    gray = to_gray(image)
+    height, width = gray.shape
+    factor = min(1.0, max_size / max(gray.shape))
+    if factor < 1.0:
+        from PIL import Image
+
+        size = [max(1, round(s * factor)) for s in gray.shape]
+        gray = np.asarray(Image.fromarray(gray).resize(size[::-1], Image.Resampling.BOX))
+    small = gray.shape
+    gray = np.pad(gray, [(0, max(0, _SMALLEST - size)) for size in small], mode="edge")
+    options = {"threshold": threshold, "max_points": max_points, "spacing": spacing}
+    rows, cols, descriptors = DETECTORS[detector][0](np.ascontiguousarray(gray), options)
+    keep = (rows < small[0]) & (cols < small[1])
+    return Points(
+        np.clip(rows[keep] / factor, 0, height - 1).astype(np.int32),
+        np.clip(cols[keep] / factor, 0, width - 1).astype(np.int32),
+        # The normalization of a constant patch can be 0 / 0.
+        np.nan_to_num(descriptors[keep].astype(np.float32), nan=0.0),
+        (height, width),
+    )
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A detector, its options for :func:`describe`, and the folder that caches its results (None: no cache)."""
+
+    detector: str
+    options: dict[str, Any]
+    cache: str | PathLike[str] | None
+    version: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        package = DETECTORS[self.detector][1]
+        try:
+            object.__setattr__(self, "version", f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            raise ImportError(f"detector={self.detector!r} requires {package}: pip install 'lupi[vision]'.") from None
+
+    def key(self, kind: str, *parts: Any) -> str:
+        """Key of a cached result that depends on these settings and on other parts."""
+        return digest_of(kind, __version__, self.detector, self.options, self.version, *parts)
+
+    def points(self, source: ImageLike) -> Points:
+        """Described points of a source, from the cache or computed."""
+        if self.cache is None:
+            return describe(read_image(source), self.detector, **self.options)
+        store = ArrayFolder(self.cache, Points._asdict, _unpack_points)
+        key = self.key("points", source_digest(source))
+        found: Points | None = store.get(key)
+        if found is None:
+            found = describe(read_image(source), self.detector, **self.options)
+            store.add(key, found)
+        return found
+
+    def sample(self, source: ImageLike, seed: int, size: int) -> np.ndarray:
+        """At most `size` descriptors of a source."""
+        descriptors = self.points(source).descriptors
+        if len(descriptors) <= size:
+            return descriptors
+        return descriptors[np.sort(np.random.RandomState(seed).choice(len(descriptors), size, replace=False))]
+
+    def words(self, source: ImageLike, vocabulary: np.ndarray) -> WordImage:
+        """Word image of a source."""
+        points = self.points(source)
+        return WordImage(points.rows, points.cols, nearest(points.descriptors, vocabulary), points.shape)
+
+
+def _unpack_points(arrays: dict[str, Any]) -> Points:
+    return Points(**arrays)._replace(shape=tuple(arrays["shape"].tolist()))
+
+
+def nearest(descriptors: np.ndarray, vocabulary: np.ndarray) -> np.ndarray:
+    """Index of the nearest center of each descriptor."""
+    # |d - v|^2 / 2 without |d|^2 / 2, as one matrix product per block.
+    half = 0.5 * np.einsum("ij,ij->i", vocabulary, vocabulary)
+    words = np.empty(len(descriptors), dtype=np.int64)
+    distances = np.empty((min(_BLOCK, len(descriptors)), len(vocabulary)), dtype=half.dtype)
+    for start in range(0, len(descriptors), _BLOCK):
+        rows = descriptors[start : start + _BLOCK]
+        block = distances[: len(rows)]
+        np.matmul(rows, vocabulary.T, out=block)
+        np.subtract(half, block, out=block)
+        block.argmin(axis=1, out=words[start : start + _BLOCK])
+    return words
+
 
 _COUNT = [Interval(Integral, 1, None, closed="left")]
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class BagOfVisualWords(TransformerMixin, BaseEstimator):
     """Local descriptors, quantized to the nearest of ``n_words`` centers of mini-batch k-means.
 
@@ -98,34 +303,19 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        n_words: int = 3000,
-        detector: str = "surf",
-        random_state: RandomState = None,
-        *,
-        n_descriptors: int = 200_000,
-        max_size: int = 1024,
-        threshold: float = 0.1,
-        max_points: int = 1024,
-        spacing: int = 8,
-        cache: str | PathLike[str] | None = None,
-        on_error: str = "raise",
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_words = n_words
-        self.detector = detector
-        self.random_state = random_state
-        self.n_descriptors = n_descriptors
-        self.max_size = max_size
-        self.threshold = threshold
-        self.max_points = max_points
-        self.spacing = spacing
-        self.cache = cache
-        self.on_error = on_error
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_words: int = 3000
+    detector: str = "surf"
+    random_state: RandomState = None
+    _: KW_ONLY
+    n_descriptors: int = 200_000
+    max_size: int = 1024
+    threshold: float = 0.1
+    max_points: int = 1024
+    spacing: int = 8
+    cache: str | PathLike[str] | None = None
+    on_error: str = "raise"
+    n_jobs: int | None = None
+    verbose: bool = False
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, images: Sequence[Any], y: Any = None) -> Self:
@@ -259,6 +449,107 @@ def _pack_words(image: WordImage) -> dict[str, np.ndarray]:
 def _unpack_words(arrays: dict[str, np.ndarray]) -> WordImage:
     rows, cols, words = arrays["points"]
     return WordImage(rows, cols, words, (arrays["shape"][0], arrays["shape"][1]))
+
+
+@model_part
+@dataclass(eq=False, repr=False)
+class FisherVectors(BagOfVisualWords):
+    """One vector per image: gradients of the likelihood of its local descriptors under a Gaussian mixture.
+
+    Parameters
+    ----------
+    n_words : int, default=16
+        Number of Gaussians.
+    n_components : int, default=24
+        Number of principal components of the descriptors.
+    n_descriptors : int, default=20_000
+        Descriptors to fit the mixture to, sampled evenly over the images.
+    detector, random_state, max_size, threshold, max_points, spacing, cache, on_error, n_jobs, verbose
+        As in :class:`BagOfVisualWords`; descriptors are cached, vectors are not.
+
+    Attributes
+    ----------
+    projection_ : PCA
+    mixture_ : GaussianMixture
+
+    References
+    ----------
+    .. [1] Perronnin, Sanchez and Mensink, Improving the Fisher kernel for large-scale image classification, 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lupi.vision import FisherVectors
+    >>> images = [np.random.RandomState(i).randint(0, 255, (60, 80), dtype=np.uint8) for i in range(3)]
+    >>> vectors = FisherVectors(2, "dense", n_components=3, random_state=0).fit_transform(images)
+    >>> vectors.shape, bool(np.allclose(np.linalg.norm(vectors, axis=1), 1.0))
+    ((3, 14), True)
+    """
+
+    _parameter_constraints = {
+        **BagOfVisualWords._parameter_constraints,
+        "n_components": BagOfVisualWords._parameter_constraints["n_words"],
+    }
+
+    n_words: int = 16
+    _: KW_ONLY
+    n_descriptors: int = 20_000
+    n_components: int = 24
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, images: Sequence[Any], y: Any = None) -> Self:
+        """Fit the projection and the mixture.
+
+        Parameters
+        ----------
+        images : sequence of paths, arrays or other sources
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        from skimage.feature import learn_gmm
+
+        images, rng = list(images), check_random_state(self.random_state)
+        descriptors, _ = self._sample(images, rng.randint(0, 2**31 - 1, size=len(images)))
+        n_components = min(self.n_components, *descriptors.shape)
+        self.projection_ = PCA(n_components, svd_solver="full").fit(descriptors)
+        options = {"random_state": rng.randint(2**31 - 1), "covariance_type": "diag"}
+        self.mixture_ = learn_gmm(self.projection_.transform(descriptors), n_modes=self.n_words, gm_args=options)
+        return self
+
+    def transform(self, images: Sequence[Any]) -> np.ndarray:
+        """Compute Fisher vectors of unit length.
+
+        Parameters
+        ----------
+        images : sequence of paths, arrays or other sources
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_words * (2 * n_components + 1))
+            A row of NaN ("not available", if privileged) for an unreadable image, if ``on_error="skip"``.
+        """
+        check_is_fitted(self, "mixture_")
+        shared = self._extraction(), self.projection_, self.mixture_
+        found = self._map("Fisher vectors", list(images), lambda k, image: (_fisher_vector, image, *shared))
+        size = _size(self.projection_, self.mixture_)
+        return np.array([np.full(size, np.nan) if v is None else v for v in found])
+
+
+def _size(projection: PCA, mixture: Any) -> int:
+    return int(mixture.n_components * (2 * projection.n_components_ + 1))
+
+
+def _fisher_vector(source: Any, extraction: Extraction, projection: PCA, mixture: Any) -> np.ndarray:
+    from skimage.feature import fisher_vector
+
+    descriptors = extraction.points(source).descriptors
+    if not len(descriptors):
+        return np.zeros(_size(projection, mixture))
+    # "improved": signed square root and unit length, as Perronnin et al. recommend.
+    return np.asarray(fisher_vector(projection.transform(descriptors), mixture, improved=True))
 
 
 def word_histograms(

@@ -15,8 +15,7 @@ from PIL import Image
 
 from lupi.datasets import DataFormatError, load_boxes_csv, load_coco, load_voc
 from lupi.vision import ImageReadError, read_image, read_mask
-from lupi.vision.geometry import Box
-from lupi.vision.images import RunLengthMask
+from lupi.vision.images import Box, RunLengthMask
 
 SHAPE = 6, 8
 MASK = np.zeros(SHAPE, dtype=bool)

@@ -6,8 +6,8 @@ from PIL import Image
 from vision_data import picture
 
 from lupi.vision import ImageReadError, Inpainted, inpaint, mask_box, read_image, read_mask
-from lupi.vision.descriptors import describe
 from lupi.vision.images import source_digest, to_gray
+from lupi.vision.words import describe
 
 RGB = picture(0)[0]
 

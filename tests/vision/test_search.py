@@ -9,7 +9,7 @@ from structured_reference import brute_force_box, random_grid_case
 from lupi.datasets.planted_boxes import make_planted_boxes
 from lupi.vision import Box, WordImage, best_box
 from lupi.vision.box_search import Grid, best_columns, branch_and_bound, largest_loss, new_grid, overlap, row_pairs
-from lupi.vision.geometry import N_PLACEMENT, placement
+from lupi.vision.images import N_PLACEMENT, placement
 from lupi.vision.kernel_search import placement_range
 
 LINES = np.arange(9.0)

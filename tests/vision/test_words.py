@@ -16,8 +16,8 @@ from lupi.vision import (
     join_words,
     word_histograms,
 )
-from lupi.vision import descriptors as module
-from lupi.vision.descriptors import dense_scale, describe
+from lupi.vision import words as module
+from lupi.vision.words import dense_scale, describe
 
 IMAGES, BOXES, MASKS = pictures(4)
 
