@@ -194,7 +194,6 @@ class RankSVM(BaseRanker):
         """
 
         def fit(models: list[RankSVM]) -> None:
-            models[0]._validate_params()
             fit_rankers(models, check_ranking_set(models[0], X, y, group=group))
 
         with deadline(self.max_time):

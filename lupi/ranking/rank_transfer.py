@@ -33,7 +33,6 @@ from lupi.solution import deadline
 
 if TYPE_CHECKING:
     from lupi.inputs.training_set import TrainingSet
-    from lupi.ranking.pairwise import PairSet
 
 # Largest number of examples on which a teacher is judged.
 JUDGED_ROWS = 500
@@ -243,7 +242,6 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         """
 
         def fit(models: list[RankTransfer]) -> None:
-            models[0]._validate_params()
             fit_transfer(models, check_ranking_set(models[0], X, y, privileged, group))
 
         with deadline(self.max_time):
@@ -257,7 +255,9 @@ def fit_transfer(models: list[RankTransfer], data: TrainingSet) -> None:
     space = make_features(first, data.X)
     for C, (teacher, scores) in _fit_teachers(first, data, {model.C_privileged for model in models}).items():
         students = [model for model in models if model.C_privileged == C]
-        pairs = _pairs(first, data, scores)
+        pairs = transfer_pairs(
+            data.target, scores, tau=first.margin_threshold, within=first.pairs == "all", group=data.groups
+        )
         solutions = solve_path(first, space, pairs, [model.C for model in students])
         margins = np.full(data.n_rows, np.nan)
         margins[data.kept] = scores
@@ -305,12 +305,6 @@ def _fit_teachers(
         given = joined.rows.gather(scored).operand
     scores[:, scored] = path_scores(teachers, given)
     return {teacher.C: (teacher, row) for teacher, row in zip(teachers, scores)}
-
-
-def _pairs(ranker: RankTransfer, data: TrainingSet, scores: np.ndarray) -> PairSet:
-    """Pairs with the teacher's margins; plain pairs without a teacher."""
-    within = ranker.pairs == "all"
-    return transfer_pairs(data.target, scores, tau=ranker.margin_threshold, within=within, group=data.groups)
 
 
 def warn_about_teacher(ranker: RankTransfer, data: TrainingSet) -> None:

@@ -197,9 +197,8 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
         with deadline(self.max_time):
             fit_transfer([self.best_estimator_], data)
         warn_about_teacher(self.best_estimator_, data)
-        for name, value in vars(self.best_estimator_).items():
-            if name == "_kernel" or (name.endswith("_") and not name.startswith("_")):
-                setattr(self, name, value)
+        for name in vars(self.best_estimator_).keys() - self.best_estimator_.get_params(deep=False).keys():
+            setattr(self, name, getattr(self.best_estimator_, name))
         return self
 
     def _score_folds(self, models: list[RankTransfer], data: TrainingSet) -> np.ndarray:
@@ -209,16 +208,15 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
         for fold in folds:
             found = self._score_fold(models, data, *fold)
             if out_of_time():
-                # In an unfinished fold the last candidates have stopped early.
-                used = scores or [found]
                 warnings.warn(
                     ConvergenceWarning(
                         f"RankTransferCV reached max_time={self.max_time:g} s in fold {len(scores) + 1} of {len(folds)}: the "
-                        f"values were chosen by {len(used)} of them; allow more time, or try fewer values."
+                        f"values were chosen by {max(1, len(scores))} of them; allow more time, or try fewer values."
                     ),
                     stacklevel=4,
                 )
-                return np.array(used)
+                # In an unfinished fold the last candidates have stopped early.
+                return np.array(scores or [found])
             scores.append(found)
         return np.array(scores)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.inputs.training_set import TrainingSet, check_rows, check_training_set
+from lupi.inputs.training_set import TrainingSet, check_rows, check_training_set, is_per_space
 from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.ranking.coordinate import solve_ranking_coordinate
@@ -113,9 +113,9 @@ def check_ranking_set(
     group: VectorLike | None = None,
 ) -> TrainingSet:
     """Check the input of a ranker's `fit`."""
-    kernels: list[Any] = [ranker.kernel, getattr(ranker, "privileged_kernel", "linear")]
-    kernels = [name for kernel in kernels for name in _values(kernel)]
-    linear = all(isinstance(kernel, str) and kernel == "linear" for kernel in kernels)
+    given: Any = getattr(ranker, "privileged_kernel", "linear")
+    kernels = list(given.values() if isinstance(given, dict) else given) if is_per_space(given) else [given]
+    linear = all(isinstance(kernel, str) and kernel == "linear" for kernel in (ranker.kernel, *kernels))
     return check_training_set(
         ranker,
         X,
@@ -126,13 +126,6 @@ def check_ranking_set(
         groups_argument="group",
         in_memory="" if linear else "linear kernels",
     )
-
-
-def _values(parameter: Any) -> list[Any]:
-    """Values of a parameter that may have one per privileged space."""
-    if isinstance(parameter, list | tuple | dict):
-        return list(parameter.values() if isinstance(parameter, dict) else parameter)
-    return [parameter]
 
 
 def check_has_pairs(data: TrainingSet) -> None:
@@ -211,18 +204,15 @@ def fit_candidates(
     Returns the fitted clones, with a ValueError in place of those that cannot be fitted.
     """
     models: list[Any] = []
-    together: dict[Any, list[int]] = {}
-    given = clone(estimator).get_params(deep=False)
+    together: dict[str, list[int]] = {}
     for k, params in enumerate(candidates):
         try:
-            if not set(params) <= set(given):
-                raise ValueError(f"{type(estimator).__name__} has no parameter {min(set(params) - set(given))!r}.")
-            allowed = {name: estimator._parameter_constraints[name] for name in params}
-            validate_parameter_constraints(allowed, params, caller_name=type(estimator).__name__)
-            models.append(type(estimator)(**given | params))
-            together.setdefault(tuple(sorted((n, v) for n, v in params.items() if n not in free)), []).append(k)
+            models.append(clone(estimator).set_params(**params))
+            models[k]._validate_params()
+            fixed = sorted((name, value) for name, value in params.items() if name not in free)
+            together.setdefault(repr(fixed), []).append(k)
         except ValueError as error:
-            models.append(error)
+            models[k:] = [error]
     for members in together.values():
         try:
             fit([models[k] for k in members])
