@@ -21,7 +21,7 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from lupi import StructuralSVM, StructuralSVMPlus
-from lupi.datasets.planted_boxes import make_planted_boxes
+from lupi.datasets import make_planted_boxes
 from lupi.structured import BoxLocalization
 
 WORDS, PRIVILEGED_WORDS = 100, 10

@@ -6,8 +6,7 @@ Readers of annotated images return a Bunch with `images`, `boxes`, `masks`, `att
 """
 
 from lupi.datasets.annotations import DataFormatError, load_boxes_csv, load_coco, load_localization, load_voc
-from lupi.datasets.planted_boxes import make_planted_boxes
-from lupi.datasets.synthetic import make_privileged
+from lupi.datasets.synthetic import make_planted_boxes, make_privileged
 from lupi.datasets.tables import load_breast_cancer_followup, load_digits_lowres, load_young_men
 
 __all__ = [

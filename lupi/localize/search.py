@@ -149,15 +149,6 @@ def _evaluate_cell(
 
 
 def _digest(words: TrainingWords, held_out: list[tuple[WordImage, Any]]) -> str:
-    def content(image: WordImage | None, box: Any = None) -> list[Any] | None:
-        if image is None:
-            return None
-        points = digest_of(np.array([image.rows, image.cols, image.words]), image.shape)
-        return [points, None if box is None else [float(v) for v in box]]
-
-    return digest_of(
-        [words.n_words, words.n_privileged_words],
-        [content(x, y) for x, y in zip(words.X, words.Y)],
-        None if words.Z is None else [content(z) for z in words.Z],
-        [content(x, y) for x, y in held_out],
-    )
+    pairs = [*zip(words.X, words.Y), *((z, None) for z in words.Z or []), *held_out]
+    parts = [part for x, y in pairs for part in (np.array([x.rows, x.cols, x.words]), x.shape, y)]
+    return digest_of(words.n_words, words.n_privileged_words, len(words.X), len(held_out), *parts)

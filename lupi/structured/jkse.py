@@ -136,7 +136,7 @@ class JKSE(StructuredEstimator):
     Examples
     --------
     >>> from lupi import JKSE
-    >>> from lupi.datasets.planted_boxes import make_planted_boxes
+    >>> from lupi.datasets import make_planted_boxes
     >>> from lupi.structured import BoxLocalization
     >>> X, Y, _ = make_planted_boxes(20, shape=(12, 16), n_words=10, n_points=80, random_state=0)
     >>> model = JKSE(BoxLocalization(10), nu=0.5).fit(X, Y)
@@ -286,7 +286,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
     Examples
     --------
     >>> from lupi import JKSEPlus
-    >>> from lupi.datasets.planted_boxes import make_planted_boxes
+    >>> from lupi.datasets import make_planted_boxes
     >>> from lupi.structured import BoxLocalization
     >>> X, Y, Z = make_planted_boxes(20, shape=(12, 16), n_words=10, n_points=80, n_privileged_words=5, random_state=0)
     >>> model = JKSEPlus(BoxLocalization(10), privileged_task=BoxLocalization(15)).fit(X, Y, privileged=Z)

@@ -267,7 +267,7 @@ class StructuralSVMPlus(StructuralSVM):
     Examples
     --------
     >>> from lupi import StructuralSVMPlus
-    >>> from lupi.datasets.planted_boxes import make_planted_boxes
+    >>> from lupi.datasets import make_planted_boxes
     >>> from lupi.structured import BoxLocalization
     >>> X, Y, Z = make_planted_boxes(20, shape=(12, 16), n_words=30, n_points=80, n_privileged_words=5, random_state=0)
     >>> model = StructuralSVMPlus(BoxLocalization(30), BoxLocalization(35), C=10.0, tol=0.01, random_state=0)

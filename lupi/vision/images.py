@@ -408,11 +408,19 @@ _MOST_LETTERS = 8
 
 
 @dataclass(frozen=True)
-class PolygonMask:
-    """Source of a mask: the union of polygons, each a flat list x0, y0, x1, y1, ... as in COCO."""
+class _Mask:
+    """Source of a mask: its coded content and its height and width."""
 
-    polygons: tuple[tuple[float, ...], ...]
+    content: Any
     shape: tuple[int, int]
+
+    def digest(self) -> str:
+        """Digest of the content."""
+        return sha256(repr(self).encode()).hexdigest()
+
+
+class PolygonMask(_Mask):
+    """The union of polygons, a tuple of flat tuples x0, y0, x1, y1, ... as in COCO."""
 
     def read(self) -> np.ndarray:
         """Return the pixels whose center lies inside, and the outline."""
@@ -420,7 +428,7 @@ class PolygonMask:
 
         self.check()
         picture = Image.new("1", self.shape[::-1])
-        for polygon in self.polygons:
+        for polygon in self.content:
             ImageDraw.Draw(picture).polygon(list(zip(polygon[::2], polygon[1::2])), fill=1, outline=1)
         return np.array(picture)
 
@@ -428,29 +436,21 @@ class PolygonMask:
         """Reject masks that need too much memory or time, and coordinates far outside of the image."""
         height, width = self.shape
         check_pixels(height, width, "a mask of polygons")
-        n_corners = sum(map(len, self.polygons)) // 2
+        n_corners = sum(map(len, self.content)) // 2
         if n_corners * height > _MOST_EDGE_ROWS:
             raise ImageReadError(
                 f"a mask of polygons has {n_corners} corners in {height} rows, too many to draw; use run lengths instead."
             )
-        for polygon in self.polygons:
+        for polygon in self.content:
             far = [v for v, side in zip(polygon, (width, height) * len(polygon)) if not -side <= v <= 2 * side]
             if far:
                 raise ImageReadError(
                     f"a polygon has the coordinate {far[0]!r}, far outside of its image of {height} x {width} pixels."
                 )
 
-    def digest(self) -> str:
-        """Digest of the content."""
-        return sha256(repr(self).encode()).hexdigest()
 
-
-@dataclass(frozen=True)
-class RunLengthMask:
-    """Source of a mask: COCO's counts of 0, 1, 0, 1, ... down the columns, as a list or as its compressed string."""
-
-    counts: tuple[int, ...] | str
-    shape: tuple[int, int]
+class RunLengthMask(_Mask):
+    """COCO's counts of 0, 1, 0, 1, ... down the columns, as a tuple or as its compressed string."""
 
     def read(self) -> np.ndarray:
         """Return the mask."""
@@ -460,7 +460,7 @@ class RunLengthMask:
     def check(self) -> list[int]:
         """Return the run lengths; reject those that do not fill the mask."""
         check_pixels(*self.shape, "a mask of run lengths")
-        counts = unpack_counts(self.counts) if isinstance(self.counts, str) else list(self.counts)
+        counts = unpack_counts(self.content) if isinstance(self.content, str) else list(self.content)
         if min(counts, default=0) < 0:
             raise ImageReadError(f"run lengths must not be negative, got {min(counts)}.")
         if sum(counts) != self.shape[0] * self.shape[1]:
@@ -468,10 +468,6 @@ class RunLengthMask:
                 f"run lengths add up to {sum(counts)}, but the mask has {self.shape[0] * self.shape[1]} pixels."
             )
         return counts
-
-    def digest(self) -> str:
-        """Digest of the content."""
-        return sha256(repr(self).encode()).hexdigest()
 
 
 def unpack_counts(text: str) -> list[int]:

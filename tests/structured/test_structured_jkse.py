@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel, chi2_kernel
 from sklearn.svm import OneClassSVM
 
 from lupi import JKSE, JKSEPlus
-from lupi.datasets.planted_boxes import make_planted_boxes
+from lupi.datasets import make_planted_boxes
 from lupi.kernels import Kernel
 from lupi.structured import BoxLocalization, Chain, Multiclass
 from lupi.vision import Box

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from structured_reference import reference_objective
 
 from lupi import StructuralSVM, StructuralSVMPlus
-from lupi.datasets.planted_boxes import make_planted_boxes
+from lupi.datasets import make_planted_boxes
 from lupi.structured import BoxLocalization, Multiclass
 from lupi.structured.boxes import BoxExamples
 from lupi.structured.oracle import Oracle

@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVC
 from structured_reference import all_sequences, reference_objective
 
 from lupi import JKSE, JKSEPlus, StructuralSVM, StructuralSVMPlus
-from lupi.datasets.planted_boxes import make_planted_boxes
+from lupi.datasets import make_planted_boxes
 from lupi.structured import BoxLocalization, Chain, Multiclass
 
 SOLVERS = ["bcfw", "cutting_plane", "n_slack"]

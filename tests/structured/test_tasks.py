@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from structured_reference import all_sequences
 
-from lupi.datasets.planted_boxes import make_planted_boxes
+from lupi.datasets import make_planted_boxes
 from lupi.structured import BoxLocalization, Chain, Multiclass, Task
 from lupi.structured.oracle import Oracle
 from lupi.structured.task import Examples, as_task, searches_of

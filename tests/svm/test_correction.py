@@ -9,8 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from lupi import JKSE, SVM2K, JKSEPlus, OneClassSVMPlus, SVM2Plus, SVMPlus, keep_privileged
-from lupi.datasets import make_privileged
-from lupi.datasets.planted_boxes import make_planted_boxes
+from lupi.datasets import make_planted_boxes, make_privileged
 from lupi.kernels import Kernel
 from lupi.structured import BoxLocalization, Multiclass
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from structured_reference import brute_force_box, random_grid_case
 
-from lupi.datasets.planted_boxes import make_planted_boxes
+from lupi.datasets import make_planted_boxes
 from lupi.vision import Box, WordImage, best_box
 from lupi.vision.box_search import Grid, best_columns, branch_and_bound, largest_loss, new_grid, overlap, row_pairs
 from lupi.vision.images import N_PLACEMENT, placement
