@@ -24,7 +24,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # Budgets only go down: the goal is 25,000 lines, 14,500 of them code.
 TOTAL, CODE, LARGEST_FILE, OUTSIDE = 27_700, 17_550, 900, 4_500
 LINES = {
-    "cli": 700, "comparison": 2_670, "datasets": 1_020, "files.py": 130, "inputs": 1_690, "interop": 640,
+    "cli": 700, "comparison": 2_640, "datasets": 1_020, "files.py": 130, "inputs": 1_690, "interop": 640,
     "kernels": 1_160, "localize": 810, "meta": 750, "persistence.py": 240, "plot": 865, "privacy.py": 100,
     "ranking": 2_300, "run.py": 355, "solution.py": 230, "structured": 2_870, "surrogate": 2_350, "svm": 5_300,
     "tabular": 795, "vision": 2_340,
@@ -151,7 +151,7 @@ def test_a_comparison_visits_few_files(tmp_path, monkeypatch):
     run = lambda: CliRunner().invoke(app, ["compare", "table.csv", *options], catch_exceptions=False)  # noqa: E731
     walk = trace(run, warm=False)
     assert (tmp_path / "lupi-report" / "report.html").exists()
-    assert len(walk.files) <= 34, sorted(walk.files)  # the goal is 30
+    assert len(walk.files) <= 31, sorted(walk.files)  # the goal is 30
     assert {step for step in walk.upward if step[0] != "run.py"} == set()
     assert walk.jumps == []
 
@@ -266,4 +266,4 @@ def test_the_walks_of_contributing_are_true(arrays):
     called = trace(lambda: compare(*arrays, **options), warm=False).files
     assert all((PACKAGE / file).is_file() for file in told)
     by_the_command = {file for file in told if file.startswith(("cli/", "persistence", "tabular/table"))}
-    assert set(told) - set(called) - by_the_command <= {"comparison/terminal.py", "comparison/page.py"}
+    assert set(told) - set(called) - by_the_command <= {"comparison/report.py"}

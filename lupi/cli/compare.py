@@ -88,7 +88,7 @@ def compare(
     from rich.console import Console
 
     from lupi.comparison.comparison import compare as run
-    from lupi.comparison.terminal import TerminalTable
+    from lupi.comparison.report import TerminalTable
     from lupi.run import cluster, progress
 
     store = out / "units"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from numbers import Real
 from os import PathLike
 from pathlib import Path
@@ -48,6 +48,8 @@ FORMAT = 3
 STAND_IN = "surrogate-ridge"
 # Splits on which columns are left out: their order is clear before the verdict is.
 COLUMN_SPLITS = 10
+# Options that are settings of the plan.
+PROTOCOL = ("inner_folds", "kernel", "standardize", "balanced", "max_test", "max_unlabeled")
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "pandas")
 
 
@@ -98,7 +100,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Card for a notebook: badge, sentence, small table."""
-        from lupi.comparison.page import card
+        from lupi.comparison.report import card
 
         return card(self.summary)
 
@@ -110,7 +112,7 @@ class Comparison:
         object
             Renderable of `rich`, for any width.
         """
-        from lupi.comparison.terminal import TerminalTable
+        from lupi.comparison.report import TerminalTable
 
         return TerminalTable(self.summary)
 
@@ -123,7 +125,7 @@ class Comparison:
         """
         import pandas as pd
 
-        from lupi.comparison.page import method_lines
+        from lupi.comparison.report import method_lines
 
         return pd.DataFrame(method_lines(self.summary))
 
@@ -175,7 +177,7 @@ class Comparison:
         ----------
         path : path-like
         """
-        from lupi.comparison.page import render
+        from lupi.comparison.report import render
 
         write_atomically(path, render(self.summary).encode())
 
@@ -349,15 +351,10 @@ def compare(
         metric=metric,
         n_splits=n_splits,
         train_sizes=train_sizes(train_size, problem, more.balanced),
-        inner_folds=more.inner_folds,
-        kernel=more.kernel,
         seed=seed,
-        standardize=more.standardize,
-        balanced=more.balanced,
-        max_test=more.max_test,
-        max_unlabeled=more.max_unlabeled,
         grids={name: {key: list(values) for key, values in grid.items()} for name, grid in (more.grids or {}).items()},
         methods=choose_methods(methods, baselines, metric, problem.n_classes),
+        **{name: getattr(more, name) for name in PROTOCOL},
     )
     for split in range(n_splits if problem.groups is not None else 1):
         split_rows(plan, split, problem)  # report an impossible split before the first fit
@@ -407,9 +404,8 @@ class _Runner:
     """The three rounds of units: the comparison, the exact test, the columns."""
 
     def __init__(self, problem, plan, store, n_jobs, report, deadline):
-        self.problem, self.store, self.n_jobs, self.report, self.deadline = problem, store, n_jobs, report, deadline
-        self.names = list(plan.methods)
-        self.plan = replace(plan, methods=choose_methods([STAND_IN], [], plan.metric, problem.n_classes) | plan.methods)
+        self.problem, self.plan, self.store = problem, plan, store
+        self.n_jobs, self.report, self.deadline = n_jobs, report, deadline
         self.results = {}
 
     def run(self, units):
@@ -428,8 +424,8 @@ class _Runner:
         self.results |= {keys[key]: Result(**result) for key, result in found.items()}
 
     def compare_methods(self):
-        self.run(plan_units(self.problem, self.plan, self.names))
-        return summarize(self.results, self.problem, self.plan, self.names)
+        self.run(plan_units(self.problem, self.plan))
+        return summarize(self.results, self.problem, self.plan)
 
     def exact_test(self, size, permutations):
         """The exact test of the best method, and the reason if there is none."""
@@ -440,6 +436,8 @@ class _Runner:
             return None, "it was not requested."
         method = self.plan.methods[row.method]
         if not method.grid or method.origin:
+            stand_in = choose_methods([STAND_IN], [], self.plan.metric, self.problem.n_classes)
+            self.plan = replace(self.plan, methods=stand_in | self.plan.methods)
             method = self.plan.methods[STAND_IN]
         unit = Unit(size.train_size, 0, method.name, row.rows == "all" and method.unlabeled, permutations=permutations)
         units = [replace(unit, split=split) for split in range(self.plan.n_splits)]
@@ -469,16 +467,10 @@ class _Runner:
 
 def environment():
     """Versions of Python and packages, for the report."""
-    versions = {"lupi": __version__}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
-        "packages": versions,
+        "packages": {"lupi": __version__} | {package: version(package) for package in PACKAGES},
     }

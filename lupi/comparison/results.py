@@ -174,17 +174,17 @@ class Worth:
     shown: bool = False
 
 
-def summarize(results, problem, plan, names):
+def summarize(results, problem, plan):
     """Statistics of every training size, from a dict of Unit to Result."""
-    return [_summarize_size(results, problem, plan, names, size) for size in plan.train_sizes]
+    return [_summarize_size(results, problem, plan, size) for size in plan.train_sizes]
 
 
-def _summarize_size(results, problem, plan, names, size):
+def _summarize_size(results, problem, plan, size):
     def of(name, unlabeled, shuffled=False):
         return [results[Unit(size, split, name, unlabeled, shuffled)] for split in range(plan.n_splits)]
 
     rows, every = [], []
-    for method in (plan.methods[name] for name in names):
+    for method in plan.methods.values():
         several = method.unlabeled and len(problem.unlabeled) > 0
         for unlabeled in (True, False) if several else (False,):
             real = of(method.name, unlabeled)
@@ -378,8 +378,6 @@ def permutation_p(real, permuted):
 
 def holm(p_values):
     """Holm's step-down adjustment for several tests."""
-    adjusted, running = [0.0] * len(p_values), 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        running = max(running, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = running
-    return adjusted
+    order = np.argsort(p_values, kind="stable")
+    raised = np.minimum(1.0, np.arange(len(order), 0, -1) * np.asarray(p_values)[order])
+    return np.maximum.accumulate(raised)[np.argsort(order)].tolist()

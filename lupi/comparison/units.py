@@ -68,16 +68,16 @@ class Result:
     seconds: float = 0.0
 
 
-def plan_units(problem, plan, names):
-    """All units of these methods, split by split, real rows before shuffled ones; with and without unlabeled rows."""
+def plan_units(problem, plan):
+    """All units of the methods, split by split, real rows before shuffled ones; with and without unlabeled rows."""
     return [
         Unit(size, split, name, unlabeled, shuffled)
         for split in range(plan.n_splits)
         for shuffled in (False, True)
         for size in plan.train_sizes
-        for name in names
-        if not shuffled or plan.methods[name].privileged
-        for unlabeled in ((False, True) if plan.methods[name].unlabeled and len(problem.unlabeled) else (False,))
+        for name, method in plan.methods.items()
+        if not shuffled or method.privileged
+        for unlabeled in ((False, True) if method.unlabeled and len(problem.unlabeled) else (False,))
     ]
 
 

@@ -6,7 +6,7 @@ import pytest
 from browser import FIGURES, faults, find_browser, look_at, visit
 from summaries import summary, with_every_outcome
 
-from lupi.comparison.page import render
+from lupi.comparison.report import render
 
 pytest.importorskip("jinja2")
 

@@ -12,7 +12,7 @@ import pytest
 from summaries import ANSWERS, summary
 
 from lupi.comparison import compare
-from lupi.comparison.page import render
+from lupi.comparison.report import render
 from lupi.comparison.verdict import percent
 from lupi.datasets import make_privileged
 
@@ -90,7 +90,7 @@ def test_one_training_size_says_how_to_get_a_curve():
 
 
 def test_page_without_matplotlib_has_the_table_alone(monkeypatch):
-    monkeypatch.setattr("lupi.comparison.page.find_spec", lambda name: None)
+    monkeypatch.setattr("lupi.comparison.report.find_spec", lambda name: None)
     found = render(summary("yes"))
     assert "<svg" not in found
     assert 'pip install "lupi[report]"' in found.replace("&#34;", '"')

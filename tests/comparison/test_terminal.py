@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from summaries import ANSWERS, summary, with_every_outcome
 
-from lupi.comparison.terminal import LEGEND, MARKS, TerminalTable
+from lupi.comparison.report import LEGEND, MARKS, TerminalTable
 from lupi.comparison.verdict import p_value, percent, signed
 
 LONG = "surrogate {}, boosted, with a rather long name, labeled rows only"

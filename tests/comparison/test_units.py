@@ -408,8 +408,8 @@ def test_joint_reference_sees_both_tables():
 
 def test_plan_has_both_controls(arrays):
     X, y, Z = arrays
-    given = setup(Plan(n_splits=2, train_sizes=(10, 20)), X, y, Z)
-    planned = plan_units(*given, ["svm", "svm+"])
+    given = setup(Plan(n_splits=2, train_sizes=(10, 20)), X, y, Z, "svm", "svm+")
+    planned = plan_units(*given)
     # Split by split, every method before the controls.
     first = [Unit(size, 0, name) for size in (10, 20) for name in ("svm", "svm+")]
     assert planned[:6] == [*first, Unit(10, 0, "svm+", shuffled=True), Unit(20, 0, "svm+", shuffled=True)]
@@ -486,7 +486,7 @@ def test_rows_without_a_label_are_trained_on_and_never_tested(monkeypatch):
     assert plain.n_unlabeled == alone.n_unlabeled == 0
     assert every.n_unlabeled > 10
     assert every.score != alone.score
-    units = plan_units(*given, ["svm", "surrogate-ridge"])
+    units = plan_units(*setup(protocol, X, y, Z, "svm", "surrogate-ridge", groups=groups))
     assert {(unit.method, unit.unlabeled, unit.shuffled) for unit in units} == {
         ("svm", False, False),
         *(("surrogate-ridge", unlabeled, shuffled) for unlabeled in (False, True) for shuffled in (False, True)),

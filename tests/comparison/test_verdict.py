@@ -91,17 +91,16 @@ def sizes_of(real=NOTHING, shuffled=NOTHING, *, n=12, failed=(), unlabeled=None,
         gains[key] = np.asarray(gain) if np.ndim(gain) else gain + noise - noise.mean()
     y = np.zeros(4) if unlabeled is None else np.array([0, 0, np.nan, np.nan])
     problem = Problem.of(np.zeros((4, 1)), y, np.zeros((4, 1)))
-    plan = Plan(n_splits=n, metric="ap", methods=METHODS)
-    methods = ["svm", *others, "svm+"]
+    plan = Plan(n_splits=n, metric="ap", methods={name: METHODS[name] for name in ("svm", *others, "svm+")})
     results = {}
-    for unit in plan_units(problem, plan, methods):
+    for unit in plan_units(problem, plan):
         score = float(base[unit.split] + gains[unit.method, unit.shuffled][unit.split])
         if unlabeled is not None and unit.unlabeled and not unit.shuffled:
             score += unlabeled
         results[unit] = replace(REST, score=score, n_unlabeled=50 if unit.unlabeled else 0)
         if unit.method in failed:
             results[unit] = replace(REST, error="ValueError: no solution")
-    return summarize(results, problem, plan, methods), plan
+    return summarize(results, problem, plan), plan
 
 
 def judged(*args, permutation=None, skipped=None, leaks=(), **options):
@@ -237,10 +236,10 @@ def test_failed_methods_are_left_out_and_named():
     nothing = judged(0.02, failed=["svm", "svm+"])
     assert (nothing.answer, nothing.method) == ("unclear", None)
     assert nothing.text == "No baseline could be fitted, so there is nothing to compare with."
-    plan = Plan(n_splits=2, methods=METHODS)
+    plan = Plan(n_splits=2, methods={"svm": METHODS["svm"]})
     alone = {Unit(100, split, "svm"): replace(REST, score=0.5) for split in range(2)}
     problem = Problem.of(np.zeros((4, 1)), np.zeros(4), np.zeros((4, 1)))
-    assert "was among those compared" in verdict(summarize(alone, problem, plan, ["svm"]), plan).text
+    assert "was among those compared" in verdict(summarize(alone, problem, plan), plan).text
 
 
 def test_too_few_splits_are_mentioned():

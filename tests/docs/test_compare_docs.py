@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from lupi.cli import app
 from lupi.comparison.methods import BASELINES, DEFAULT, METHODS
-from lupi.comparison.terminal import TerminalTable
+from lupi.comparison.report import TerminalTable
 
 PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
 
