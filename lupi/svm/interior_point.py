@@ -33,6 +33,10 @@ WORSE = 1e4
 SINGLE_ENDS, LARGE = 1e-4, 500
 # Corrections of the first iterate that make it meet the equalities; each keeps this share of the room of every variable.
 CORRECTIONS, ROOM = 20, 0.05
+# Certificates of problems on weights are computed from this many times the tolerance on: their gap is often smaller.
+CHECKED = 3.0
+# Signs of the distances x - l and u - x.
+SIDES = np.array([[1.0], [-1.0]])
 # An entry of a matrix in single precision; such an example does not move.
 LARGEST_ENTRY = 1e30
 # Sums are updated where fewer than one in this many of their terms have changed.
@@ -62,7 +66,7 @@ def follow_central_path(
         if problem.diverges(iterate.x):
             return iterate.solution(problem, steps, False), iterate.active_bounds()
         if problem.family == "linear":
-            found = iterate.solution(problem, steps, True) if iterate.estimate <= tol else None
+            found = iterate.solution(problem, steps, True) if iterate.estimate <= CHECKED * tol else None
             stop = converged = found is not None and found.gap <= tol
         elif early:
             stop = iterate.gap <= tol
@@ -98,15 +102,13 @@ class _Iterate:
     def __init__(self, problem: KernelQP):
         self.problem, self.system = problem, newton_system(problem)
         self.system.single = self.system.can_be_single and problem.n_examples >= LARGE
-        self.has_lower, self.has_upper = np.isfinite(problem.lower), np.isfinite(problem.upper)
+        self.bounded = np.isfinite([problem.lower, problem.upper])
         self.x = self._first_point()
-        self.below = np.where(self.has_lower, self.x - problem.lower, 1.0)
-        self.above = np.where(self.has_upper, problem.upper - self.x, 1.0)
-        self.count = max(1, int(self.has_lower.sum() + self.has_upper.sum()))
+        self.distance = np.where(self.bounded, SIDES * [self.x - problem.lower, self.x - problem.upper], 1.0)
         self.theta, self.biases = np.zeros(self.system.functions.n_weights), np.zeros(len(problem.spaces))
         self._evaluate()
         force = max(1.0, float(np.max(np.abs(self.slack - problem.ridge * self.x))))
-        self.z_below, self.z_above = self.has_lower * force, self.has_upper * force
+        self.z = self.bounded * force
         self.stalled = False
         self.best_merit = np.inf
         self.last_step = 1.0
@@ -115,7 +117,7 @@ class _Iterate:
     def _first_point(self) -> np.ndarray:
         """Variables of a typical size that meet the equalities if they can: every later point then does, too."""
         problem = self.problem
-        lower, upper = np.where(self.has_lower, problem.lower, 0.0), np.where(self.has_upper, problem.upper, np.inf)
+        lower, upper = np.where(self.bounded[0], problem.lower, 0.0), problem.upper
         size = self._typical_size()
         if problem.family == "linear":
             # Of many examples for each weight, most are far from 0.
@@ -140,7 +142,7 @@ class _Iterate:
         problem = self.problem
         curvature = max(float(np.mean(space.diagonal())) for space in problem.spaces)
         size = 1.0 / max(curvature + float(np.mean(problem.ridge)), 1e-300)
-        finite = problem.upper[self.has_upper]
+        finite = problem.upper[self.bounded[1]]
         if problem.n_examples >= LARGE and self.system.can_be_single and len(finite):
             # Both spaces' shares of the first point cancel in the one that is curved most.
             return float(min(10.0 * size, 0.1 * np.median(finite)))
@@ -161,14 +163,14 @@ class _Iterate:
     @property
     def complementarity(self) -> float:
         """The gap that a feasible point would have."""
-        return float(np.vdot(self.z_below, self.below) + np.vdot(self.z_above, self.above))
+        return float(np.vdot(self.z, self.distance))
 
     def active_bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Which bounds hold with equality at the limit: those whose multiplier outweighs the distance."""
-        width = np.where(self.has_lower & self.has_upper, self.below + self.above, np.inf)
+        width = np.where(self.bounded.all(axis=0), self.distance.sum(axis=0), np.inf)
         width = np.minimum(width, max(float(np.max(np.abs(self.x))), 1e-300))
-        at_lower = self.has_lower & (self.below < self.z_below * width)
-        at_upper = self.has_upper & (self.above < self.z_above * width) & ~at_lower
+        at_lower, at_upper = self.bounded & (self.distance < self.z * width)
+        at_upper &= ~at_lower
         return at_lower, at_upper
 
     def _evaluate(self) -> None:
@@ -194,18 +196,20 @@ class _Iterate:
         # A pass over many examples takes as long as a tenth of a step.
         if problem.family != "linear":
             self._evaluate()
-        self.r = self.slack - problem.ridge * self.x + self.z_below - self.z_above
-        size = abs(float(problem.p @ self.x)) + abs(problem.constant) + 1e-300
+        self.r = self.slack - problem.ridge * self.x + self.z[0] - self.z[1]
+        size = abs(float(problem.p @ self.x)) + 1e-300
         unmet = float(self.residual @ functions.inverse_metric(self.residual))
         self.gap = self.complementarity / size
-        self.estimate = self.gap + float(0.5 * unmet + np.abs(self.r) @ np.abs(self.x)) / size
+        excess = self.complementarity + 0.5 * unmet + float(np.abs(self.r) @ np.abs(self.x))
+        value = problem.constant + 0.5 * float((problem.p + self.slack - problem.ridge * self.x) @ self.x)
+        self.estimate = excess / (abs(value) + 1e-300)
         scale = max(1.0, float(np.max(np.abs(self.x))))
         steepest, uneven, unmet = float(np.max(np.abs(self.r))), float(np.max(np.abs(self.e))), np.sqrt(unmet)
         self.met = steepest <= 1e-7 and uneven <= 1e-9 * scale * np.sqrt(len(self.x)) and unmet <= 1e-7 * scale
         merit = max(self.gap, steepest, (unmet + uneven) / scale)
         if merit < self.best_merit:
             self.best_merit = merit
-            names = ("x", "below", "above", "biases", "theta", "z_below", "z_above")
+            names = ("x", "distance", "z", "biases", "theta")
             self.best = {name: getattr(self, name) for name in names}
         self.stalled = self.stalled or merit > WORSE * self.best_merit
 
@@ -213,25 +217,19 @@ class _Iterate:
         """One predictor-corrector step."""
         if self.gap <= SINGLE_ENDS:
             self.system.single = False
-        D = self.problem.ridge + self.z_below / self.below + self.z_above / self.above
-        self.D = np.maximum(D, 1e-300)
+        self.D = np.maximum(self.problem.ridge + (self.z / self.distance).sum(axis=0), 1e-300)
         self.system.factorize(self.D)
         total = self.complementarity
-        below, above = -self.z_below * self.below, -self.z_above * self.above
-        dx, dzl, dzu, *_ = self._direction(below, above)
-        length = self._room(dx, dzl, dzu)
-        reached = float(np.vdot(self.z_below + length * dzl, self.below + length * dx * self.has_lower))
-        reached += float(np.vdot(self.z_above + length * dzu, self.above - length * dx * self.has_upper))
-        center = (max(reached, 0.0) / total) ** 3 * total / self.count if total > 0 else 0.0
-        below += np.where(self.has_lower, center - dzl * dx, 0.0)
-        above += np.where(self.has_upper, center + dzu * dx, 0.0)
-        dx, dzl, dzu, slack, theta, biases = self._direction(below, above)
-        length = min(1.0, ALMOST * self._room(dx, dzl, dzu))
+        wanted = -self.z * self.distance
+        dx, away, dz, *_ = self._direction(wanted)
+        length = self._room(away, dz)
+        reached = max(float(np.vdot(self.z + length * dz, self.distance + length * away)), 0.0)
+        center = (reached / total) ** 3 * total / np.count_nonzero(self.bounded) if total > 0 else 0.0
+        dx, away, dz, slack, theta, biases = self._direction(wanted + self.bounded * center - dz * away)
+        length = min(1.0, ALMOST * self._room(away, dz))
         self.x = self.x + length * dx
-        self.below = self.below + length * dx * self.has_lower
-        self.above = self.above - length * dx * self.has_upper
-        self.z_below = self.z_below + length * dzl
-        self.z_above = self.z_above + length * dzu
+        self.distance = self.distance + length * away
+        self.z = self.z + length * dz
         self.theta = self.theta + length * theta
         self.biases = self.biases + length * biases
         self.slack = self.slack + length * slack
@@ -239,24 +237,17 @@ class _Iterate:
         self.stalled = length < SHORTEST and self.last_step < SHORTEST
         self.last_step = length
 
-    def _direction(self, below: np.ndarray, above: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _direction(self, wanted: np.ndarray) -> tuple[np.ndarray, ...]:
         """Newton direction towards complementarity products that differ from the current ones by these amounts."""
-        r = self.r + below / self.below - above / self.above
+        r = self.r + (SIDES * wanted / self.distance).sum(axis=0)
         dx, theta, biases = self.system.solve(r, self.residual, self.e)
-        dzl = np.where(self.has_lower, (below - self.z_below * dx) / self.below, 0.0)
-        dzu = np.where(self.has_upper, (above + self.z_above * dx) / self.above, 0.0)
-        return dx, dzl, dzu, self.D * dx - r, theta, biases
+        away = self.bounded * SIDES * dx
+        return dx, away, self.bounded * (wanted - self.z * away) / self.distance, self.D * dx - r, theta, biases
 
-    def _room(self, dx: np.ndarray, dzl: np.ndarray, dzu: np.ndarray) -> float:
+    def _room(self, away: np.ndarray, dz: np.ndarray) -> float:
         """Longest step that keeps every distance and multiplier positive."""
         steepest = 1.0
-        pairs = (
-            (self.below, dx * self.has_lower),
-            (self.above, -dx * self.has_upper),
-            (self.z_below, dzl),
-            (self.z_above, dzu),
-        )
-        for value, change in pairs:
+        for value, change in ((self.distance, away), (self.z, dz)):
             ratio = np.divide(change, value, out=np.zeros_like(value), where=value > 0)
             steepest = max(steepest, -float(np.min(ratio, initial=0.0)))
         return 1.0 / steepest

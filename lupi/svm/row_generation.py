@@ -42,7 +42,7 @@ def solve_linear(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) ->
                                             being fixed and checked
     ======================================  ======================================================================
 
-    ``tol`` is the relative duality gap. The solution's point are the weights, its certificate the dual variables.
+    ``tol`` is the relative duality gap.
     """
     few = problem.n_examples <= FEW_EXAMPLES
     found = solve_rows(problem, tol=DIGITS * tol if few else tol, max_iter=max_iter)
@@ -59,31 +59,31 @@ def solve_linear_near(problem: KernelQP, neighbor: KernelQP, solved: Solution, *
     return found if found.converged else None
 
 
-def solve_rows(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
-    """Newton's method or the interior point, with many examples after a sample of them."""
-    few = _few(problem)
-    if problem.n_examples > few and not problem.smooth:
+def solve_rows(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, decided: bool = False) -> Solution:
+    """Newton's method or the interior point, with many examples after a sample of them, which is solved the same way.
+
+    ``decided`` spares the look at a small sample that shows whether most examples are far from a kink.
+    """
+    n, n_weights = problem.n_examples, problem.functions.n_weights
+    few = max(FEW_EXAMPLES, FEW_FOR_EACH_WEIGHT * n_weights)
+    if n <= few:
+        return _solve_whole(problem, tol, max_iter)
+    if not (problem.smooth or decided):
         probe = _sample(problem, few)
         if _undecided(probe, solve_weights(probe, tol=SAMPLE_GAP).point) > MOST_UNDECIDED:
             return solve_weights(problem, tol=tol, max_iter=max_iter)
-    return _solve_after_sample(problem, tol, max_iter)
-
-
-def _few(problem: KernelQP) -> int:
-    """So many examples are solved at once."""
-    return max(FEW_EXAMPLES, FEW_FOR_EACH_WEIGHT * problem.functions.n_weights)
-
-
-def _solve_after_sample(problem: KernelQP, tol: float, max_iter: int) -> Solution:
-    """The sample is solved the same way: after a sample of its own."""
-    if problem.n_examples <= _few(problem):
-        return _solve_whole(problem, tol, max_iter)
-    sample = _sample(problem, int(SAMPLE_SHARE * problem.n_examples))
-    first = _solve_after_sample(sample, max(tol, SAMPLE_GAP), max_iter)
+    sample = _sample(problem, int(SAMPLE_SHARE * n))
+    first = solve_rows(sample, tol=max(tol, SAMPLE_GAP), max_iter=max_iter, decided=True)
     if problem.smooth:
         return _solve_whole(problem, tol, max_iter, start=first.certificate.theta)
-    errors = ERRORS * np.sqrt(problem.functions.n_weights / sample.n_examples)
-    return _solve_in_rounds(problem, first, errors, tol, max_iter)
+    return _solve_in_rounds(problem, first, ERRORS * np.sqrt(n_weights / sample.n_examples), tol, max_iter)
+
+
+def _sample(problem: KernelQP, size: int) -> KernelQP:
+    """Some examples in place of all: random, so that the order of the rows does not matter, and always the same."""
+    n = problem.n_examples
+    index = np.sort(np.random.default_rng(0).choice(n, size, replace=False))
+    return problem.rows(index, weight=n / size)
 
 
 def _solve_whole(problem: KernelQP, tol: float, max_iter: int, start: np.ndarray | None = None) -> Solution:
@@ -94,13 +94,6 @@ def _solve_whole(problem: KernelQP, tol: float, max_iter: int, start: np.ndarray
         return solve_newton(problem, tol=tol, max_iter=max_iter, start=start)
     found = solve_newton(problem, tol=tol, max_iter=MOST_NEWTON_STEPS, start=start)
     return found if found.converged else solve_weights(problem, tol=tol)
-
-
-def _sample(problem: KernelQP, size: int) -> KernelQP:
-    """Some examples in place of all: random, so that the order of the rows does not matter, and always the same."""
-    n = problem.n_examples
-    index = np.sort(np.random.default_rng(0).choice(n, size, replace=False))
-    return problem.rows(index, weight=n / size)
 
 
 def _solve_in_rounds(problem: KernelQP, first: Solution, errors: float, tol: float, max_iter: int) -> Solution:
