@@ -14,9 +14,8 @@ from lupi.solution import Solution, best_of, double_precision, judge, out_of_tim
 from lupi.svm.decomposition import solve_decomposition
 from lupi.svm.interior_point import follow_central_path, solve_weights
 from lupi.svm.kernel_qp import KernelQP
-from lupi.svm.newton import solve_newton
+from lupi.svm.linear import solve_linear, solve_linear_near, solve_newton
 from lupi.svm.reference import solve_reference
-from lupi.svm.row_generation import solve_linear, solve_linear_near
 from lupi.svm.smo import solve_smo, step_limit
 
 # A tolerance below this is met by SMO to this one, followed by active-set steps.

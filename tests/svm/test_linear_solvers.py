@@ -8,9 +8,8 @@ from lupi.kernels import Space
 from lupi.svm.duals import svm_plus_dual
 from lupi.svm.features import LinearSpace
 from lupi.svm.interior_point import solve_weights
-from lupi.svm.newton import many_weights, solve_newton
+from lupi.svm.linear import many_weights, solve_linear, solve_newton, solve_rows
 from lupi.svm.reference import solve_reference
-from lupi.svm.row_generation import solve_linear, solve_rows
 from lupi.svm.svm2_dual import deformation_matrix, deformation_metric, svm2_plus_dual
 
 
@@ -222,7 +221,7 @@ def test_conjugate_gradients_and_factorization_give_the_same_weights(monkeypatch
     problem = pose(True, X, Z if privileged else None, y, scale, 1.0, 3.0, False, available & privileged)
     assert not many_weights(problem)
     factorized = solve_newton(problem, tol=1e-10)
-    monkeypatch.setattr("lupi.svm.newton.PRODUCTS", 0)
+    monkeypatch.setattr("lupi.svm.linear.PRODUCTS", 0)
     assert many_weights(problem)
     found = solve_newton(problem, tol=1e-10)
     assert found.converged
@@ -233,3 +232,21 @@ def test_newton_says_which_problems_it_solves():
     _, problem = make(0, False, False, 3.0, 1.0, 1.0, False)
     with pytest.raises(ValueError, match="SVM2Plus with a finite kappa"):
         solve_newton(problem)
+
+
+@pytest.mark.parametrize("squared", [True, False])
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, lambda a: a.astype(np.float32)])
+def test_a_linear_space_is_its_kernel_matrix(squared, convert):
+    _, Z, _, C, available = data(0, 30)
+    Z = Z.astype(np.float32).astype(float) * available[:, None]
+    metric = deformation_metric(Z, C, 0.3, available) if squared else None
+    space = LinearSpace(factor=convert(Z), weight=1.0 if squared else 1 / 0.3, metric=metric)
+    K = Z @ Z.T / 0.3
+    if squared:
+        ones = np.column_stack([Z, np.ones(30)])
+        K = ones @ np.linalg.solve(metric, ones.T)
+        Q = deformation_matrix(Z @ Z.T, C, 0.3, available)
+        np.testing.assert_allclose(K[np.ix_(available, available)], Q[np.ix_(available, available)], atol=1e-9)
+    vector = np.random.default_rng(0).normal(size=30)
+    np.testing.assert_allclose(space.product(vector), K @ vector, atol=1e-9)
+    np.testing.assert_allclose(space.diagonal(), np.diagonal(K), atol=1e-9)
