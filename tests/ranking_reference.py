@@ -41,6 +41,13 @@ def _simplex_qp(
     return max_steps, rise
 
 
+def hinge(problem: RankingProblem, w: Array) -> tuple[float, Array, float]:
+    """Objective of the hinge at w, and its cutting plane: the loss is at least ``height - plane @ v`` at every v."""
+    pairs, key = problem.pairs, problem.pairs.keys(np.asarray(problem.X @ w))
+    slope = problem.C * np.where(pairs.winner, 1.0, -1.0) * pairs.active(key).degree
+    return 0.5 * float(w @ w) + float(slope @ key), problem.pull(slope), float(slope @ pairs.offset)
+
+
 def _search(problem: RankingProblem, w: Array, target: Array, max_evaluations: int = 10) -> float:
     """Minimize P on the line from w through target, by bisection on its slope; P there is convex."""
     pairs, direction = problem.pairs, target - w
@@ -97,7 +104,7 @@ def solve_ranking_bundle(
     if problem.loss != "hinge":
         raise ValueError(f"solver='bundle' needs loss='hinge'; got loss={problem.loss!r}. Use solver='newton'.")
     best_w = start_weights(problem, start)
-    best, plane, height = problem.hinge(best_w)
+    best, plane, height = hinge(problem, best_w)
     # The first plane is "the loss is not negative".
     planes, heights = np.stack([np.zeros_like(plane), plane]), np.array([0.0, height])
     gram = planes @ planes.T
@@ -119,13 +126,13 @@ def solve_ranking_bundle(
         n_iter += 1
         step = _search(problem, best_w, w)
         candidate = best_w + step * (w - best_w)
-        objective, plane, height = problem.hinge(candidate)
+        objective, plane, height = hinge(problem, candidate)
         if objective < best:
             best_w, best = candidate, objective
         added = [(plane, height)]
         if n_iter % 2:
             # A plane on the way to the model's minimizer improves the model away from the line search.
-            added.append(problem.hinge(best_w + 0.1 * (w - best_w))[1:])
+            added.append(hinge(problem, best_w + 0.1 * (w - best_w))[1:])
         for plane, height in added:
             products = planes @ plane
             gram = np.block([[gram, products[:, None]], [products[None, :], np.array([[plane @ plane]])]])

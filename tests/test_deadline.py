@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from ranking_reference import hinge
 
 from lupi.kernels import Kernel, make_space
 from lupi.ranking import ranker
@@ -108,10 +109,10 @@ def test_rankers_give_a_certified_point_when_time_is_over(data, solver):
     X, y, _ = data
     problem = RankingProblem(X, plain_pairs(y, None), 1.0, "hinge")
     with deadline(0.0):
-        solution = ranker.solve(problem, solver, tol=1e-9, max_iter=500)
+        solution = ranker.solve_ranking(problem, solver, tol=1e-9, max_iter=500)
     assert not solution.converged
     assert not solution.in_time
-    assert solution.objective == pytest.approx(problem.hinge(solution.point)[0])
+    assert solution.objective == pytest.approx(hinge(problem, solution.point)[0])
 
 
 @pytest.mark.parametrize("solver", ["bcfw", "cutting_plane", "n_slack"])
@@ -120,7 +121,7 @@ def test_structural_solvers_give_a_certified_point_when_time_is_over(data, solve
     examples = ClassExamples([Multiclass(2, 4)], [X], [np.ones(N, dtype=bool)], (y > 0).astype(int), [1.0])
     problem = StructuralProblem(Oracle(examples), 10.0)
     with deadline(0.0):
-        solution = structured.solve(problem, solver, tol=1e-9, max_iter=500)
+        solution = structured.solve_structured(problem, solver, tol=1e-9, max_iter=500)
     assert not solution.converged
     assert not solution.in_time
     assert solution.n_iter == 1

@@ -232,12 +232,6 @@ class RankingProblem:
         """Weight vector of the dual, the sum over pairs of alpha_ij (x_i - x_j), from the gradient by the keys."""
         return np.asarray(self.X.T @ np.bincount(self.pairs.element, slope, self.pairs.n_examples))
 
-    def hinge(self, w: Array) -> tuple[float, Array, float]:
-        r"""Objective of the hinge at w, and its cutting plane: the loss is at least ``height - plane @ v`` at every v."""
-        key = self.pairs.keys(np.asarray(self.X @ w))
-        slope = self.C * np.where(self.pairs.winner, 1.0, -1.0) * self.pairs.active(key).degree
-        return 0.5 * float(w @ w) + float(slope @ key), self.pull(slope), float(slope @ self.pairs.offset)
-
 
 @dataclass(frozen=True)
 class RankingPoint:

