@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.inputs.training_set import check_rows, check_training_set, per_space
-from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
+from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, Space, all_are, make_space
 from lupi.kernels.kernel import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
 from lupi.privacy import WithoutPrivilegedRows
-from lupi.solution import MAX_TIME, unfinished
-from lupi.svm.auto import SOLVERS
+from lupi.solution import MAX_TIME, deadline, unfinished
+from lupi.svm.auto import SOLVERS, solve, solve_near
 from lupi.svm.kernel_qp import MANY_FEATURES, KernelQP
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # One per class, or a single one.
 Problems: TypeAlias = Sequence[KernelQP]
+Solved: TypeAlias = "tuple[Problems, list[Solution]]"
 Machine = TypeVar("Machine", bound="KernelMachine")
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
@@ -145,15 +146,45 @@ def over_weights(n: int, n_weights: int, smooth: bool) -> bool:
     return smooth and n > MOST_EXAMPLES
 
 
+def fit_machine(
+    machine: Machine,
+    X: MatrixLike,
+    y: VectorLike | None,
+    privileged: PrivilegedLike | None,
+    sample_weight: VectorLike | None = None,
+) -> Machine:
+    """Fit any kernel machine: check the input, make the spaces, pose the problems, solve them, store the functions."""
+    with deadline(machine.max_time):
+        data = check_input(machine, X, y, privileged, sample_weight)
+        solve_and_store(machine, data, machine._spaces(data))
+        return machine
+
+
 def check_input(
-    estimator: Any, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike, sample_weight: VectorLike | None
+    machine: Any,
+    X: MatrixLike,
+    y: VectorLike | None,
+    privileged: PrivilegedLike | None,
+    sample_weight: VectorLike | None,
 ) -> TrainingSet:
     """Checked input; machines that train on the weights of linear functions accept single precision and chunks."""
-    if not hasattr(estimator, "n_components"):
-        return check_training_set(estimator, X, y, privileged, sample_weight)
-    linear = all_are(estimator.kernel, "linear") and all_are(estimator.privileged_kernel, "linear")
-    in_memory = "" if linear and estimator.solver in SOLVERS["linear"] else LINEAR_ONLY
-    return check_training_set(estimator, X, y, privileged, sample_weight, single=linear, in_memory=in_memory)
+    options: dict[str, Any] = {"target": "none"} if isinstance(machine, OutlierMixin) else {}
+    if hasattr(machine, "n_components"):
+        linear = all_are(machine.kernel, "linear") and all_are(machine.privileged_kernel, "linear")
+        by_weights = linear and machine.solver in SOLVERS["linear"]
+        options = {"single": linear, "in_memory": "" if by_weights else LINEAR_ONLY}
+    return check_training_set(machine, X, y, privileged, sample_weight, **options)
+
+
+def solve_and_store(machine: Any, data: TrainingSet, spaces: Spaces, near: Solved | None = None) -> Solved:
+    """Solve a machine's problems, from the solutions of similar problems where that helps, and set its fitted attributes."""
+    problems, solutions = machine._problems(data, spaces), []
+    for k, problem in enumerate(problems):
+        solution = None if near is None else solve_near(problem, near[0][k], near[1][k], tol=machine.tol)
+        solutions.append(solution or solve(problem, machine.solver, tol=machine.tol, max_iter=machine.max_iter))
+    warn_about(machine, problems, solutions)
+    store(machine, data, spaces, problems, solutions)
+    return problems, solutions
 
 
 def make_spaces(
@@ -191,7 +222,7 @@ def one_vs_rest(data: TrainingSet) -> list[np.ndarray]:
     return signs[1:] if len(signs) == 2 else signs
 
 
-def warn_about(estimator: Any, problems: Problems, solutions: Sequence[Solution], stacklevel: int = 4) -> None:
+def warn_about(estimator: Any, problems: Problems, solutions: Sequence[Solution]) -> None:
     """Warn about solutions that are not converged or, of a classifier, collapsed; raise if a problem has no solution."""
     name, classifier = type(estimator).__name__, isinstance(estimator, KernelClassifier)
     for problem, solution in zip(problems, solutions):
@@ -202,7 +233,7 @@ def warn_about(estimator: Any, problems: Problems, solutions: Sequence[Solution]
                 "separable. Use a finite kappa (3 is the default), or correction='slack'."
             )
         if not solution.converged:
-            warnings.warn(unfinished(estimator, solution, estimator._advice), stacklevel=stacklevel)
+            warnings.warn(unfinished(estimator, solution, estimator._advice), stacklevel=6)
         elif classifier and problem.collapsed(solution):
             reason = (
                 "With kappa=inf the privileged features must explain every slack, and the same slack for all "
@@ -212,13 +243,11 @@ def warn_about(estimator: Any, problems: Problems, solutions: Sequence[Solution]
             )
             warnings.warn(
                 f"{name}: the solution collapsed to w = 0, the same decision for every example. {reason}.",
-                stacklevel=stacklevel,
+                stacklevel=6,
             )
 
 
-def store(
-    estimator: Machine, data: TrainingSet, spaces: Spaces, problems: Problems, solutions: Sequence[Solution]
-) -> Machine:
+def store(estimator: Any, data: TrainingSet, spaces: Spaces, problems: Problems, solutions: Sequence[Solution]) -> None:
     """Set the fitted attributes, and delete those of an earlier fit."""
     for name in [name for name in vars(estimator) if name.endswith("_") or name in FITTED]:
         delattr(estimator, name)
@@ -234,7 +263,6 @@ def store(
     estimator.objective_ = float(sum(solution.objective for solution in solutions))
     estimator.dual_gap_ = float(max(solution.gap for solution in solutions))
     estimator.kkt_violation_ = float(max(solution.violation for solution in solutions))
-    return estimator
 
 
 def _store_decision(estimator: Any, data: TrainingSet, spaces: Spaces, functions: Sequence[Expansion]) -> None:
@@ -290,8 +318,23 @@ def _stacked(functions: Sequence[Expansion]) -> tuple[np.ndarray, np.ndarray | N
     return coefficients, np.vstack([np.asarray(function.weights) for function in functions])
 
 
+@dataclass(eq=False, repr=False)
 class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
-    """A decision function and a correcting function by kernel expansions."""
+    """A decision function and a correcting function by kernel expansions; the fields are the parameters."""
+
+    _: KW_ONLY
+    kernel: KernelName = "rbf"
+    gamma: str | float = "scale"
+    degree: float = 3
+    coef0: float = 0.0
+    privileged_kernel: KernelName = "rbf"
+    privileged_gamma: str | float = "scale"
+    privileged_degree: float = 3
+    privileged_coef0: float = 0.0
+    solver: str = "auto"
+    tol: float = 1e-3
+    max_iter: int = -1
+    max_time: float | None = None
 
     # Meta-estimators route the privileged features to fit without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True}
@@ -300,7 +343,7 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
     _path_parameters: ClassVar[tuple[str, ...]] = ()
     _advice: ClassVar[str] = "increase max_iter, scale the features, or lower C"
 
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **KERNEL_CONSTRAINTS,
         **PRIVILEGED_KERNEL_CONSTRAINTS,
         "solver": [StrOptions(set(SOLVERS["kernel"]))],
@@ -367,10 +410,15 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
         return np.asarray(values.ravel() if values.shape[1] == 1 else values)
 
 
+@dataclass(eq=False, repr=False)
 class KernelClassifier(ClassifierMixin, KernelMachine):
     """Prediction of kernel classifiers, one against the rest."""
 
-    _parameter_constraints: dict[str, Any] = {
+    _: KW_ONLY
+    class_weight: Any = None
+    cache_size: float = 200
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **KernelMachine._parameter_constraints,
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "cache_size": POSITIVE,

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils._param_validation import StrOptions
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.training_set import check_training_set
-from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
+from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.privacy import model_part
-from lupi.solution import deadline
-from lupi.svm.auto import SOLVERS, solve
+from lupi.svm.auto import SOLVERS
 from lupi.svm.duals import check_nu, one_class_dual, one_class_plus_dual
-from lupi.svm.kernel_machine import LAM, KernelMachine, store, warn_about
+from lupi.svm.kernel_machine import LAM, KernelMachine, fit_machine
+
+if TYPE_CHECKING:
+    from lupi.inputs.training_set import TrainingSet
+    from lupi.svm.kernel_machine import Problems, Spaces
 
 # One-class problems have no kernel rows on demand, which working sets need.
 ONE_CLASS_SOLVERS = set(SOLVERS["kernel"]) - {"decomposition"}
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class OneClassSVMPlus(OutlierMixin, KernelMachine):
     r"""Novelty detection whose slacks are a function of privileged features.
 
@@ -82,46 +86,18 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
     array([ 1, -1])
     """
 
-    _parameter_constraints: dict[str, Any] = {
+    nu: float = 0.5
+    lam: Any = 1.0
+    _: KW_ONLY
+    tol: float = 1e-4
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **KernelMachine._parameter_constraints,
         "nu": [Real],
         "lam": LAM,
         "solver": [StrOptions(ONE_CLASS_SOLVERS)],
     }
     _advice = "raise max_iter or tol"
-
-    def __init__(
-        self,
-        nu: float = 0.5,
-        lam: Any = 1.0,
-        *,
-        kernel: KernelName = "rbf",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        privileged_kernel: KernelName = "rbf",
-        privileged_gamma: str | float = "scale",
-        privileged_degree: float = 3,
-        privileged_coef0: float = 0.0,
-        solver: str = "auto",
-        tol: float = 1e-4,
-        max_iter: int = -1,
-        max_time: float | None = None,
-    ) -> None:
-        self.nu = nu
-        self.lam = lam
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.privileged_kernel = privileged_kernel
-        self.privileged_gamma = privileged_gamma
-        self.privileged_degree = privileged_degree
-        self.privileged_coef0 = privileged_coef0
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike | None = None, privileged: PrivilegedLike | None = None) -> Self:
@@ -141,24 +117,21 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         -------
         self
         """
-        with deadline(self.max_time):
-            check_nu(self.nu)
-            data = check_training_set(self, X, privileged=privileged, target="none")
-            spaces = self._spaces(data)
-            if spaces.stack is None:
-                problem: Any = one_class_dual(spaces.decision.dense, self.nu)
-            else:
-                matrices = spaces.decision.dense, spaces.privileged.dense
-                problem = one_class_plus_dual(*matrices, self.nu, spaces.lam(self), spaces.available)
-            solution = solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter)
-            warn_about(self, [problem], [solution])
-            store(self, data, spaces, [problem], [solution])
-            if spaces.stack is not None:
-                self.privileged_intercept_: Any = float(self.privileged_intercept_[0])
-            rho = -self.intercept_[0]
-            # A training example on the boundary is inside, whatever the rounding of its kernel values.
-            self.offset_ = float(rho - 1e-9 * abs(rho))
-            return self
+        check_nu(self.nu)
+        fit_machine(self, X, None, privileged)
+        if hasattr(self, "privileged_intercept_"):
+            self.privileged_intercept_: Any = float(self.privileged_intercept_[0])
+        rho = -self.intercept_[0]
+        # A training example on the boundary is inside, whatever the rounding of its kernel values.
+        self.offset_ = float(rho - 1e-9 * abs(rho))
+        return self
+
+    def _problems(self, data: TrainingSet, spaces: Spaces) -> Problems:
+        """One problem."""
+        if spaces.stack is None:
+            return [one_class_dual(spaces.decision.dense, self.nu)]
+        matrices = spaces.decision.dense, spaces.privileged.dense
+        return [one_class_plus_dual(*matrices, self.nu, spaces.lam(self), spaces.available)]
 
     def score_samples(self, X: MatrixLike) -> np.ndarray:
         """Kernel expansion of each example, without the offset: large for typical examples.

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import clone
 
 from lupi.inputs.types import MatrixLike, VectorLike
-from lupi.solution import Solution, deadline
-from lupi.svm.auto import solve, solve_near
-from lupi.svm.kernel_machine import KernelMachine, Problems, check_input, store, warn_about
+from lupi.solution import deadline
+from lupi.svm.kernel_machine import KernelMachine, Solved, check_input, solve_and_store
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -73,36 +72,31 @@ def _fit_machines(
     sample_weight: VectorLike | None = None,
 ) -> list[Any]:
     """Fits of a kernel machine."""
-    fitted: list[Any] = [None] * len(candidates)
+    fitted: dict[int, Any] = {}
     with deadline(estimator.max_time):
         for members in _same_but(candidates, estimator._path_parameters):
-            shared: Any = None
-            solved: dict[int, tuple[Problems, list[Solution]]] = {}
-            for k in _easiest_first(members, candidates):
-                model: Any = clone(estimator).set_params(**candidates[k])
-                try:
-                    model._validate_params()
-                    if shared is None:
-                        data = check_input(model, X, y, privileged, sample_weight)
-                        shared = data, model._spaces(data)
-                    problems = model._problems(*shared)
-                    nearest = _nearest(candidates[k], {j: candidates[j] for j in solved})
-                    solutions = _solve_near(model, problems, None if nearest is None else solved[nearest])
-                    warn_about(model, problems, solutions)
-                    solved[k] = problems, solutions
-                    fitted[k] = store(model, shared[0], shared[1], problems, solutions)
-                except ValueError as problem:
-                    fitted[k] = problem
+            machines = {k: clone(estimator).set_params(**candidates[k]) for k in _easiest_first(members, candidates)}
+            fitted |= _fit_group(machines, candidates, X, y, privileged, sample_weight)
+    return [fitted[k] for k in range(len(candidates))]
+
+
+def _fit_group(machines: dict[int, Any], candidates: list[dict[str, Any]], *data_of_fit: Any) -> dict[int, Any]:
+    """Fits that share their input check and their spaces."""
+    data = spaces = None
+    solved: dict[int, Solved] = {}
+    fitted: dict[int, Any] = {}
+    for k, machine in machines.items():
+        try:
+            machine._validate_params()
+            if data is None or spaces is None:
+                data = check_input(machine, *data_of_fit)
+                spaces = machine._spaces(data)
+            nearest = _nearest(candidates[k], {j: candidates[j] for j in solved})
+            solved[k] = solve_and_store(machine, data, spaces, None if nearest is None else solved[nearest])
+            fitted[k] = machine
+        except ValueError as problem:
+            fitted[k] = problem
     return fitted
-
-
-def _solve_near(model: Any, problems: Problems, near: tuple[Problems, list[Solution]] | None) -> list[Solution]:
-    """Solutions that start from those of similar problems where that helps."""
-    solutions = []
-    for k, problem in enumerate(problems):
-        solution = None if near is None else solve_near(problem, near[0][k], near[1][k], tol=model.tol)
-        solutions.append(solution or solve(problem, model.solver, tol=model.tol, max_iter=model.max_iter))
-    return solutions
 
 
 def _same_but(candidates: list[dict[str, Any]], free: Collection[str]) -> Iterable[list[int]]:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
+from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.privacy import model_part
-from lupi.solution import deadline
-from lupi.svm.auto import solve
 from lupi.svm.duals import svm_2k_dual, svm_dual
-from lupi.svm.kernel_machine import (
-    NON_NEGATIVE,
-    POSITIVE,
-    KernelClassifier,
-    check_input,
-    one_vs_rest,
-    store,
-    warn_about,
-)
+from lupi.svm.kernel_machine import NON_NEGATIVE, POSITIVE, KernelClassifier, fit_machine, one_vs_rest
 
 if TYPE_CHECKING:
     from lupi.inputs.training_set import TrainingSet
@@ -26,6 +17,7 @@ if TYPE_CHECKING:
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class SVM2K(KernelClassifier):
     r"""SVM-2K classifier: one SVM on each of the two views, tied together on the training examples.
 
@@ -95,7 +87,12 @@ class SVM2K(KernelClassifier):
     True
     """
 
-    _parameter_constraints: dict[str, Any] = {
+    C: float = 1.0
+    C_privileged: float = 1.0
+    D: float = 1.0
+    epsilon: float = 0.0
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **KernelClassifier._parameter_constraints,
         "C": POSITIVE,
         "C_privileged": POSITIVE,
@@ -104,47 +101,6 @@ class SVM2K(KernelClassifier):
     }
 
     _path_parameters = ("C", "C_privileged", "D", "epsilon")
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        C_privileged: float = 1.0,
-        D: float = 1.0,
-        epsilon: float = 0.0,
-        *,
-        kernel: KernelName = "rbf",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        privileged_kernel: KernelName = "rbf",
-        privileged_gamma: str | float = "scale",
-        privileged_degree: float = 3,
-        privileged_coef0: float = 0.0,
-        class_weight: Any = None,
-        solver: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_time: float | None = None,
-        cache_size: float = 200,
-    ) -> None:
-        self.C = C
-        self.C_privileged = C_privileged
-        self.D = D
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.privileged_kernel = privileged_kernel
-        self.privileged_gamma = privileged_gamma
-        self.privileged_degree = privileged_degree
-        self.privileged_coef0 = privileged_coef0
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.cache_size = cache_size
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -172,13 +128,7 @@ class SVM2K(KernelClassifier):
         -------
         self : object
         """
-        with deadline(self.max_time):
-            data = check_input(self, X, y, privileged, sample_weight)
-            spaces = self._spaces(data)
-            problems = self._problems(data, spaces)
-            solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
-            warn_about(self, problems, solutions)
-            return store(self, data, spaces, problems, solutions)
+        return fit_machine(self, X, y, privileged, sample_weight)
 
     def _problems(self, data: TrainingSet, spaces: Spaces) -> Problems:
         """One problem per class, on the same spaces."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,11 +12,10 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
+from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.kernels import Space, all_are, fits
 from lupi.privacy import model_part
-from lupi.solution import deadline
-from lupi.svm.auto import SOLVERS, solve
+from lupi.svm.auto import SOLVERS
 from lupi.svm.duals import svm_dual, svm_plus_dual
 from lupi.svm.features import LinearSpace
 from lupi.svm.kernel_machine import (
@@ -24,11 +23,9 @@ from lupi.svm.kernel_machine import (
     LAM,
     POSITIVE,
     KernelClassifier,
-    check_input,
+    fit_machine,
     make_spaces,
     one_vs_rest,
-    store,
-    warn_about,
 )
 from lupi.svm.svm2_dual import deformation_metric, deformation_space, svm2_plus_dual
 
@@ -44,12 +41,21 @@ LARGEST_MATRIX = 1100
 NYSTROEM_RANK = 1500
 
 
+@dataclass(eq=False, repr=False)
 class _CorrectedClassifier(KernelClassifier):
     """Parameters and `fit` of SVM+ and SVM2+, which differ in the loss."""
 
+    C: float = 1.0
+    lam: Any = 1.0
+    _: KW_ONLY
+    correction: str = "slack"
+    kappa: float = 3.0
+    n_components: int | None = None
+    random_state: RandomState = None
+
     _squared: ClassVar[bool]
     _path_parameters = ("C", "lam", "kappa")
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **KernelClassifier._parameter_constraints,
         "C": POSITIVE,
         "lam": LAM,
@@ -58,51 +64,6 @@ class _CorrectedClassifier(KernelClassifier):
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        lam: Any = 1.0,
-        *,
-        correction: str = "slack",
-        kappa: float = 3.0,
-        kernel: KernelName = "rbf",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        privileged_kernel: KernelName = "rbf",
-        privileged_gamma: str | float = "scale",
-        privileged_degree: float = 3,
-        privileged_coef0: float = 0.0,
-        class_weight: Any = None,
-        n_components: int | None = None,
-        solver: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_time: float | None = None,
-        cache_size: float = 200,
-        random_state: RandomState = None,
-    ) -> None:
-        self.C = C
-        self.lam = lam
-        self.correction = correction
-        self.kappa = kappa
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.privileged_kernel = privileged_kernel
-        self.privileged_gamma = privileged_gamma
-        self.privileged_degree = privileged_degree
-        self.privileged_coef0 = privileged_coef0
-        self.class_weight = class_weight
-        self.n_components = n_components
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.cache_size = cache_size
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -132,13 +93,7 @@ class _CorrectedClassifier(KernelClassifier):
         -------
         self : object
         """
-        with deadline(self.max_time):
-            data = check_input(self, X, y, privileged, sample_weight)
-            spaces = self._spaces(data)
-            problems = self._problems(data, spaces)
-            solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
-            warn_about(self, problems, solutions)
-            return store(self, data, spaces, problems, solutions)
+        return fit_machine(self, X, y, privileged, sample_weight)
 
     def _spaces(self, data: TrainingSet) -> Spaces:
         """Spaces; of SVM2+ with landmarks instead of a privileged kernel where the matrix Q would not fit into memory."""
@@ -152,7 +107,7 @@ class _CorrectedClassifier(KernelClassifier):
             f"SVM2Plus: {len(data)} examples are too many for the matrix Q, so the privileged kernel is replaced "
             f"by its Nystroem approximation with {NYSTROEM_RANK} landmarks; dual_gap_ certifies the problem with the "
             "approximate kernel. privileged_kernel='linear' and SVMPlus are exact at this size.",
-            stacklevel=4,
+            stacklevel=5,
         )
         return make_spaces(self, data, cache_sizes=cache_sizes, privileged_components=NYSTROEM_RANK)
 
@@ -404,7 +359,7 @@ class SVM2Plus(_CorrectedClassifier):
     """
 
     _squared = True
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **_CorrectedClassifier._parameter_constraints,
         "solver": [StrOptions(set(SOLVERS["kernel"]) | set(SOLVERS["linear"]))],
     }

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
+from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.privacy import model_part
-from lupi.solution import deadline
-from lupi.svm.auto import solve
 from lupi.svm.duals import svr_plus_dual
-from lupi.svm.kernel_machine import KAPPA, LAM, NON_NEGATIVE, POSITIVE, KernelMachine, check_input, store, warn_about
+from lupi.svm.kernel_machine import KAPPA, LAM, NON_NEGATIVE, POSITIVE, KernelMachine, fit_machine
 
 if TYPE_CHECKING:
     from lupi.inputs.training_set import TrainingSet
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class SVRPlus(RegressorMixin, KernelMachine):
     r"""Support vector regression whose slacks, on either side of the tube, are functions of privileged features.
 
@@ -118,7 +117,14 @@ class SVRPlus(RegressorMixin, KernelMachine):
     (2, 2)
     """
 
-    _parameter_constraints: dict[str, Any] = {
+    C: float = 1.0
+    lam: Any = 1.0
+    epsilon: float = 0.1
+    _: KW_ONLY
+    kappa: float = 3.0
+    cache_size: float = 200
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **KernelMachine._parameter_constraints,
         "C": POSITIVE,
         "lam": LAM,
@@ -129,45 +135,6 @@ class SVRPlus(RegressorMixin, KernelMachine):
 
     _path_parameters = ("C", "lam", "kappa", "epsilon")
     _advice = "increase max_iter, scale the features and the target, or lower C"
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        lam: Any = 1.0,
-        epsilon: float = 0.1,
-        *,
-        kappa: float = 3.0,
-        kernel: KernelName = "rbf",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        privileged_kernel: KernelName = "rbf",
-        privileged_gamma: str | float = "scale",
-        privileged_degree: float = 3,
-        privileged_coef0: float = 0.0,
-        solver: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        max_time: float | None = None,
-        cache_size: float = 200,
-    ) -> None:
-        self.C = C
-        self.lam = lam
-        self.epsilon = epsilon
-        self.kappa = kappa
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.privileged_kernel = privileged_kernel
-        self.privileged_gamma = privileged_gamma
-        self.privileged_degree = privileged_degree
-        self.privileged_coef0 = privileged_coef0
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.cache_size = cache_size
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -196,13 +163,7 @@ class SVRPlus(RegressorMixin, KernelMachine):
         -------
         self : object
         """
-        with deadline(self.max_time):
-            data = check_input(self, X, y, privileged, sample_weight)
-            spaces = self._spaces(data)
-            problems = self._problems(data, spaces)
-            solutions = [solve(problem, self.solver, tol=self.tol, max_iter=self.max_iter) for problem in problems]
-            warn_about(self, problems, solutions)
-            return store(self, data, spaces, problems, solutions)
+        return fit_machine(self, X, y, privileged, sample_weight)
 
     def _problems(self, data: TrainingSet, spaces: Spaces) -> Problems:
         """One problem."""

@@ -67,7 +67,7 @@ def test_starts_from_a_neighbor(data, monkeypatch):
         used.append(solve_near(problem, *near, tol=tol))
         return used[-1]
 
-    monkeypatch.setattr("lupi.svm.paths.solve_near", counting)
+    monkeypatch.setattr("lupi.svm.kernel_machine.solve_near", counting)
     fit_path(SVM2Plus(), JOINT, X, y, privileged=Z)
     assert len(used) == len(JOINT) - 1
     assert sum(solution is not None for solution in used) > len(JOINT) // 2
