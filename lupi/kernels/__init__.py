@@ -10,7 +10,7 @@ from lupi.kernels.kernel import (
     resolve_gamma,
     scale_and_mirror,
 )
-from lupi.kernels.linalg import add_signed_block, pivoted_cholesky
+from lupi.kernels.linalg import pivoted_cholesky
 from lupi.kernels.nystroem import FeatureSpace
 from lupi.kernels.space import LARGE_MATRIX, KernelRows, Space, fits, make_space, require_matrix
 
@@ -23,7 +23,6 @@ __all__ = [
     "KernelRows",
     "Space",
     "SumKernel",
-    "add_signed_block",
     "all_are",
     "check_definite",
     "fits",

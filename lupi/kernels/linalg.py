@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from scipy.linalg import LinAlgError, get_blas_funcs, get_lapack_funcs, lapack, solve_triangular
 
 # Operations of one matrix product: a few tenths of a second.
@@ -115,30 +114,3 @@ def pivoted_cholesky(matrix: np.ndarray, tol: float, most: int) -> tuple[np.ndar
         remainder[chosen] = 0.0
         np.maximum(remainder, 0.0, out=remainder)
     return L[:, :rank], remainder
-
-
-@njit(cache=True, fastmath=True, nogil=True)
-def sparse_product(matrix: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-    """Symmetric matrix times a vector with many zeros, whose rows are not read."""
-    out = np.zeros(matrix.shape[0])
-    for i in range(coefficients.shape[0]):
-        c = coefficients[i]
-        if c != 0.0:
-            row = matrix[i]
-            for t in range(row.shape[0]):
-                out[t] += c * row[t]
-    return out
-
-
-@njit(cache=True, nogil=True)
-def add_signed_block(out: np.ndarray, matrix: np.ndarray, index: np.ndarray, signs: np.ndarray) -> None:
-    """Add signs_u signs_v matrix[index_u, index_v] to the lower triangle of ``out``; where a sign is 0, nothing."""
-    used = np.flatnonzero(signs)
-    columns = index[used]
-    for a in range(used.shape[0]):
-        u = used[a]
-        row = matrix[index[u]]
-        sign = signs[u]
-        for b in range(a + 1):
-            v = used[b]
-            out[u, v] += sign * signs[v] * row[columns[b]]

@@ -11,7 +11,6 @@ from scipy import sparse
 from lupi.inputs.memory import USABLE, available_memory, require_memory
 from lupi.inputs.types import Matrix, MatrixLike
 from lupi.kernels.kernel import PROBE, Kernel, check_definite
-from lupi.kernels.linalg import add_signed_block, sparse_product
 
 # Linear kernels are represented by features if these are fewer than this share of the examples.
 FEW_FEATURES = 0.7
@@ -23,6 +22,8 @@ ALWAYS_FREE = 2**24
 BAND = 256
 # A product computes every value once and uses it twice if more than this share of the coefficients is not zero.
 MANY = 0.5
+# Up to this share of its rows, a copy of them is multiplied faster than the whole matrix.
+FEW_ROWS = 0.3
 # Single precision loses about 1e-7 of every term of gamma |a - b|^2: with terms up to this size, 2e-5 of the smallest values.
 LARGEST_EXPONENT = 128.0
 # The diagonal of rounded matrices is raised by this share: a step between two different examples must stay finite.
@@ -105,7 +106,10 @@ class Space:
             return np.asarray(self.weight * (self.factor @ (self.factor.T @ coefficients)))
         if self.source is not None:
             return self.weight * self.source.product(coefficients)
-        return self.weight * sparse_product(self.dense, coefficients)
+        used = np.flatnonzero(coefficients)
+        if len(used) > FEW_ROWS * len(coefficients):
+            return np.asarray(self.weight * (self.dense @ coefficients))
+        return np.asarray(self.weight * (coefficients[used] @ self.dense[used]))
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Weighted sub-matrix."""
@@ -116,18 +120,15 @@ class Space:
         return np.asarray(self.weight * self.dense[np.ix_(rows, columns)])
 
     def add_block(self, out: np.ndarray, index: np.ndarray, signs: np.ndarray) -> None:
-        """Add the weighted sub-matrix of some examples, rows and columns times signs, to the lower triangle of ``out``."""
-        signs = np.sqrt(self.weight) * signs
-        if self.source is None and (self.matrix is not None or self.factor is None):
-            add_signed_block(out, self.dense, index, signs)
-        elif self.source is None:
-            assert self.factor is not None
-            features = self.factor[index] * signs[:, None]
-            out += features @ features.T
+        """Add the weighted sub-matrix of some examples, rows and columns times signs, to ``out``."""
+        used = np.flatnonzero(signs)
+        s = signs[used]
+        block = self.block(index[used], index[used])
+        block *= np.multiply.outer(s, s)
+        if len(used) == len(out):
+            out += block
         else:
-            used = np.flatnonzero(signs)
-            block = self.source.block(index[used], index[used])
-            out[np.ix_(used, used)] += signs[used][:, None] * block * signs[used]
+            out[np.ix_(used, used)] += block
 
     def blocks(self, single: bool) -> Blocks:
         """The matrix (before ``weight``) in blocks, for solvers that never hold all of it."""

@@ -37,6 +37,8 @@ SLOWEST = 0.5
 STEP_OPERATIONS = 2
 # Every variable lies in at most two of at most three spaces.
 MOST_SPACES = 3
+# Share of its typical curvature by which a circuit is scored.
+HANDICAP = 0.5
 
 
 def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, start: np.ndarray | None = None) -> Solution:
@@ -136,12 +138,11 @@ class SMOState:
             box=box,
             moved=np.array([rows.leader, rows.follower]),
             share=np.array([np.repeat(rows.lead, n).reshape(-1, n), rows.follow]),
-            mates=_mates(rows),
             layer=layers.layer,
             layers=np.array([layers.row, layers.kind]),
             mask=np.full((2, len(layers.row), n), -BLOCKED),
-            kinds=np.array([typical, layers.proves]),
-            circuits=layers.circuits,
+            moves=layers.moves,
+            worth=layers.worth(typical),
         )
         return cls(slots, weight, place)
 
@@ -219,7 +220,15 @@ class _Layers:
     row: np.ndarray
     kind: np.ndarray
     proves: np.ndarray
-    circuits: np.ndarray
+    moves: np.ndarray
+
+    def worth(self, typical: np.ndarray) -> np.ndarray:
+        """Factors of the moves' slopes, from the usual curvature along a slot of each kind; see `Slots`."""
+        n, steps = len(typical), self.moves.sum(axis=0)
+        pairs = np.array([self.proves, 1.0 / typical])
+        # Circuits are scored by typical curvatures; the partner of a pair is chosen, so that it gains more than its score.
+        circuits = np.array([2.0 / steps[n:].sum(axis=1), 1.0 / (HANDICAP * (steps[n:] ** 2 @ typical))])
+        return np.hstack([pairs, circuits])
 
 
 def _occurrence(example: np.ndarray) -> np.ndarray:
@@ -235,15 +244,6 @@ def _spaces(rows: _Rows) -> np.ndarray:
     """The first and the last space that the slots of each row lie in."""
     used = np.any((rows.c != 0) & rows.present, axis=2)
     return np.array([np.argmax(used, axis=0), len(used) - 1 - np.argmax(used[::-1], axis=0)])
-
-
-def _mates(rows: _Rows) -> np.ndarray:
-    """For each row the row of two variables that it belongs to, or -1."""
-    mates = np.full(len(rows.leader), -1)
-    for r, (a, b) in enumerate(zip(rows.leader, rows.follower)):
-        if b >= 0:
-            mates[[a, b, r]] = r
-    return mates
 
 
 def _add_compounds(rows: _Rows, biased: np.ndarray) -> None:
@@ -297,7 +297,10 @@ def _layers(rows: _Rows, biased: np.ndarray, n_rows: int) -> _Layers:
         if np.any(rows.present[r] & (rows.follow[r] == 0)):
             proves[np.searchsorted(found, codes[r][rows.present[r]][0])] = True
     circuits = _circuits(tuple(map(tuple, kinds)), tuple(proves))
-    return _Layers(kinds, layer, np.array(row), np.array(kind), proves, circuits)
+    signed = np.vstack([circuits, -circuits])
+    pairs = np.eye(len(kinds))
+    moves = np.array([np.vstack([pairs, np.maximum(side * signed, 0.0)]) for side in (1.0, -1.0)])
+    return _Layers(kinds, layer, np.array(row), np.array(kind), proves, moves)
 
 
 @lru_cache

@@ -21,8 +21,6 @@ NOTHING, LEAST = np.float32(0.0), np.float32(TINY_CURVATURE)
 LANES = 64
 # Relative distance from a bound that counts as rounding.
 ROUNDING = 1e-13
-# Circuits are scored by typical curvatures; the partner of a pair is chosen, so that it gains more than its score.
-HANDICAP = 0.5
 MOST_MEMBERS = 4
 # Entries of ``Slots.box``.
 SIGN, X, LOWER, UPPER, RIDGE = 0, 1, 2, 3, 4
@@ -47,18 +45,16 @@ class Slots(NamedTuple):
         Rows of the two variables that move, or of one and -1.
     share : ndarray of shape (2, n_rows, n)
         How far they move along the kinds of their own rows.
-    mates : int ndarray of shape (n_rows,)
-        Row of two variables to which this row belongs, or -1.
     layer : int ndarray of shape (n_rows, n)
         Layer of the slot, or -1 where there is none.
     layers : int ndarray of shape (2, n_layers)
         Row and kind of a layer.
     mask : ndarray of shape (2, n_layers, n)
         0 where the slot can move along its kind, and where it can move against it; -BLOCKED elsewhere.
-    kinds : ndarray of shape (2, n_kinds)
-        Usual curvature along a slot of the kind; 1 where its pairs count in the violation, 0 where they follow from others.
-    circuits : ndarray of shape (n_circuits, n_kinds)
-        Combinations of kinds whose columns cancel.
+    moves : ndarray of shape (2, n_moves, n_kinds)
+        Steps of each move along its kinds, and against them: first the pair of each kind, then the circuits.
+    worth : ndarray of shape (2, n_moves)
+        Factors of the slope of a move in the violation, and of its square in the expected gain.
     """
 
     rate: Any
@@ -68,15 +64,14 @@ class Slots(NamedTuple):
     box: Any
     moved: Any
     share: Any
-    mates: Any
     layer: Any
     layers: Any
     mask: Any
-    kinds: Any
-    circuits: Any
+    moves: Any
+    worth: Any
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=True, nogil=True, error_model="numpy")
 def highest(rate: np.ndarray, r: int, mask: np.ndarray, side: int, l: int, lanes: np.ndarray) -> float:
     """Maximum of a row of rates (side 0), or of their negatives (1), where the mask is 0; lanes keep those of every LANES-th."""
     n = rate.shape[1]
@@ -106,7 +101,7 @@ def highest(rate: np.ndarray, r: int, mask: np.ndarray, side: int, l: int, lanes
     return max(max(a, b), max(c, d))
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=True, nogil=True, error_model="numpy")
 def position(rate: np.ndarray, r: int, mask: np.ndarray, side: int, l: int, lanes: np.ndarray, extreme: float) -> int:
     """Example at which the maximum that ``highest`` returned is reached."""
     sign = rate.dtype.type(1.0 - 2.0 * side)
@@ -118,7 +113,7 @@ def position(rate: np.ndarray, r: int, mask: np.ndarray, side: int, l: int, lane
     return 0
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=True, nogil=True, error_model="numpy")
 def _pair_gains(
     gains: np.ndarray, top: float, rate: np.ndarray, r: int, mask: np.ndarray, l: int, own: float, diagonal: np.ndarray,
     a: float, K: np.ndarray, t: int,
@@ -129,7 +124,7 @@ def _pair_gains(
         gains[0, u] = gain * gain / max(own + diagonal[r, u] - a * K[t, u], LEAST)
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=True, nogil=True, error_model="numpy")
 def _pair_gains_in_two(
     gains: np.ndarray, top: float, rate: np.ndarray, r: int, mask: np.ndarray, l: int, own: float, diagonal: np.ndarray,
     a: float, K: np.ndarray, b: float, c: np.ndarray, m: int, S: np.ndarray, t: int,
@@ -141,13 +136,13 @@ def _pair_gains_in_two(
         gains[0, u] = gain * gain / max(curvature, LEAST)
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=True, nogil=True, error_model="numpy")
 def _add_rows(rate: np.ndarray, r: int, K: np.ndarray, a: float, t: int, b: float, u: int) -> None:
     for v in range(rate.shape[1]):
         rate[r, v] += a * K[t, v] + b * K[u, v]
 
 
-@njit(cache=True, fastmath=True, nogil=True)
+@njit(cache=True, fastmath=True, nogil=True, error_model="numpy")
 def _add_rows_of_two(
     rate: np.ndarray, r: int, K: np.ndarray, a: float, b: float, c: np.ndarray, m: int, S: np.ndarray, d: float,
     e: float, t: int, u: int,
@@ -157,7 +152,7 @@ def _add_rows_of_two(
         rate[r, v] += a * K[t, v] + b * K[u, v] + c[m, r, v] * (d * S[t, v] + e * S[u, v])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _room(box: np.ndarray, moved: np.ndarray, share: np.ndarray, r: int, t: int, way: float) -> float:
     """Longest step of a slot that its bounds allow, when it changes by ``way`` per unit step."""
     room = 2.0 * BLOCKED
@@ -172,7 +167,7 @@ def _room(box: np.ndarray, moved: np.ndarray, share: np.ndarray, r: int, t: int,
     return room
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _move(rate: np.ndarray, box: np.ndarray, moved: np.ndarray, share: np.ndarray, r: int, t: int, step: float) -> None:
     """Move the variables of a slot, onto a bound that they come within rounding of."""
     for part in range(2):
@@ -190,7 +185,7 @@ def _move(rate: np.ndarray, box: np.ndarray, moved: np.ndarray, share: np.ndarra
             rate[q, t] -= box[RIDGE, q, t] * along
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _open_directions(
     box: np.ndarray, moved: np.ndarray, share: np.ndarray, layer: np.ndarray, mask: np.ndarray, t: int,
     touched: np.ndarray,
@@ -206,39 +201,8 @@ def _open_directions(
                     touched[r] = True
 
 
-@njit(cache=True, nogil=True)
-def _step_length(
-    K: tuple[np.ndarray, ...], weight: np.ndarray, rate: np.ndarray, c: np.ndarray, box: np.ndarray, moved: np.ndarray,
-    share: np.ndarray, size: int, rows: np.ndarray, at: np.ndarray, w: np.ndarray,
-) -> float:  # fmt: skip
-    """Best step along a combination of slots that their bounds allow."""
-    slope = curvature = 0.0
-    room = 2.0 * BLOCKED
-    for a in range(size):
-        r, t = rows[a], at[a]
-        slope += w[a] * rate[r, t]
-        curvature += w[a] * w[a] * box[RIDGE, moved[0, r], t]
-        own = _room(box, moved, share, r, t, w[a])
-        for b in range(size):
-            q = rows[b]
-            if a != b and t == at[b]:
-                # Two members that move a common variable share its room.
-                one, two = moved[0, r], moved[1, r]
-                if one == moved[0, q] or one == moved[1, q] or (two >= 0 and two == moved[0, q]):
-                    own *= 0.5
-        room = min(room, own)
-    for m in range(weight.shape[0]):
-        matrix = K[m]
-        for a in range(size):
-            first = weight[m] * w[a] * c[m, rows[a], at[a]]
-            if first != 0.0:
-                for b in range(size):
-                    curvature += first * w[b] * c[m, rows[b], at[b]] * matrix[at[a], at[b]]
-    return min(slope / max(curvature, TINY_CURVATURE), room)
-
-
-@njit(cache=True, nogil=True)
-def _total_change(
+@njit(cache=True, nogil=True, error_model="numpy")
+def _change(
     weight: np.ndarray, c: np.ndarray, size: int, rows: np.ndarray, at: np.ndarray, w: np.ndarray, spots: np.ndarray,
     change: np.ndarray,
 ) -> int:  # fmt: skip
@@ -258,12 +222,42 @@ def _total_change(
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _step_length(
+    K: tuple[np.ndarray, ...], weight: np.ndarray, rate: np.ndarray, box: np.ndarray, moved: np.ndarray,
+    share: np.ndarray, size: int, rows: np.ndarray, at: np.ndarray, w: np.ndarray, count: int, spots: np.ndarray,
+    change: np.ndarray,
+) -> float:  # fmt: skip
+    """Best step along a combination of slots that their bounds allow."""
+    slope = curvature = 0.0
+    room = 2.0 * BLOCKED
+    for a in range(size):
+        r, t = rows[a], at[a]
+        slope += w[a] * rate[r, t]
+        curvature += w[a] * w[a] * box[RIDGE, moved[0, r], t]
+        members = 1.0
+        for b in range(size):
+            q = rows[b]
+            if a != b and t == at[b]:
+                # Two members that move a common variable share its room.
+                one, two = moved[0, r], moved[1, r]
+                if one == moved[0, q] or one == moved[1, q] or (two >= 0 and two == moved[0, q]):
+                    members *= 2.0
+        room = min(room, _room(box, moved, share, r, t, w[a]) / members)
+    for m in range(weight.shape[0]):
+        matrix = K[m]
+        for e in range(count):
+            for f in range(count):
+                curvature += change[m, e] * change[m, f] / weight[m] * matrix[spots[e], spots[f]]
+    return min(slope / max(curvature, TINY_CURVATURE), room)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _update(
     K: tuple[np.ndarray, ...], rate: np.ndarray, c: np.ndarray, spaces: np.ndarray, count: int, spots: np.ndarray,
-    change: np.ndarray, touched: np.ndarray,
+    change: np.ndarray, step: float, touched: np.ndarray,
 ) -> None:  # fmt: skip
-    """Rates after the coefficients of some examples have changed."""
+    """Rates after a step along a change of the coefficients of some examples."""
     real = rate.dtype.type
     for a in range(0, count, 2):
         t, u = spots[a], spots[min(a + 1, count - 1)]
@@ -272,17 +266,18 @@ def _update(
                 change[m, a + 1] = 0.0
         for r in range(touched.shape[0]):
             one, two = spaces[0, r], spaces[1, r]
-            first, second = real(change[one, a]), real(change[one, a + 1])
-            third, fourth = real(change[two, a]), real(change[two, a + 1])
+            first_K, second_K = K[one], K[two]
+            first, second = real(step * change[one, a]), real(step * change[one, a + 1])
+            third, fourth = real(step * change[two, a]), real(step * change[two, a + 1])
             if two != one and (third != 0.0 or fourth != 0.0):
-                _add_rows_of_two(rate, r, K[one], first, second, c, two, K[two], third, fourth, t, u)
+                _add_rows_of_two(rate, r, first_K, first, second, c, two, second_K, third, fourth, t, u)
                 touched[r] = True
             elif first != 0.0 or second != 0.0:
-                _add_rows(rate, r, K[one], first, t, second, u)
+                _add_rows(rate, r, first_K, first, t, second, u)
                 touched[r] = True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _partner(
     K: tuple[np.ndarray, ...], weight: np.ndarray, rate: np.ndarray, c: np.ndarray, spaces: np.ndarray,
     diagonal: np.ndarray, layers: np.ndarray, mask: np.ndarray, k: int, i: int, t: int, gains: np.ndarray,
@@ -297,98 +292,19 @@ def _partner(
             continue
         r = layers[0, l]
         one, two = spaces[0, r], spaces[1, r]
+        first_K, second_K = K[one], K[two]
         a, b = real(2.0 * weight[one] * c[one, i, t]), real(2.0 * weight[two] * c[two, i, t])
         if two == one or b == 0.0:
-            _pair_gains(gains, top, rate, r, mask, l, own, diagonal, a, K[one], t)
+            _pair_gains(gains, top, rate, r, mask, l, own, diagonal, a, first_K, t)
         else:
-            _pair_gains_in_two(gains, top, rate, r, mask, l, own, diagonal, a, K[one], b, c, two, K[two], t)
+            _pair_gains_in_two(gains, top, rate, r, mask, l, own, diagonal, a, first_K, b, c, two, second_K, t)
         gain = highest(gains, first, no_mask, first, first, gain_lanes)
         if gain > best:
             best, found[0] = gain, r
             found[1] = position(gains, first, no_mask, first, first, gain_lanes, gain)
 
 
-@njit(cache=True, nogil=True)
-def _best_in_box(
-    A: float, B: float, D: float, p: float, q: float, low_u: float, high_u: float, low_e: float, high_e: float
-) -> tuple[float, float]:
-    """Maximize p u + q e - (A u^2 + 2 B u e + D e^2) / 2 over a rectangle that contains 0; exact."""
-    determinant = A * D - B * B
-    if determinant > 1e-14 * A * D:
-        u, e = (D * p - B * q) / determinant, (A * q - B * p) / determinant
-        if low_u <= u <= high_u and low_e <= e <= high_e:
-            return u, e
-    # A concave quadratic whose free maximum is outside has its maximum on an edge.
-    best, best_u, best_e = -1.0, 0.0, 0.0
-    for edge in range(4):
-        if edge < 2:
-            u = low_u if edge == 0 else high_u
-            e = min(max((q - B * u) / max(D, TINY_CURVATURE), low_e), high_e)
-        else:
-            e = low_e if edge == 2 else high_e
-            u = min(max((p - B * e) / max(A, TINY_CURVATURE), low_u), high_u)
-        value = p * u + q * e - 0.5 * (A * u * u + 2.0 * B * u * e + D * e * e)
-        if abs(u) < BLOCKED and abs(e) < BLOCKED and value > best:
-            best, best_u, best_e = value, u, e
-    return best_u, best_e
-
-
-@njit(cache=True, nogil=True)
-def _pair_of_two(
-    K: tuple[np.ndarray, ...], weight: np.ndarray, rate: np.ndarray, c: np.ndarray, box: np.ndarray, moved: np.ndarray,
-    share: np.ndarray, layer: np.ndarray, mate: int, rows: np.ndarray, at: np.ndarray, w: np.ndarray,
-) -> bool:  # fmt: skip
-    """Turn a pair into the best step of both variables that row ``mate`` moves; False where their kinds differ."""
-    a, b, t, u = moved[0, mate], moved[1, mate], at[0], at[1]
-    if layer[a, t] != layer[a, u] or layer[b, t] != layer[b, u] or layer[b, t] < 0 or layer[a, t] < 0 or t == u:
-        return False
-    A = B = D = 0.0
-    for m in range(weight.shape[0]):
-        first, second = c[m, a, t], c[m, b, t]
-        curvature = weight[m] * (K[m][t, t] + K[m][u, u] - 2.0 * K[m][t, u])
-        A += first * first * curvature
-        B += first * second * curvature
-        D += second * second * curvature
-    w[0], w[2] = _best_in_box(
-        A, B, D, rate[a, t] - rate[a, u], rate[b, t] - rate[b, u],
-        -min(_room(box, moved, share, a, t, -1.0), _room(box, moved, share, a, u, 1.0)),
-        min(_room(box, moved, share, a, t, 1.0), _room(box, moved, share, a, u, -1.0)),
-        -min(_room(box, moved, share, b, t, -1.0), _room(box, moved, share, b, u, 1.0)),
-        min(_room(box, moved, share, b, t, 1.0), _room(box, moved, share, b, u, -1.0)),
-    )  # fmt: skip
-    w[1], w[3] = -w[0], -w[2]
-    rows[0] = rows[1] = a
-    rows[2] = rows[3] = b
-    at[2], at[3] = t, u
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _best_circuit(
-    circuits: np.ndarray, kinds: np.ndarray, top: np.ndarray, bottom: np.ndarray
-) -> tuple[int, float, float, float]:
-    """The circuit that promises most (-1 for none), its orientation, the gain, and the largest violation of a circuit."""
-    chosen, way, score, violation = -1, 1.0, 0.0, 0.0
-    for q in range(circuits.shape[0]):
-        for orientation in (1.0, -1.0):
-            excess = size = typical = 0.0
-            for k in range(circuits.shape[1]):
-                v = orientation * circuits[q, k]
-                size += abs(v)
-                typical += v * v * kinds[0, k]
-                if v > 0.0:
-                    excess += v * top[k]
-                elif v < 0.0:
-                    excess += v * bottom[k]
-            if excess > 0.0:
-                violation = max(violation, 2.0 * excess / size)
-                gain = excess * excess / (HANDICAP * typical)
-                if gain > score:
-                    chosen, way, score = q, orientation, gain
-    return chosen, way, score, violation
-
-
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def smo_loop(
     K: tuple[np.ndarray, ...], weight: np.ndarray, slots: Slots, tol: float, max_iter: int, lanes: np.ndarray,
     gain_lanes: np.ndarray, extremes: np.ndarray, gains: np.ndarray, no_mask: np.ndarray, where: np.ndarray,
@@ -399,8 +315,8 @@ def smo_loop(
     Stops at a violation below ``tol``, or after ``max_iter`` steps; returns the number of steps and the violation. ``K`` are the
     kernel matrices before their weights. The last arguments are memory: see :meth:`~lupi.svm.smo.SMOState.run`.
     """
-    rate, c, spaces, diagonal, box, moved, share, mates, layer, layers, mask, kinds, circuits = slots
-    n_layers, n_kinds = layers.shape[1], kinds.shape[1]
+    rate, c, spaces, diagonal, box, moved, share, layer, layers, mask, moves, worth = slots
+    n_layers, n_kinds = layers.shape[1], moves.shape[2]
     top, bottom, w = extremes[0], extremes[1], extremes[2]
     rows, at, spots, found, top_layer, bottom_layer = where[0], where[1], where[2], where[3], where[4], where[5]
     for t in range(rate.shape[1]):
@@ -418,55 +334,41 @@ def smo_loop(
                 top[k], top_layer[k] = extremes[3, l], l
             if -extremes[4, l] < bottom[k]:
                 bottom[k], bottom_layer[k] = -extremes[4, l], l
-        circuit, way, score, violation = _best_circuit(circuits, kinds, top, bottom)
-        chosen = -1
-        for k in range(n_kinds):
-            excess = top[k] - bottom[k]
-            violation = max(violation, excess * kinds[1, k])
-            if excess > 0.0 and excess * excess / kinds[0, k] > score:
-                score, chosen = excess * excess / kinds[0, k], k
-        if violation < tol or iteration >= max_iter or score <= 0.0:
-            break
-        size = 0
-        if chosen >= 0:
-            l = top_layer[chosen]
-            rows[0], w[0] = layers[0, l], 1.0
-            at[0] = position(rate, rows[0], mask, found[0] * 0, l, lanes, top[chosen])
-            _partner(
-                K, weight, rate, c, spaces, diagonal, layers, mask, layers[1, l], rows[0], at[0], gains, no_mask,
-                gain_lanes, found,
-            )  # fmt: skip
-            rows[1], at[1] = found[0], found[1]
-            w[1] = -1.0
-            size = 2
-        else:
+        chosen, score, violation = -1, 0.0, 0.0
+        for q in range(moves.shape[1]):
+            slope = 0.0
             for k in range(n_kinds):
-                w[size] = way * circuits[circuit, k]
-                if w[size] != 0.0:
-                    side = 0 if w[size] > 0.0 else 1
-                    l = top_layer[k] if side == 0 else bottom_layer[k]
-                    rows[size] = layers[0, l]
-                    extreme = top[k] if side == 0 else -bottom[k]
-                    at[size] = position(rate, rows[size], mask, side, l, lanes, extreme)
+                slope += moves[0, q, k] * top[k] - moves[1, q, k] * bottom[k]
+            violation = max(violation, slope * worth[0, q])
+            if slope > 0.0 and slope * slope * worth[1, q] > score:
+                chosen, score = q, slope * slope * worth[1, q]
+        if violation < tol or iteration >= max_iter or chosen < 0:
+            break
+        # As a number of an array, it has one type: a literal would compile the functions below again.
+        size = rows[0] * 0
+        for k in range(n_kinds):
+            for side in range(2):
+                if moves[side, chosen, k] > 0.0:
+                    l = bottom_layer[k] if side else top_layer[k]
+                    rows[size], w[size] = layers[0, l], (1.0 - 2.0 * side) * moves[side, chosen, k]
+                    if side and chosen < n_kinds:
+                        _partner(
+                            K, weight, rate, c, spaces, diagonal, layers, mask, k, rows[0], at[0], gains, no_mask,
+                            gain_lanes, found,
+                        )  # fmt: skip
+                        rows[size], at[size] = found[0], found[1]
+                    else:
+                        at[size] = position(rate, rows[size], mask, side, l, lanes, -bottom[k] if side else top[k])
                     size += 1
-        mate = mates[rows[0]]
-        if (
-            size == 2
-            and mate >= 0
-            and rows[0] == rows[1]
-            and _pair_of_two(K, weight, rate, c, box, moved, share, layer, mate, rows, at, w)
-        ):
-            size, step = 4, 1.0
-        else:
-            step = _step_length(K, weight, rate, c, box, moved, share, size, rows, at, w)
+        count = _change(weight, c, size, rows, at, w, spots, change)
+        step = _step_length(K, weight, rate, box, moved, share, size, rows, at, w, count, spots, change)
         for r in range(touched.shape[0]):
             touched[r] = False
         for a in range(size):
             w[a] *= step
             _move(rate, box, moved, share, rows[a], at[a], w[a])
-        count = _total_change(weight, c, size, rows, at, w, spots, change)
         for a in range(count):
             _open_directions(box, moved, share, layer, mask, spots[a], touched)
-        _update(K, rate, c, spaces, count, spots, change, touched)
+        _update(K, rate, c, spaces, count, spots, change, step, touched)
         iteration += 1
     return iteration, violation
