@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import expit
 
 from lupi.privacy import model_part
 from lupi.surrogate.ridge import TINY, spread, unit_of
@@ -141,14 +141,16 @@ def log_probabilities(logits: np.ndarray) -> np.ndarray:
     """Logarithms of the class probabilities, of shape (n, n_classes); one column has the log-odds of two classes."""
     if logits.shape[1] == 1:
         logits = np.hstack([np.zeros_like(logits), logits])
-    return np.asarray(log_softmax(logits, axis=1))
+    # scipy.special.log_softmax takes most of the time of a small fit.
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
 
 def calibrate(scores: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> Calibration:
     """Logistic or softmax regression of class probabilities (0 and 1 for known labels) on scores of shape (n, k)."""
     center, scale = weight @ scores / weight.sum(), unit_of(scores, weight)
     unit = (scores - center) / scale
-    objective = _Objective(unit, shares, weight)
+    objective = (_Logistic if scores.shape[1] == 1 else _Softmax)(unit, shares, weight)
     parameters = _minimize(objective)
     if parameters[-1] <= 1e-6:
         parameters = np.append(objective.without_score(), 0.0)
@@ -186,35 +188,52 @@ def area_under_curve(score: np.ndarray, positive: np.ndarray, weight: np.ndarray
     return float(ups @ (np.cumsum(downs) - downs / 2) / (ups.sum() * downs.sum()))
 
 
-class _Objective:
-    """Penalized log-loss of a logistic (one score) or softmax regression, with its gradient and Hessian."""
-
+# As a softmax of two classes it would make a small ridge fit 30% slower (8.5 against 6.6 ms).
+class _Logistic:
     def __init__(self, unit: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> None:
-        self.unit, self.shares, self.weight = unit, shares, weight
-        self.ridge = 0.0 if unit.shape[1] == 1 else INTERCEPT_RIDGE
+        self.unit, self.target, self.weight = unit[:, 0], shares[:, 1], weight
 
     def without_score(self) -> np.ndarray:
-        logs = np.log(self.weight @ self.shares / self.weight.sum() + 1e-3)
-        return np.asarray(logs[1:] - logs[0] if self.unit.shape[1] == 1 else logs - logs.mean())
+        share = self.weight @ self.target / self.weight.sum()
+        return np.array([np.log((share + 1e-3) / (1.0 - share + 1e-3))])
+
+    def __call__(self, parameters: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        a, b = parameters
+        logit = a + b * self.unit
+        value = self.weight @ (np.logaddexp(0.0, logit) - self.target * logit) + b * b / 2
+        p = expit(logit)
+        error, curvature = self.weight * (p - self.target), self.weight * np.maximum(p * (1.0 - p), 1e-12)
+        gradient = np.array([error.sum(), error @ self.unit + b])
+        cross = curvature @ self.unit
+        hessian = np.array([[curvature.sum(), cross], [cross, curvature @ np.square(self.unit) + 1.0]])
+        return value, gradient, hessian
+
+
+class _Softmax:
+    def __init__(self, unit: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> None:
+        self.unit, self.shares, self.weight = unit, shares, weight
+
+    def without_score(self) -> np.ndarray:
+        share = self.weight @ self.shares / self.weight.sum()
+        return np.asarray(np.log(share + 1e-3) - np.log(share + 1e-3).mean())
 
     def __call__(self, parameters: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         a, b = parameters[:-1], parameters[-1]
         log_p = log_probabilities(a + b * self.unit)
-        value = -self.weight @ (self.shares * log_p).sum(axis=1) + (b * b + self.ridge * a @ a) / 2
-        # Of two classes the second one has the score, the first one has the logit 0.
-        p, shares = np.exp(log_p[:, -len(a) :]), self.shares[:, -len(a) :]
-        error = self.weight[:, None] * (p - shares)
-        gradient = np.append(error.sum(axis=0) + self.ridge * a, (error * self.unit).sum() + b)
+        value = -self.weight @ (self.shares * log_p).sum(axis=1) + (b * b + INTERCEPT_RIDGE * a @ a) / 2
+        p = np.exp(log_p)
+        error = self.weight[:, None] * (p - self.shares)
+        gradient = np.append(error.sum(axis=0) + INTERCEPT_RIDGE * a, (error * self.unit).sum() + b)
         weighted = self.weight[:, None] * p
         mean_score = (p * self.unit).sum(axis=1)
         hessian = np.empty((len(a) + 1, len(a) + 1))
-        hessian[:-1, :-1] = np.diag(weighted.sum(axis=0) + self.ridge) - weighted.T @ p
+        hessian[:-1, :-1] = np.diag(weighted.sum(axis=0) + INTERCEPT_RIDGE) - weighted.T @ p
         hessian[:-1, -1] = hessian[-1, :-1] = (weighted * (self.unit - mean_score[:, None])).sum(axis=0)
         hessian[-1, -1] = self.weight @ ((p * np.square(self.unit)).sum(axis=1) - np.square(mean_score)) + 1.0
         return value, gradient, hessian
 
 
-def _minimize(objective: _Objective) -> np.ndarray:
+def _minimize(objective: _Logistic | _Softmax) -> np.ndarray:
     """Newton's method with halved steps; the objectives are smooth and strictly convex."""
     parameters = np.append(objective.without_score(), 0.0)
     value, gradient, hessian = objective(parameters)
