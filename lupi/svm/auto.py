@@ -339,8 +339,6 @@ SOLVERS: dict[str, dict[str, Callable[..., Solution]]] = {
     },
     "linear": {"auto": solve_linear, "newton": solve_newton, "interior_point": solve_weights},
 }
-# Kind of problem -> function (problem, neighbor, solved, *, tol) that starts from the solution of a neighbor.
-NEAR: dict[str, Callable[..., Solution | None]] = {"kernel": solve_kernel_near, "linear": solve_linear_near}
 
 
 def solve(problem: KernelQP, solver: str, *, tol: float, max_iter: int, **options: Any) -> Solution:
@@ -359,5 +357,6 @@ def solve_near(problem: KernelQP, neighbor: KernelQP, solved: Solution, *, tol: 
     """
     if problem.family != neighbor.family:
         return None
-    found = NEAR[problem.family](problem, neighbor, solved, tol=tol)
+    near = solve_linear_near if problem.family == "linear" else solve_kernel_near
+    found = near(problem, neighbor, solved, tol=tol)
     return None if found is None or found.inconclusive else found
