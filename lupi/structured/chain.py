@@ -66,10 +66,6 @@ class ChainExamples(Examples):
             _differences(self.chains._replace(X=X), self.n_states, rows, labels, scale * has[rows], first, out)
         return out
 
-    def passes(self, cap: float) -> Any:
-        """Frank-Wolfe passes."""
-        return ChainPasses(self, cap)
-
 
 @model_part
 class Chain(Task):
@@ -145,22 +141,6 @@ class Chain(Task):
                 )
             if not np.issubdtype(y.dtype, np.integer) or y.min() < 0 or y.max() >= self.n_states:
                 raise ValueError(f"Y[{i}] must hold integers from 0 to {self.n_states - 1}.")
-
-
-class ChainPasses:
-    """Frank-Wolfe steps with one dense vector of the dual for each sequence."""
-
-    def __init__(self, examples: ChainExamples, cap: float) -> None:
-        self.examples, self.cap = examples, cap
-        self.blocks = np.zeros((len(examples.Y), examples.n_features))
-        self.linear = np.zeros(len(examples.Y))
-        self.w = np.zeros(examples.n_features)
-
-    def run(self, order: np.ndarray, gaps: np.ndarray) -> None:
-        """One step with exact line search for each sequence of `order`."""
-        e, s = self.examples, self.examples.n_states
-        unary, moves = self.w[: -s * s].reshape(s, -1), self.w[-s * s :].reshape(s, s)
-        _chain_steps(e.chains, unary, moves, self.blocks, self.linear, self.w, order, self.cap, gaps)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
@@ -247,33 +227,3 @@ def _wrong(y: np.ndarray, y_true: np.ndarray) -> int:
     for t in range(len(y)):
         wrong += y[t] != y_true[t]
     return wrong
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _chain_steps(chains, unary, moves, blocks, linear, w, order, cap, gaps):  # type: ignore[no-untyped-def]
-    """Frank-Wolfe steps; `unary` and `moves` are views of w."""
-    d = w.shape[0]
-    toward = np.empty(d)
-    for i in order:
-        a, b = chains.start[i], chains.start[i + 1]
-        x, true, block = chains.X[a:b], chains.labels[a:b], blocks[i]
-        y = np.empty(len(x), dtype=np.int64)
-        _viterbi(unary, moves, x, true, chains.unit[i], y)
-        loss = chains.unit[i] * _wrong(y, true)
-        for j in range(d):
-            toward[j] = -block[j]
-        _add_feature(x, true, cap, len(moves), toward)
-        _add_feature(x, y, -cap, len(moves), toward)
-        slope = cap * loss - linear[i]
-        length = 0.0
-        for j in range(d):
-            slope -= toward[j] * w[j]
-            length += toward[j] * toward[j]
-        gaps[i] = slope
-        if slope <= 0.0 or length <= 0.0:
-            continue
-        step = min(1.0, slope / length)
-        for j in range(d):
-            block[j] += step * toward[j]
-            w[j] += step * toward[j]
-        linear[i] += step * (cap * loss - linear[i])

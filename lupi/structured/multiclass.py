@@ -9,7 +9,13 @@ import numpy as np
 from numba import njit
 
 from lupi.privacy import model_part
+from lupi.solution import out_of_time
+from lupi.structured.oracle import Slices
+from lupi.structured.solvers import Passes
 from lupi.structured.task import Examples, Searched, Task, check_inputs, check_integer
+
+# Passes between two certificates when the running estimate has not required one earlier.
+_CHECK_EVERY = 5
 
 
 class ClassExamples(Examples):
@@ -126,28 +132,38 @@ class Multiclass(Task):
             )
 
 
-class ClassPasses:
+class ClassPasses(Passes):
     """Exact block steps: the planes of a block share one input, so its optimum takes only a sort."""
 
     def __init__(self, examples: ClassExamples, cap: float) -> None:
-        self.X, self.Y, self.cap = examples.X[0], examples.Y, cap
+        self.X, self.Y, self.cap, self.slices = examples.X[0], examples.Y, cap, Slices(64)
         self.norms = np.einsum("ij,ij->i", self.X, self.X)
         self.alpha = np.zeros((len(self.Y), examples.tasks[0].n_classes))
         self.W = np.zeros((self.alpha.shape[1], self.X.shape[1]))
-        self.w = self.W.ravel()
+        self.w, self.gaps, self.next_check = self.W.ravel(), np.full(len(self.Y), np.inf), 2
 
     @property
-    def linear(self) -> np.ndarray:
-        """Sum of dual weight times loss of every example."""
-        return self.alpha[np.arange(len(self.Y)), self.Y]
+    def dual(self) -> float:  # type: ignore[override]
+        """Dual objective."""
+        return float(self.alpha[np.arange(len(self.Y)), self.Y].sum() - 0.5 * self.w @ self.w)
 
-    @property
-    def blocks(self) -> None:
-        """No stored planes take over: exact block steps do not slow down."""
-
-    def run(self, order: np.ndarray, gaps: np.ndarray) -> None:
-        """One step for each example of `order`."""
-        _class_steps(self.X, self.Y, self.norms, self.alpha, self.W, order, self.cap, gaps)
+    def advance(self, progress: Any, n_iter: int, rng: np.random.RandomState) -> bool:
+        """A step for each example in every third pass, otherwise for examples drawn by their last known gap."""
+        n, gaps = len(self.gaps), np.maximum(self.gaps, 0.0)
+        if n_iter % 3 == 1 or not 0.0 < gaps.sum() < np.inf:
+            order = rng.permutation(n)
+        else:
+            p = gaps + 0.1 * gaps.mean()
+            order = rng.choice(n, size=n, p=p / p.sum())
+        progress.n_oracle_calls += n
+        for part in self.slices.cut(order):
+            _class_steps(self.X, self.Y, self.norms, self.alpha, self.W, part, self.cap, self.gaps)
+            if out_of_time():
+                break
+        due = n_iter >= self.next_check or self.gaps.sum() <= 0.9 * progress.tol * max(self.dual, 0.0)
+        if due:
+            self.next_check = n_iter + _CHECK_EVERY
+        return due
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})

@@ -35,6 +35,11 @@ class Found(NamedTuple):
     hinge: np.ndarray
     decision_larger: np.ndarray
 
+    def take(self, index: np.ndarray) -> Found:
+        """Those of some examples."""
+        columns: list[Any] = [None if column is None else column[index] for column in self]
+        return Found(*columns)
+
 
 class Oracle:
     r"""The hinges :math:`H_i(v) = \max_{y, y^*} [\bar\Delta - \langle v, \psi_i(y, y^*) \rangle]` of a structural SVM.

@@ -16,24 +16,11 @@ from typing import Any
 import numpy as np
 
 from lupi.solution import BEYOND, Solution, out_of_time, relative_gap
-from lupi.structured.oracle import Found, Oracle, Slices
-from lupi.structured.planes import PlaneStore, simplex_ascent
+from lupi.structured.oracle import Found, Oracle
+from lupi.structured.planes import PlaneStore
 
-# Passes between two certificates when the running estimate has not required one earlier.
-_CHECK_EVERY = 5
-# Plain Frank-Wolfe steps are cheap but slow on strongly coupled problems: after this many passes planes are kept.
-_SWITCH = 60
-# Passes from example to example with which a store begins.
-_FIRST_PASSES = 2
-# Parts of these passes whose examples are searched at the same weights.
-_PARTS = 40
 # The most that the query point of a certificate is moved towards the best weights: to the middle.
 _MOST_PULL = 0.5
-# Sweeps over the stored planes after each pass: their largest number, and the share of the gap of all planes at which they stop.
-# The second pair is for inference in Python, where further sweeps are comparatively cheap.
-_SWEEPS = {True: (30, 0.3), False: (50, 0.1)}
-# A plane of the one-slack problem that had no weight for this many rounds is dropped.
-_PATIENCE = 50
 
 Callback = Callable[[dict[str, Any]], object]
 
@@ -97,133 +84,93 @@ class Progress:
         return Solution(self.w, self.primal, self.dual, n_iter, self.converged, self.solver, certificate=self)
 
 
-def run(
-    progress: Progress,
-    passes: Any,
-    max_iter: int,
-    average: bool = False,
-    random_state: np.random.RandomState | None = None,
-) -> Solution:
-    """Passes from example to example, and certificates whose planes improve the model of the objective.
-
-    Between two passes over the examples, which only Frank-Wolfe methods have, ``gaps`` estimate the duality gap.
-    """
-    rng = np.random.RandomState(0) if random_state is None else random_state
-    oracle = progress.problem.oracle
-    mean, gaps = np.zeros(oracle.n_features), np.full(oracle.n_samples, np.inf)
-    checked = n_iter = 0
-    next_check = 2 if oracle.n_samples > 1 else 1
+def run(progress: Progress, passes: Passes, max_iter: int, average: bool, rng: np.random.RandomState) -> Solution:
+    """Passes over the examples, and certificates whose planes improve the model of the objective."""
+    mean, n_iter = np.zeros(len(progress.w)), 0
     for n_iter in range(1, max_iter + 1):
-        if n_iter == _SWITCH:
-            passes = passes.stored(progress.problem)
-        if passes.one_by_one:
-            progress.n_oracle_calls += oracle.n_samples
-            passes.run_pass(gaps, n_iter, rng)
+        due = passes.advance(progress, n_iter, rng)
         if average:
             mean += 2.0 / (n_iter + 1) * (passes.w - mean)
-        promising = gaps.sum() <= 0.9 * progress.tol * max(passes.dual, 0.0) and n_iter > checked + 1
-        due = n_iter >= next_check or n_iter == max_iter or not passes.one_by_one
-        if promising or due or out_of_time():
-            checked, next_check = n_iter, n_iter + _CHECK_EVERY
+        if due or n_iter == max_iter or out_of_time():
             w = passes.query(progress, n_iter)
             found = progress.search(w)
             if progress.update(w, found, passes.dual, n_iter):
                 break
-            passes.learn(found, gaps, progress)
+            passes.learn(found, progress)
     if average:
         progress.primal, progress.w = progress.problem.primal(mean, progress.search(mean)), mean
     return progress.solution(n_iter)
 
 
 class Passes:
-    """Base class of the solvers: planes of certificates and, where there are some, passes from example to example."""
+    """Base class of the solvers: what happens between two certificates, and the use of their planes."""
 
     w: np.ndarray
-    # After so many passes from example to example, the only planes are those of certificates.
-    first_passes: float = 0
-    n_passes = 0
+    dual: float
 
-    @property
-    def one_by_one(self) -> bool:
-        """Whether the next pass goes from example to example."""
-        return self.n_passes < self.first_passes
-
-    @property
-    def dual(self) -> float:
-        """Dual objective."""
-        raise NotImplementedError
+    def advance(self, progress: Progress, n_iter: int, rng: np.random.RandomState) -> bool:
+        """A pass from example to example, if the solver has such; returns whether a certificate is due."""
+        return True
 
     def query(self, progress: Progress, n_iter: int) -> np.ndarray:
         """Weights of the next certificate."""
         return self.w
 
-    def learn(self, found: Found, gaps: np.ndarray, progress: Progress) -> None:
+    def learn(self, found: Found, progress: Progress) -> None:
         """Use the planes of a certificate."""
 
-    def stored(self, problem: StructuralProblem) -> Passes:
-        """The passes with stored planes that replace slow ones."""
-        return self
 
+class NSlack(Passes):
+    """n-slack cutting planes: each certificate adds every example's most violated plane; then the QP over all planes is solved.
 
-class CompiledPasses(Passes):
-    """Passes in the task's compiled loop, which are as cheap as a stored plane."""
-
-    first_passes = np.inf
-
-    def __init__(self, passes: Any) -> None:
-        self.passes, self.w, self.slices = passes, passes.w, Slices(64)
-
-    @property
-    def dual(self) -> float:
-        """Dual objective."""
-        return float(self.passes.linear.sum() - 0.5 * self.w @ self.w)
-
-    def run_pass(self, gaps: np.ndarray, n_iter: int, rng: np.random.RandomState) -> None:
-        """One step for all examples in every third pass, otherwise for examples drawn by their last known gap."""
-        n = len(gaps)
-        if n_iter % 3 == 1 or not np.isfinite(gaps).all() or gaps.sum() <= 0.0:
-            order = rng.permutation(n)
-        else:
-            p = np.maximum(gaps, 0.0) + 0.1 * np.maximum(gaps, 0.0).mean()
-            order = rng.choice(n, size=n, p=p / p.sum())
-        for part in self.slices.cut(order):
-            self.passes.run(part, gaps)
-            if out_of_time():
-                break
-
-    def stored(self, problem: StructuralProblem) -> Passes:
-        """Stored planes that begin with the blocks so far, if the task has these."""
-        if self.passes.blocks is None:
-            return self
-        passes = StoredPasses(problem)
-        passes.store.start_from(self.passes.blocks, self.passes.linear)
-        return passes
-
-
-class StoredPasses(Passes):
-    """Passes whose planes are stored and, between passes, re-optimized, which requires no search.
-
-    The first passes go from example to example, each at the weights that the previous one left. Later the weights move little
-    within a pass: all planes are then those of a certificate, at one and the same w.
+    Feyereisl et al. (2014), Algorithm 1, with one QP per round, started from the last solution. The QP stops at a share of the
+    duality gap.
     """
 
-    first_passes = _FIRST_PASSES
+    max_sweeps, share = 300, 0.02
 
     def __init__(self, problem: StructuralProblem) -> None:
-        self.oracle = problem.oracle
-        self.store = PlaneStore(self.oracle.n_samples, self.oracle.n_features, problem.cap)
-        self.w, self.pull, self.seen = self.store.w, 0.0, (np.inf, 0.0)
+        self.problem, oracle = problem, problem.oracle
+        self.store = PlaneStore(oracle.n_samples, oracle.n_features, problem.cap)
 
     @property
-    def dual(self) -> float:
+    def w(self) -> np.ndarray:  # type: ignore[override]
+        """Weights of the last solution."""
+        return self.store.w
+
+    @property
+    def dual(self) -> float:  # type: ignore[override]
         """Dual objective."""
         return self.store.dual
 
-    def query(self, progress: Progress, n_iter: int) -> np.ndarray:
-        """Weights of the next certificate: the current ones, moved towards the best ones so far after a step that failed.
+    def learn(self, found: Found, progress: Progress) -> None:
+        """Store the planes and solve the QP."""
+        self._add(found)
+        target = max(self.share * (progress.primal - progress.dual), 1e-14)
+        self.store.ascend(max_sweeps=self.max_sweeps, target=target)
+        self.store.tidy()
 
-        The dual's weights overshoot where few planes are stored; a proximal bundle method holds them back in the same way.
-        Without a gain of the dual there is no pull: the same planes would be found again.
+    def _add(self, found: Found) -> None:
+        """Add the planes that are violated."""
+        violated = np.flatnonzero(found.hinge > 0.0)
+        found = found.take(violated)
+        self.store.add(found.rows, self.problem.oracle.planes(found), found.loss)
+
+
+class Bundle(NSlack):
+    """Cutting planes whose query point is held back, as in proximal bundle methods."""
+
+    max_sweeps, share = 30, 0.3
+
+    def __init__(self, problem: StructuralProblem) -> None:
+        super().__init__(problem)
+        self.pull, self.seen = 0.0, (np.inf, 0.0)
+
+    def query(self, progress: Progress, n_iter: int) -> np.ndarray:
+        """The last solution, moved towards the best weights so far after a step that failed.
+
+        The dual's weights overshoot where few planes are stored. Without a gain of the dual there is no pull: the same planes
+        would be found again.
         """
         primal, dual = self.seen
         self.seen = progress.primal, self.dual
@@ -233,87 +180,36 @@ class StoredPasses(Passes):
             self.pull = min(_MOST_PULL, self.pull + 0.25) if progress.primal >= primal else 0.7 * self.pull
         return self.w + self.pull * (progress.w - self.w)
 
-    def run_pass(self, gaps: np.ndarray, n_iter: int, rng: np.random.RandomState) -> None:
-        """One search and an exact block step per example, then sweeps over the stored planes."""
-        order = rng.permutation(len(gaps))
-        for part in np.array_split(order, min(_PARTS, len(order))):
-            found = self.oracle.search(self.w, part)
-            self.store.take(found.rows, self.oracle.planes(found), found.loss, gaps, ascend=True)
-            if out_of_time():
-                break
-        self.n_passes += 1
-        self._polish(gaps)
 
-    def learn(self, found: Found, gaps: np.ndarray, progress: Progress) -> None:
-        """Store the planes of a certificate."""
-        self.store.take(found.rows, self.oracle.planes(found), found.loss, gaps, ascend=False)
-        self._polish(gaps)
-
-    def _polish(self, gaps: np.ndarray) -> None:
-        total = np.maximum(gaps[np.isfinite(gaps)], 0.0).sum()
-        sweeps, share = _SWEEPS[self.oracle.compiled]
-        self.store.ascend_all(max_sweeps=sweeps, target=max(share * total, 1e-12))
-        self.store.tidy()
-
-
-class OneSlack(Passes):
+class OneSlack(NSlack):
     """One-slack cutting planes: each certificate adds the mean of all examples' most violated planes.
 
     Joachims, Finley and Yu (2009), Algorithm 3. The query point is the midpoint of the best and the last solution
     in every second round, as in proximal bundle methods, which halves the number of rounds.
     """
 
-    def __init__(self, problem: StructuralProblem) -> None:
-        self.problem, self.w = problem, np.zeros(problem.oracle.n_features)
-        self.planes, self.losses, self.idle = np.zeros((1, len(self.w))), np.zeros(1), np.zeros(1, dtype=int)
-        self.gram, self.alpha = np.zeros((1, 1)), np.array([problem.C])
+    share = 0.01
 
-    @property
-    def dual(self) -> float:
-        """Dual objective."""
-        return float(self.alpha @ self.losses - 0.5 * self.w @ self.w)
+    def __init__(self, problem: StructuralProblem) -> None:
+        self.problem, self.store = problem, PlaneStore(1, problem.oracle.n_features, problem.C)
 
     def query(self, progress: Progress, n_iter: int) -> np.ndarray:
         """The last solution, or its midpoint with the best one."""
         return self.w if n_iter % 2 else 0.5 * (self.w + progress.w)
 
-    def learn(self, found: Found, gaps: np.ndarray, progress: Progress) -> None:
-        """Add the mean plane and solve the QP over all planes."""
-        mean = self.problem.oracle.planes(found).mean(axis=0)
-        keep = (self.idle < _PATIENCE) | (np.arange(len(self.alpha)) == 0)
-        self.planes = np.vstack([self.planes[keep], mean])
-        self.losses = np.append(self.losses[keep], found.loss.mean())
-        self.alpha, idle = np.append(self.alpha[keep], 0.0), np.append(self.idle[keep], 0)
-        self.gram = np.pad(self.gram[np.ix_(keep, keep)], (0, 1))
-        self.gram[-1] = self.gram[:, -1] = self.planes @ mean
-        grad, gap = self.losses - self.gram @ self.alpha, progress.primal - progress.dual
-        simplex_ascent(self.gram, grad, self.alpha, len(grad), 1e-2 * gap / self.problem.C, 100_000)
-        self.idle = np.where(self.alpha > 0.0, 0, idle + 1)
-        self.w = self.alpha @ self.planes
-
-
-class NSlack(StoredPasses):
-    """n-slack cutting planes: each certificate adds every example's most violated plane, then the QP over all planes is solved.
-
-    Feyereisl et al. (2014), Algorithm 1, with one QP per round, started from the last solution.
-    """
-
-    first_passes = 0
-    query = Passes.query
-
-    def _polish(self, gaps: np.ndarray) -> None:
-        self.store.ascend_all(max_sweeps=300, target=max(0.05 * np.maximum(gaps, 0.0).sum(), 1e-14))
-        self.store.tidy()
+    def _add(self, found: Found) -> None:
+        psi = self.problem.oracle.planes(found).mean(axis=0, keepdims=True)
+        self.store.add(np.zeros(1, dtype=int), psi, found.loss.mean(keepdims=True))
 
 
 def frank_wolfe(problem: StructuralProblem) -> Passes:
-    """The passes with which block-coordinate Frank-Wolfe begins: compiled where the task has them.
+    """Block-coordinate Frank-Wolfe where the task has compiled steps, otherwise the planes of certificates.
 
-    Lacoste-Julien et al. (2013), Algorithm 4; Osokin et al. (2016) for gap sampling; Shah et al. (2015) for stored planes.
+    Lacoste-Julien et al. (2013), Algorithm 4; Osokin et al. (2016) for gap sampling.
     """
     oracle = problem.oracle
     passes = oracle.decision.passes(problem.cap) if oracle.privileged is None else None
-    return StoredPasses(problem) if passes is None else CompiledPasses(passes)
+    return Bundle(problem) if passes is None else passes
 
 
 SOLVERS: dict[str, Callable[[StructuralProblem], Passes]] = {
@@ -329,13 +225,15 @@ def solve_structured(
     *,
     tol: float,
     max_iter: int,
+    average: bool = False,
+    rng: np.random.RandomState | None = None,
     callback: Callback | None = None,
-    **options: Any,
 ) -> Solution:
     """Solve a structural SVM with the solver of that name; the certificate comes from exact inference."""
     # Overflow shows in the result.
     with np.errstate(over="ignore", invalid="ignore"):
-        solution = run(Progress(problem, solver, tol, callback), SOLVERS[solver](problem), max_iter, **options)
+        progress, passes = Progress(problem, solver, tol, callback), SOLVERS[solver](problem)
+        solution = run(progress, passes, max_iter, average, rng or np.random.RandomState(0))
     if problem.oracle.inference != "exact":
         found = problem.oracle.exact().search(solution.point)
         solution = replace(solution, objective=problem.primal(solution.point, found))

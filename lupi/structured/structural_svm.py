@@ -83,7 +83,8 @@ class StructuralSVM(StructuredEstimator):
     C : float, default=1.0
         Weight of the loss.
     solver : {"bcfw", "cutting_plane", "n_slack"}, default="bcfw"
-        Block-coordinate Frank-Wolfe with cached planes, one-slack or n-slack cutting planes. All reach the same optimum.
+        Block-coordinate Frank-Wolfe for classes, and for other tasks a bundle of cutting planes per example; one-slack or
+        n-slack cutting planes. All reach the same optimum.
     tol : float, default=1e-3
         Certified relative duality gap at which the fit stops.
     max_iter : int, default=1000
@@ -192,11 +193,9 @@ class StructuralSVM(StructuredEstimator):
 
     def _solve(self, oracle: Oracle) -> np.ndarray:
         """Minimize, store the certificate and return the weights."""
-        options: dict[str, Any] = {"callback": self.callback}
-        if self.solver == "bcfw":
-            options |= {"average": self.average, "random_state": check_random_state(self.random_state)}
-        problem = StructuralProblem(oracle, float(self.C))
-        solution = solve_structured(problem, self.solver, tol=self.tol, max_iter=self.max_iter, **options)
+        problem, rng = StructuralProblem(oracle, float(self.C)), check_random_state(self.random_state)
+        options: dict[str, Any] = {"average": self.average and self.solver == "bcfw", "callback": self.callback}
+        solution = solve_structured(problem, self.solver, tol=self.tol, max_iter=self.max_iter, rng=rng, **options)
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         self.n_oracle_calls_ = solution.certificate.n_oracle_calls
         if not solution.converged:

@@ -176,16 +176,6 @@ def test_parameter_constraints(params):
         StructuralSVM(**{"task": Multiclass(3, 2), **params}).fit(np.ones((3, 2)), [0, 1, 2])
 
 
-def test_chains_switch_to_stored_planes(chain_problem, monkeypatch):
-    X, Y, task, reference = chain_problem
-    monkeypatch.setattr("lupi.structured.solvers._SWITCH", 4)
-    stored = StructuralSVM(task, C=20.0, tol=1e-4, random_state=0).fit(X, Y)
-    monkeypatch.setattr("lupi.structured.solvers._SWITCH", 10**9)
-    plain = StructuralSVM(task, C=20.0, tol=1e-4, max_iter=20_000, random_state=0).fit(X, Y)
-    assert stored.objective_ == pytest.approx(reference[20.0], rel=1.5e-4)
-    assert stored.n_iter_ < plain.n_iter_
-
-
 def table_problem():
     """Rows of a frame whose index is not 0, 1, ..."""
     rng = np.random.default_rng(5)
