@@ -827,8 +827,10 @@ def _check_weight(sample_weight: VectorLike | None, n_rows: int, name: str) -> n
 
 
 def _refuse_other_shape(values: VectorLike, n_rows: int, prefix: str, entry: str) -> None:
-    if np.shape(values) != (n_rows,):
-        raise ValueError(f"{prefix} has shape {np.shape(values)}, expected ({n_rows},): one {entry} for each example.")
+    # `np.shape` refuses what is an array only by its `__array__`.
+    shape = values.shape if hasattr(values, "shape") else np.asarray(values).shape
+    if shape != (n_rows,):
+        raise ValueError(f"{prefix} has shape {shape}, expected ({n_rows},): one {entry} for each example.")
 
 
 def _check_totals(data: TrainingSet, name: str) -> None:
