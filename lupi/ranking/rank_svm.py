@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.types import KernelName, MatrixLike, RandomState, VectorLike
+from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.privacy import model_part
 from lupi.ranking.pairwise import plain_pairs
 from lupi.ranking.ranker import (
-    RANKER_CONSTRAINTS,
     BaseRanker,
     check_has_pairs,
     check_ranking_set,
     fit_candidates,
+    fit_on_pairs,
     make_features,
-    solve_path,
-    store_solution,
 )
 from lupi.solution import deadline
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class RankSVM(BaseRanker):
     r"""Ranking SVM whose cost does not depend on the number of pairs.
 
@@ -114,36 +114,10 @@ class RankSVM(BaseRanker):
 
     __metadata_request__fit: ClassVar = {"group": True}
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = RANKER_CONSTRAINTS
+    C: float = 1.0
+    loss: str = "squared_hinge"
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        loss: str = "squared_hinge",
-        *,
-        kernel: KernelName = "linear",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        n_components: int | None = None,
-        solver: str = "auto",
-        tol: float = 1e-5,
-        max_iter: int = 500,
-        max_time: float | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_components = n_components
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.random_state = random_state
+    _path_parameters = ("C",)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, group: VectorLike | None = None) -> Self:
@@ -164,7 +138,7 @@ class RankSVM(BaseRanker):
             This object.
         """
         with deadline(self.max_time):
-            fit_rankers([self], check_ranking_set(self, X, y, group=group))
+            self._fit_path([self], check_ranking_set(self, X, y, group=group))
         return self
 
     def fit_path(
@@ -192,18 +166,9 @@ class RankSVM(BaseRanker):
         >>> [model.C for model in RankSVM().fit_path([{"C": 0.1}, {"C": 0.01}], X, y)]
         [0.1, 0.01]
         """
+        return fit_candidates(self, candidates, X, y, None, group)
 
-        def fit(models: list[RankSVM]) -> None:
-            fit_rankers(models, check_ranking_set(models[0], X, y, group=group))
-
-        with deadline(self.max_time):
-            return fit_candidates(self, candidates, {"C"}, fit)
-
-
-def fit_rankers(models: list[RankSVM], data: TrainingSet) -> None:
-    """Fit rankers that differ in C alone, on labeled rows."""
-    check_has_pairs(data)
-    space, pairs = make_features(models[0], data.X), plain_pairs(data.target, data.groups)
-    solutions = solve_path(models[0], space, pairs, [model.C for model in models])
-    for model in models:
-        store_solution(model, data, space, pairs, solutions[model.C])
+    def _fit_path(self, models: list[Any], data: TrainingSet) -> None:
+        """Fit rankers that differ in C alone, on labeled rows."""
+        check_has_pairs(data)
+        fit_on_pairs(models, data, make_features(self, data.X), plain_pairs(data.target, data.groups))

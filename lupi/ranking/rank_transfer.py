@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -13,21 +13,20 @@ from scipy.special import chdtri
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
+from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels.kernel import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.ranking.pairwise import transfer_pairs
-from lupi.ranking.rank_svm import RankSVM, fit_rankers
+from lupi.ranking.rank_svm import RankSVM
 from lupi.ranking.ranker import (
-    RANKER_CONSTRAINTS,
+    POSITIVE,
     BaseRanker,
     check_has_pairs,
     check_ranking_set,
     fit_candidates,
+    fit_on_pairs,
     make_features,
     path_scores,
-    solve_path,
-    store_solution,
 )
 from lupi.solution import deadline
 
@@ -42,8 +41,37 @@ FEW_PAIRS = 0.01
 SHARED = ("loss", "n_components", "solver", "tol", "max_iter", "max_time", "random_state")
 
 
+@dataclass(eq=False, repr=False)
+class TransferRanker(WithoutPrivilegedRows, BaseRanker):
+    """Further parameters of Rank Transfer and its cross-validation."""
+
+    _: KW_ONLY
+    pairs: str = "across"
+    margin_threshold: float = 0.1
+    loss: str = "squared_hinge"
+    privileged_kernel: KernelName = "linear"
+    privileged_gamma: str | float = "scale"
+    privileged_degree: float = 3
+    privileged_coef0: float = 0.0
+    unlabeled: Any = None
+
+    __metadata_request__fit: ClassVar = {"privileged": True, "group": True}
+    # A kernel teacher keeps its training rows, and its scores describe them.
+    _privileged_rows_in: ClassVar = ("teacher_", "margins_")
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseRanker._parameter_constraints,
+        **PRIVILEGED_KERNEL_CONSTRAINTS,
+        "C_privileged": POSITIVE,
+        "pairs": [StrOptions({"all", "across"})],
+        "margin_threshold": [Interval(Real, 0.0, None, closed="left")],
+        "unlabeled": "no_validation",
+    }
+
+
 @model_part
-class RankTransfer(WithoutPrivilegedRows, BaseRanker):
+@dataclass(eq=False, repr=False)
+class RankTransfer(TransferRanker):
     r"""Ranking SVM whose margins are those of a ranking on the privileged features.
 
     Algorithm 1 of [1]_: a :class:`RankSVM` on the privileged features, the teacher, gives each training example a score
@@ -128,63 +156,10 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
     0.91
     """
 
-    __metadata_request__fit: ClassVar = {"privileged": True, "group": True}
-    # A kernel teacher keeps its training rows, and its scores describe them.
-    _privileged_rows_in: ClassVar = ("teacher_", "margins_")
+    C: float = 1.0
+    C_privileged: float = 1.0
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **RANKER_CONSTRAINTS,
-        **PRIVILEGED_KERNEL_CONSTRAINTS,
-        "C_privileged": RANKER_CONSTRAINTS["C"],
-        "pairs": [StrOptions({"all", "across"})],
-        "margin_threshold": [Interval(Real, 0.0, None, closed="left")],
-        "unlabeled": "no_validation",
-    }
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        C_privileged: float = 1.0,
-        *,
-        pairs: str = "across",
-        margin_threshold: float = 0.1,
-        loss: str = "squared_hinge",
-        kernel: KernelName = "linear",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        privileged_kernel: KernelName = "linear",
-        privileged_gamma: str | float = "scale",
-        privileged_degree: float = 3,
-        privileged_coef0: float = 0.0,
-        n_components: int | None = None,
-        solver: str = "auto",
-        tol: float = 1e-5,
-        max_iter: int = 500,
-        max_time: float | None = None,
-        random_state: RandomState = None,
-        unlabeled: Any = None,
-    ) -> None:
-        self.C = C
-        self.C_privileged = C_privileged
-        self.pairs = pairs
-        self.margin_threshold = margin_threshold
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.privileged_kernel = privileged_kernel
-        self.privileged_gamma = privileged_gamma
-        self.privileged_degree = privileged_degree
-        self.privileged_coef0 = privileged_coef0
-        self.n_components = n_components
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.random_state = random_state
-        self.unlabeled = unlabeled
+    _path_parameters = ("C", "C_privileged")
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -211,7 +186,7 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         """
         with deadline(self.max_time):
             data = check_ranking_set(self, X, y, privileged, group)
-            fit_transfer([self], data)
+            self._fit_path([self], data)
             warn_about_teacher(self, data)
         return self
 
@@ -240,30 +215,20 @@ class RankTransfer(WithoutPrivilegedRows, BaseRanker):
         list of RankTransfer or ValueError
             For each candidate the fitted clone, or the error of its fit.
         """
+        return fit_candidates(self, candidates, X, y, privileged, group)
 
-        def fit(models: list[RankTransfer]) -> None:
-            fit_transfer(models, check_ranking_set(models[0], X, y, privileged, group))
-
-        with deadline(self.max_time):
-            return fit_candidates(self, candidates, {"C", "C_privileged"}, fit)
-
-
-def fit_transfer(models: list[RankTransfer], data: TrainingSet) -> None:
-    """Fit rankers that differ in C and C_privileged alone."""
-    check_has_pairs(data)
-    first = models[0]
-    space = make_features(first, data.X)
-    for C, (teacher, scores) in _fit_teachers(first, data, {model.C_privileged for model in models}).items():
-        students = [model for model in models if model.C_privileged == C]
-        pairs = transfer_pairs(
-            data.target, scores, tau=first.margin_threshold, within=first.pairs == "all", group=data.groups
-        )
-        solutions = solve_path(first, space, pairs, [model.C for model in students])
-        margins = np.full(data.n_rows, np.nan)
-        margins[data.kept] = scores
-        for model in students:
-            model.teacher_, model.margins_ = teacher, margins
-            store_solution(model, data, space, pairs, solutions[model.C])
+    def _fit_path(self, models: list[Any], data: TrainingSet) -> None:
+        """Fit rankers that differ in C and C_privileged alone."""
+        check_has_pairs(data)
+        space, within = make_features(self, data.X), self.pairs == "all"
+        for C, (teacher, scores) in _fit_teachers(self, data, {model.C_privileged for model in models}).items():
+            students = [model for model in models if model.C_privileged == C]
+            margins = np.full(data.n_rows, np.nan)
+            margins[data.kept] = scores
+            for model in students:
+                model.teacher_, model.margins_ = teacher, margins
+            pairs = transfer_pairs(data.target, scores, tau=self.margin_threshold, within=within, group=data.groups)
+            fit_on_pairs(students, data, space, pairs)
 
 
 def _fit_teachers(
@@ -294,7 +259,7 @@ def _fit_teachers(
     )
     teachers = [RankSVM(C=C, **settings) for C in sorted(Cs)]
     try:
-        fit_rankers(teachers, seen)
+        teachers[0]._fit_path(teachers, seen)
     except ValueError as error:
         raise ValueError(
             f"no teacher can be trained on the {len(rows)} examples that have `privileged`, its X: {error}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -15,10 +15,10 @@ from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
-from lupi.privacy import WithoutPrivilegedRows, model_part
-from lupi.ranking.rank_transfer import RankTransfer, fit_transfer, warn_about_teacher
-from lupi.ranking.ranker import BaseRanker, check_has_pairs, check_ranking_set, path_scores
+from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
+from lupi.privacy import model_part
+from lupi.ranking.rank_transfer import RankTransfer, TransferRanker, warn_about_teacher
+from lupi.ranking.ranker import check_has_pairs, check_ranking_set, path_scores
 from lupi.ranking.ranking_metrics import RANKING_METRICS, default_metric
 from lupi.solution import deadline, out_of_time
 
@@ -31,7 +31,8 @@ PAPER_GRID = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
 
 
 @model_part
-class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
+@dataclass(eq=False, repr=False)
+class RankTransferCV(TransferRanker):
     r"""Rank Transfer with (C, C_privileged) chosen jointly by cross-validation.
 
     The result is that of scikit-learn's grid search over the same folds. A teacher depends on ``C_privileged`` only and is
@@ -96,66 +97,19 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
     True
     """
 
-    __metadata_request__fit: ClassVar = {"privileged": True, "group": True}
-    # A kernel teacher keeps its training rows, and its scores describe them.
-    _privileged_rows_in: ClassVar = ("teacher_", "margins_")
+    Cs: Any = PAPER_GRID
+    Cs_privileged: Any = PAPER_GRID
+    _: KW_ONLY
+    cv: Any = 5
+    scoring: Any = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **{name: allowed for name, allowed in TransferRanker._parameter_constraints.items() if name not in TUNED},
         "Cs": ["array-like"],
         "Cs_privileged": ["array-like"],
         "cv": ["cv_object", Interval(Integral, 2, None, closed="left")],
         "scoring": [None, StrOptions(set(RANKING_METRICS)), callable],
-        **{name: allowed for name, allowed in RankTransfer._parameter_constraints.items() if name not in TUNED},
     }
-
-    def __init__(
-        self,
-        Cs: Any = PAPER_GRID,
-        Cs_privileged: Any = PAPER_GRID,
-        *,
-        cv: Any = 5,
-        scoring: Any = None,
-        pairs: str = "across",
-        margin_threshold: float = 0.1,
-        loss: str = "squared_hinge",
-        kernel: KernelName = "linear",
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        privileged_kernel: KernelName = "linear",
-        privileged_gamma: str | float = "scale",
-        privileged_degree: float = 3,
-        privileged_coef0: float = 0.0,
-        n_components: int | None = None,
-        solver: str = "auto",
-        tol: float = 1e-5,
-        max_iter: int = 500,
-        max_time: float | None = None,
-        random_state: RandomState = None,
-        unlabeled: Any = None,
-    ) -> None:
-        self.Cs = Cs
-        self.Cs_privileged = Cs_privileged
-        self.cv = cv
-        self.scoring = scoring
-        self.pairs = pairs
-        self.margin_threshold = margin_threshold
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.privileged_kernel = privileged_kernel
-        self.privileged_gamma = privileged_gamma
-        self.privileged_degree = privileged_degree
-        self.privileged_coef0 = privileged_coef0
-        self.n_components = n_components
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.random_state = random_state
-        self.unlabeled = unlabeled
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -195,7 +149,7 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.best_estimator_ = RankTransfer(**fixed, **self.best_params_)
         with deadline(self.max_time):
-            fit_transfer([self.best_estimator_], data)
+            self.best_estimator_._fit_path([self.best_estimator_], data)
         warn_about_teacher(self.best_estimator_, data)
         for name in vars(self.best_estimator_).keys() - self.best_estimator_.get_params(deep=False).keys():
             setattr(self, name, getattr(self.best_estimator_, name))
@@ -238,7 +192,7 @@ class RankTransferCV(WithoutPrivilegedRows, BaseRanker):
         metric = RANKING_METRICS.get(self.scoring, default_metric(len(np.unique(data.target[data.labeled]))))
         metric = self.scoring if callable(self.scoring) else metric
         seen = data.take(train)
-        fit_transfer(models, replace(seen, kept=np.arange(len(train)), n_rows=len(train)))
+        models[0]._fit_path(models, replace(seen, kept=np.arange(len(train)), n_rows=len(train)))
         X = data.X.values[np.ix_(test, train)] if data.X.square else data.X.load(test)
         queries = None if data.groups is None else data.groups[test]
         return [metric(data.target[test], scores, queries) for scores in path_scores(models, X)]

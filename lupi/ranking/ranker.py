@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,40 +13,56 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.inputs.training_set import TrainingSet, check_rows, check_training_set, is_per_space
-from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
+from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.ranking.coordinate import solve_ranking_coordinate
 from lupi.ranking.newton import solve_ranking_auto, solve_ranking_newton
 from lupi.ranking.pairwise import RankingProblem
 from lupi.ranking.ranking_metrics import default_metric
-from lupi.solution import MAX_TIME, Solution, double_precision, judge, unfinished
+from lupi.solution import MAX_TIME, Solution, deadline, double_precision, judge, unfinished
 
 if TYPE_CHECKING:
     from lupi.ranking.pairwise import PairSet
 
+POSITIVE = [Interval(Real, 0.0, None, closed="neither")]
 SOLVERS: dict[str, Callable[..., Solution]] = {
     "auto": solve_ranking_auto,
     "newton": solve_ranking_newton,
     "coordinate": solve_ranking_coordinate,
 }
 
-RANKER_CONSTRAINTS = {
-    "C": [Interval(Real, 0.0, None, closed="neither")],
-    **KERNEL_CONSTRAINTS,
-    "loss": [StrOptions({"squared_hinge", "hinge"})],
-    "n_components": [None, Interval(Integral, 1, None, closed="left")],
-    "solver": [StrOptions(set(SOLVERS))],
-    "tol": [Interval(Real, 0.0, None, closed="neither")],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "max_time": MAX_TIME,
-    "random_state": ["random_state"],
-}
 
-
+@dataclass(eq=False, repr=False)
 class BaseRanker(BaseEstimator):
-    """Prediction and score of a fitted ranker."""
+    """Parameters of all rankers (the fields), prediction and score."""
+
+    _: KW_ONLY
+    kernel: KernelName = "linear"
+    gamma: str | float = "scale"
+    degree: float = 3
+    coef0: float = 0.0
+    n_components: int | None = None
+    solver: str = "auto"
+    tol: float = 1e-5
+    max_iter: int = 500
+    max_time: float | None = None
+    random_state: RandomState = None
 
     __metadata_request__score: ClassVar = {"group": True}
+    # Parameters whose values may differ between fits that share their work.
+    _path_parameters: ClassVar[tuple[str, ...]] = ()
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **KERNEL_CONSTRAINTS,
+        "C": POSITIVE,
+        "loss": [StrOptions({"squared_hinge", "hinge"})],
+        "n_components": [None, Interval(Integral, 1, None, closed="left")],
+        "solver": [StrOptions(set(SOLVERS))],
+        "tol": POSITIVE,
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
+        "random_state": ["random_state"],
+    }
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Ranking scores: higher is ranked higher.
@@ -157,35 +174,26 @@ def solve_ranking(problem: RankingProblem, solver: str, *, tol: float, max_iter:
         return judge(SOLVERS[solver](problem, tol=tol, max_iter=max_iter, **options), tol)
 
 
-def solve_path(ranker: BaseRanker, space: FeatureSpace, pairs: PairSet, Cs: Iterable[float]) -> dict[float, Solution]:
-    """Solution for every C; each fit starts at the solution for the next smaller C."""
-    found: dict[float, Solution] = {}
-    start = None
-    for C in sorted(set(Cs)):
-        problem = RankingProblem(space.values, pairs, float(C), ranker.loss)
-        found[C] = start = solve_ranking(problem, ranker.solver, tol=ranker.tol, max_iter=ranker.max_iter, start=start)
-    return found
-
-
-def store_solution(
-    ranker: Any, data: TrainingSet, space: FeatureSpace, pairs: PairSet, solution: Solution, stacklevel: int = 4
-) -> None:
-    """Set the fitted attributes; warn if the solver has not converged."""
-    for name in ("coef_", "dual_coef_", "X_fit_"):
-        vars(ranker).pop(name, None)
-    for name, value in space.fitted_attributes(solution.point).items():
-        setattr(ranker, name, value)
-    if space.kernel.name == "precomputed":
-        ranker.X_fit_ = data.kept[ranker.X_fit_]
-    ranker._kernel = space.kernel
-    data.set_columns(ranker)
-    ranker.grades_ = np.unique(data.target[data.labeled])
-    ranker.n_pairs_ = pairs.n_pairs
-    ranker.objective_, ranker.dual_gap_, ranker.n_iter_ = solution.objective, solution.gap, solution.n_iter
-    if not solution.converged:
-        warnings.warn(
-            unfinished(ranker, solution, "raise max_iter or tol, or scale the features"), stacklevel=stacklevel
-        )
+def fit_on_pairs(models: Sequence[Any], data: TrainingSet, space: FeatureSpace, pairs: PairSet) -> None:
+    """Fit rankers that differ in C to the same pairs; each fit starts at the solution for the next smaller C."""
+    solution = None
+    for model in sorted(models, key=lambda model: model.C):
+        problem = RankingProblem(space.values, pairs, float(model.C), model.loss)
+        solution = solve_ranking(problem, model.solver, tol=model.tol, max_iter=model.max_iter, start=solution)
+        for name in ("coef_", "dual_coef_", "X_fit_"):
+            vars(model).pop(name, None)
+        for name, value in space.fitted_attributes(solution.point).items():
+            setattr(model, name, value)
+        if space.kernel.name == "precomputed":
+            model.X_fit_ = data.kept[model.X_fit_]
+        model._kernel = space.kernel
+        data.set_columns(model)
+        model.grades_ = np.unique(data.target[data.labeled])
+        model.n_pairs_ = pairs.n_pairs
+        model.objective_, model.dual_gap_, model.n_iter_ = solution.objective, solution.gap, solution.n_iter
+        if not solution.converged:
+            advice = "raise max_iter or tol, or scale the features"
+            warnings.warn(unfinished(model, solution, advice), stacklevel=5)
 
 
 def path_scores(models: Sequence[Any], X: MatrixLike) -> list[np.ndarray]:
@@ -196,10 +204,8 @@ def path_scores(models: Sequence[Any], X: MatrixLike) -> list[np.ndarray]:
     return list(models[0]._kernel.expand(X, models[0].X_fit_, coefficients).T)
 
 
-def fit_candidates(
-    estimator: BaseRanker, candidates: list[dict[str, Any]], free: set[str], fit: Callable[[list[Any]], None]
-) -> list[Any]:
-    """Clone the estimator for every candidate, and fit the clones that differ in `free` parameters alone together.
+def fit_candidates(estimator: Any, candidates: list[dict[str, Any]], *data_of_fit: Any) -> list[Any]:
+    """Clone a ranker for every candidate, and fit the clones that differ in its path parameters alone together.
 
     Returns the fitted clones, with a ValueError in place of those that cannot be fitted.
     """
@@ -209,14 +215,16 @@ def fit_candidates(
         try:
             models.append(clone(estimator).set_params(**params))
             models[k]._validate_params()
-            fixed = sorted((name, value) for name, value in params.items() if name not in free)
+            fixed = sorted((name, value) for name, value in params.items() if name not in estimator._path_parameters)
             together.setdefault(repr(fixed), []).append(k)
         except ValueError as error:
             models[k:] = [error]
-    for members in together.values():
-        try:
-            fit([models[k] for k in members])
-        except ValueError as error:
-            for k in members:
-                models[k] = error
+    with deadline(estimator.max_time):
+        for members in together.values():
+            try:
+                path = [models[k] for k in members]
+                path[0]._fit_path(path, check_ranking_set(path[0], *data_of_fit))
+            except ValueError as error:
+                for k in members:
+                    models[k] = error
     return models
