@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.extmath import softmax
 from sklearn.utils.validation import has_fit_parameter
 
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.training_set import check_rows, check_training_set
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
-from lupi.meta.delegation import Delegation, delegated_tags
-from lupi.privacy import WithoutPrivilegedRows, model_part
+from lupi.meta.delegation import Delegation
+from lupi.privacy import model_part
 
 if TYPE_CHECKING:
     from lupi.inputs.training_set import TrainingSet
@@ -27,15 +29,10 @@ ESTIMATOR = HasMethods(["fit", "predict"])
 SMALLEST_SHARE = 1e-3
 
 
-class _Student(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
-    """Prediction, score and tags of a fitted student, ``estimator_``."""
+class _Student(Delegation):
+    """Score and tags of a fitted student, ``estimator_``."""
 
     __metadata_request__fit = {"privileged": True}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = delegated_tags(self, super().__sklearn_tags__())
-        tags.target_tags.multi_output = False
-        return tags
 
     def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> float:
         """Score of the student: accuracy or R2.
@@ -53,6 +50,11 @@ class _Student(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstima
         features = self._features(X)  # raises NotFittedError
         return float(self.estimator_.score(features, y, sample_weight=sample_weight))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
+
 
 def _check(student: _Student, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike) -> TrainingSet:
     """Check the input of `fit`; there may be one privileged table."""
@@ -66,6 +68,7 @@ def _check(student: _Student, X: MatrixLike, y: VectorLike, privileged: Privileg
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class Distillation(_Student):
     r"""Fit a teacher on the privileged features, then any estimator on X to imitate it [1]_.
 
@@ -127,7 +130,7 @@ class Distillation(_Student):
     # The teacher may hold training rows, as a kernel or neighbor method does.
     _privileged_rows_in = ("teacher_",)
 
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints = {
         "estimator": [ESTIMATOR],
         "teacher": [ESTIMATOR, None],
         "imitation": [Interval(Real, 0, 1, closed="both")],
@@ -135,20 +138,12 @@ class Distillation(_Student):
         "unlabeled": "no_validation",
     }
 
-    def __init__(
-        self,
-        estimator: Any,
-        teacher: Any = None,
-        *,
-        imitation: float = 0.5,
-        temperature: float = 1.0,
-        unlabeled: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.teacher = teacher
-        self.imitation = imitation
-        self.temperature = temperature
-        self.unlabeled = unlabeled
+    estimator: Any
+    teacher: Any = None
+    _: KW_ONLY
+    imitation: float = 0.5
+    temperature: float = 1.0
+    unlabeled: Any = None
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None) -> Self:
@@ -169,51 +164,48 @@ class Distillation(_Student):
             This object.
         """
         data = _check(self, X, y, privileged)
-        taught, scored = np.flatnonzero(data.labeled & data.available), np.flatnonzero(data.available)
-        rows, target = np.flatnonzero(data.labeled), data.labels[data.labeled]
-        options: dict[str, Any] = {}
+        labeled, scored, classes = data.labeled, np.flatnonzero(data.available), data.classes
+        X, taught = data.X.values, labeled & data.available
         self.teacher_: Any = None
-        if len(np.unique(data.target[taught])) >= (1 if data.classes is None else 2):
-            default = Ridge() if data.classes is None else LogisticRegression(max_iter=1000)
-            Z = data.privileged[0].rows.values
-            self.teacher_ = clone(default if self.teacher is None else self.teacher).fit(Z[taught], data.labels[taught])
-            mix = self._mixed_targets if data.classes is None else self._soft_labels
-            rows, target, options = mix(data, scored, Z[scored])
-        self.estimator_ = clone(self.estimator).fit(data.X.values[rows], target, **options)
+        if len(np.unique(data.target[taught])) < (1 if classes is None else 2):
+            self.estimator_ = clone(self.estimator).fit(X[labeled], data.labels[labeled])
+            return self
+        default = Ridge() if classes is None else LogisticRegression(max_iter=1000)
+        Z = data.privileged[0].rows.values
+        self.teacher_ = clone(default if self.teacher is None else self.teacher).fit(Z[taught], data.labels[taught])
+        # One column of numbers, or the share of every class.
+        given = data.target[:, None] if classes is None else data.target[:, None] == np.arange(len(classes))
+        mixed = np.where(labeled[:, None], given, 0.0)
+        imitation = np.where(labeled[scored, None], self.imitation, 1.0)
+        soft = self._soft_targets(Z[scored], classes)
+        mixed[scored] = (1.0 - imitation) * mixed[scored] + imitation * soft
+        if classes is None:
+            self.estimator_ = clone(self.estimator).fit(X, mixed[:, 0])
+        else:
+            rows, codes = np.nonzero(mixed > SMALLEST_SHARE)
+            weight = mixed[rows, codes]
+            self.estimator_ = clone(self.estimator).fit(X[rows], classes[codes], sample_weight=weight)
         return self
 
-    def _mixed_targets(self, data: TrainingSet, scored: np.ndarray, Z: np.ndarray) -> tuple[Any, Any, dict[str, Any]]:
-        """Rows and targets of a regressor."""
-        mixed, soft = data.target.copy(), np.ravel(self.teacher_.predict(Z))
-        imitation = np.where(data.labeled[scored], self.imitation, 1.0)
-        mixed[scored] = (1.0 - imitation) * np.where(data.labeled, data.target, 0.0)[scored] + imitation * soft
-        rows = np.flatnonzero(~np.isnan(mixed))
-        return rows, mixed[rows], {}
-
-    def _soft_labels(self, data: TrainingSet, scored: np.ndarray, Z: np.ndarray) -> tuple[Any, Any, dict[str, Any]]:
-        """Rows, labels and weights of a classifier: every row once per class, weighted by the share of the class."""
+    def _soft_targets(self, Z: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
+        """The teacher's numbers, or its probabilities at the temperature, one column per class."""
+        if classes is None:
+            return np.reshape(self.teacher_.predict(Z), (-1, 1))
         if not has_fit_parameter(self.estimator, "sample_weight"):
             raise TypeError(
                 "Distillation weights each example by its share of every class, so the student's `fit` must take "
                 f"`sample_weight`; that of {type(self.estimator).__name__} does not."
             )
-        classes = np.asarray(data.classes)
-        probabilities = np.zeros((len(scored), len(classes)))
+        probabilities = np.zeros((len(Z), len(classes)))
         probabilities[:, np.searchsorted(classes, self.teacher_.classes_)] = self.teacher_.predict_proba(Z)
-        logits = np.log(np.maximum(probabilities, np.finfo(float).tiny)) / self.temperature
-        soft = np.exp(logits - logits.max(axis=1, keepdims=True))
-        shares = np.zeros((len(data), len(classes)))
-        shares[data.labeled, data.target[data.labeled]] = 1.0
-        imitation = np.where(data.labeled, self.imitation, 1.0)[scored, None]
-        shares[scored] = (1.0 - imitation) * shares[scored] + imitation * soft / soft.sum(axis=1, keepdims=True)
-        rows, codes = np.nonzero(shares > SMALLEST_SHARE)
-        return rows, classes[codes], {"sample_weight": shares[rows, codes]}
+        return np.asarray(softmax(np.log(np.maximum(probabilities, np.finfo(float).tiny)) / self.temperature))
 
     def _features(self, X: MatrixLike) -> MatrixLike:
         return check_rows(self, X)
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class KnowledgeTransfer(_Student):
     """Learn to predict the privileged features, append the predictions to X, and fit any estimator on both [1]_.
 
@@ -272,7 +264,7 @@ class KnowledgeTransfer(_Student):
     True
     """
 
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints = {
         "estimator": [ESTIMATOR],
         "regressor": [ESTIMATOR, None],
         "passthrough": ["boolean"],
@@ -281,22 +273,13 @@ class KnowledgeTransfer(_Student):
         "unlabeled": "no_validation",
     }
 
-    def __init__(
-        self,
-        estimator: Any,
-        regressor: Any = None,
-        *,
-        passthrough: bool = True,
-        cv: int = 5,
-        unlabeled: Any = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.estimator = estimator
-        self.regressor = regressor
-        self.passthrough = passthrough
-        self.cv = cv
-        self.unlabeled = unlabeled
-        self.random_state = random_state
+    estimator: Any
+    regressor: Any = None
+    _: KW_ONLY
+    passthrough: bool = True
+    cv: int = 5
+    unlabeled: Any = None
+    random_state: RandomState = None
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None) -> Self:
@@ -317,17 +300,17 @@ class KnowledgeTransfer(_Student):
             This object.
         """
         data = _check(self, X, y, privileged)
-        features, rows = data.X.values, np.flatnonzero(data.available)
-        self.regressor_: BaseEstimator | None = None
+        X, rows = data.X.values, np.flatnonzero(data.available)
+        self.regressor_: Any = None
         if len(rows) > 1:
-            A, Z = features[rows], data.privileged[0].rows.values[rows]
+            A, Z = X[rows], data.privileged[0].rows.values[rows]
             regressor = Ridge() if self.regressor is None else self.regressor
             self.regressor_ = clone(regressor).fit(A, Z)
-            predictions = _as_columns(self.regressor_.predict(features))
+            predictions = _as_columns(self.regressor_.predict(X))
             folds = KFold(min(self.cv, len(rows)), shuffle=True, random_state=self.random_state)
             predictions[rows] = _as_columns(cross_val_predict(regressor, A, Z, cv=folds))
-            features = self._extend(features, predictions)
-        self.estimator_ = clone(self.estimator).fit(features[data.labeled], data.labels[data.labeled])
+            X = self._extend(X, predictions)
+        self.estimator_ = clone(self.estimator).fit(X[data.labeled], data.labels[data.labeled])
         return self
 
     def _extend(self, X: MatrixLike, predictions: np.ndarray) -> MatrixLike:

@@ -4,44 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import Tags, get_tags
 
 from lupi.inputs.decorators import available_if
 from lupi.inputs.types import MatrixLike
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
+from lupi.privacy import WithoutPrivilegedRows
 
 
 def has_method(method: str) -> Callable[[Any], bool]:
-    """Whether the wrapped estimator has a method, as the condition of ``available_if``."""
-
-    def check(self: Any) -> bool:
-        getattr(getattr(self, "estimator_", self.estimator), method)
-        return True
-
-    return check
+    """Condition of ``available_if``: the wrapped estimator has a method (its own AttributeError gives the reason)."""
+    return lambda meta: bool(getattr(getattr(meta, "estimator_", meta.estimator), method))
 
 
-def delegated_tags(meta: BaseEstimator, tags: Tags) -> Tags:
-    """Tags of the wrapped estimator, so that a wrapped classifier is a classifier."""
-    inner = get_tags(meta.estimator)
-    tags.estimator_type = inner.estimator_type
-    tags.classifier_tags = deepcopy(inner.classifier_tags)
-    tags.regressor_tags = deepcopy(inner.regressor_tags)
-    tags.target_tags = deepcopy(inner.target_tags)
-    tags.input_tags.sparse = inner.input_tags.sparse
-    return tags
+class Delegation(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
+    """Prediction by a fitted ``estimator_`` on ``_features(X)``, with the tags of the wrapped estimator."""
 
-
-class Delegation:
-    """Prediction by a fitted ``estimator_`` on ``_features(X)``."""
-
+    estimator: Any
     estimator_: Any
     _features: Callable[..., Any]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        for name in ("estimator_type", "classifier_tags", "regressor_tags", "target_tags"):
+            setattr(tags, name, deepcopy(getattr(inner, name)))
+        tags.input_tags.sparse = inner.input_tags.sparse
+        return tags
 
     @property
     def classes_(self) -> np.ndarray:

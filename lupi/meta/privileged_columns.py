@@ -8,9 +8,10 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from sklearn import get_config
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._indexing import _get_column_indices
@@ -20,12 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 from lupi.inputs.decorators import available_if
 from lupi.inputs.tables import column_names
 from lupi.inputs.types import MatrixLike, VectorLike
-from lupi.meta.delegation import Delegation, delegated_tags, has_method
-from lupi.privacy import WithoutPrivilegedRows, model_part
+from lupi.meta.delegation import Delegation, has_method
+from lupi.privacy import model_part
 
 
 @model_part
-class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
+class PrivilegedColumns(Delegation):
     """Fit on one table that contains the privileged columns; predict with or without them.
 
     `fit` splits off the privileged columns and passes them to the estimator as `privileged=`. Prediction ignores them if
@@ -105,7 +106,7 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
         PrivilegedColumns
             This object.
         """
-        _check_takes_privileged(self.estimator)
+        keyword = _privileged_keyword(self.estimator)
         if "privileged" in fit_params:
             raise TypeError(
                 "PrivilegedColumns takes the privileged features from the columns of `X`; leave out privileged=."
@@ -121,23 +122,20 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
             )
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
-        blocks = {name: _safe_indexing(X, index.tolist(), axis=1) for name, index in groups.items() if len(index)}
+        blocks: Any = {name: _columns(X, index) for name, index in groups.items() if len(index)}
+        several = isinstance(self.columns, Mapping)
         if blocks and self.privileged_transformer is not None:
-            found = {name: _transformed(clone(self.privileged_transformer), block, y) for name, block in blocks.items()}
-            blocks = {name: block for name, (_, block) in found.items()}
-            fitted = {name: transformer for name, (transformer, _) in found.items()}
-            self.privileged_transformer_ = fitted if isinstance(self.columns, Mapping) else fitted[None]
-        block: Any = blocks if isinstance(self.columns, Mapping) else blocks.get(None)
+            fitted = {name: clone(self.privileged_transformer) for name in blocks}
+            blocks = {name: _fit_transform(fitted[name], block, y) for name, block in blocks.items()}
+            self.privileged_transformer_ = fitted if several else fitted[None]
+        fit_params[keyword] = blocks if several else blocks.get(None)
         self.estimator_ = clone(self.estimator)
-        self.estimator_.fit(
-            _safe_indexing(X, decision.tolist(), axis=1), y, **{_privileged_key(self.estimator): block}, **fit_params
-        )
+        self.estimator_.fit(_columns(X, decision), y, **fit_params)
         self.privileged_columns_ = privileged
         self.n_features_in_ = X.shape[1]
+        self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
         return self
 
     def _features(self, X: MatrixLike) -> MatrixLike:
@@ -145,21 +143,19 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
         check_is_fitted(self)
         X = _as_table(X)
         names = column_names(X)
+        n_decision = self.n_features_in_ - len(self.privileged_columns_)
         if names is not None and hasattr(self, "feature_names_in_"):
-            dropped = np.flatnonzero(np.isin(names, self.feature_names_in_[self.privileged_columns_]))
+            kept = np.flatnonzero(~np.isin(names, self.feature_names_in_[self.privileged_columns_]))
         elif X.shape[1] == self.n_features_in_:
-            dropped = self.privileged_columns_
-        elif X.shape[1] == self.n_features_in_ - len(self.privileged_columns_):
-            dropped = np.empty(0, dtype=np.intp)
+            kept = np.setdiff1d(np.arange(X.shape[1]), self.privileged_columns_)
+        elif X.shape[1] == n_decision:
+            kept = np.arange(n_decision)
         else:
-            n_decision = self.n_features_in_ - len(self.privileged_columns_)
             raise ValueError(
                 f"X has {X.shape[1]} features, but PrivilegedColumns is expecting {self.n_features_in_} features as "
                 f"input ({n_decision} without the privileged columns)."
             )
-        if len(dropped) == 0:
-            return X
-        return _safe_indexing(X, np.setdiff1d(np.arange(X.shape[1]), dropped).tolist(), axis=1)
+        return X if len(kept) == X.shape[1] else _columns(X, kept)
 
     @available_if(has_method("score"))
     def score(self, X: MatrixLike, y: VectorLike | None = None, **score_params: Any) -> float:
@@ -194,16 +190,19 @@ class PrivilegedColumns(Delegation, WithoutPrivilegedRows, MetaEstimatorMixin, B
         return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
 
     def __sklearn_tags__(self) -> Any:
-        tags = delegated_tags(self, super().__sklearn_tags__())
+        tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags
 
 
-def _transformed(
-    transformer: BaseEstimator, block: MatrixLike, y: VectorLike | None
-) -> tuple[BaseEstimator, MatrixLike]:
-    """The fitted transformer and its features of the rows; NaN throughout where a row has no value at all."""
-    known = np.flatnonzero(~_empty_rows(block))
+def _columns(X: MatrixLike, positions: np.ndarray) -> MatrixLike:
+    return _safe_indexing(X, positions.tolist(), axis=1)
+
+
+def _fit_transform(transformer: BaseEstimator, block: MatrixLike, y: VectorLike | None) -> MatrixLike:
+    """Features by a transformer that is fitted to the rows with a value; NaN throughout in the other rows."""
+    cells = block.toarray() if sparse.issparse(block) else np.asarray(block)
+    known = np.flatnonzero(~np.asarray(pd.isna(cells)).all(axis=1))
     if not len(known):
         raise ValueError(
             "no row has a value in the privileged columns: `privileged_transformer` has nothing to be fitted to."
@@ -211,42 +210,22 @@ def _transformed(
     targets = None if y is None else _safe_indexing(y, known)
     values = transformer.fit_transform(_safe_indexing(block, known), targets)
     if len(known) == block.shape[0]:
-        return transformer, values
-    values = np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64)
+        return values
     features = np.full((block.shape[0], values.shape[1]), np.nan)
-    features[known] = values
-    return transformer, features
+    features[known] = values.toarray() if sparse.issparse(values) else values
+    return features
 
 
-def _empty_rows(block: MatrixLike) -> np.ndarray:
-    """Which rows have no value: NaN or None in every column."""
-    if sparse.issparse(block):
-        return np.asarray(np.isnan(block.toarray()).all(axis=1))
-    if hasattr(block, "isna"):
-        return np.asarray(block.isna().to_numpy().all(axis=1))
-    values = np.asarray(block)
-    if values.dtype.kind == "O":
-        return np.array([all(value is None or value != value for value in row) for row in values])
-    return np.isnan(values).all(axis=1) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
-
-
-def _final_step(estimator: BaseEstimator) -> BaseEstimator:
-    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-
-
-def _check_takes_privileged(estimator: BaseEstimator) -> None:
-    final = _final_step(estimator)
+def _privileged_keyword(estimator: Any) -> str:
+    """Argument of `fit` for the privileged columns; TypeError if there is none."""
+    final = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     parameters = signature(final.fit).parameters if hasattr(final, "fit") and not isinstance(final, type) else {}
     # Grid searches and other wrappers take **params and hand them on.
     if "privileged" not in parameters and all(p.kind != Parameter.VAR_KEYWORD for p in parameters.values()):
-        name = final.__name__ if isinstance(final, type) else type(final).__name__
+        name = f"{final.__name__} (a class; pass an object)" if isinstance(final, type) else type(final).__name__
         raise TypeError(
-            "PrivilegedColumns needs an estimator whose `fit` takes `privileged`, such as lupi.SVM2Plus(), but got "
-            f"{name}{' (a class; pass an object)' if isinstance(final, type) else ''}."
+            f"PrivilegedColumns needs an estimator whose `fit` takes `privileged`, such as lupi.SVM2Plus(), but got {name}."
         )
-
-
-def _privileged_key(estimator: BaseEstimator) -> str:
     if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
         return f"{estimator.steps[-1][0]}__privileged"
     return "privileged"
