@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,11 +30,11 @@ SMALLEST_SHARE = 1e-3
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class SoftLabelStudent(RegressorMixin, BaseEstimator):
     """A classifier that learns soft labels: every row appears once per class, weighted with the class's probability."""
 
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
+    estimator: Any
 
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> Self:
         """Fit to logits of two classes, of shape (n, 1), or to probabilities of several, of shape (n, n_classes)."""
@@ -114,6 +115,7 @@ def soft_correlation(
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class EstimatorMember(BaseEstimator):
     """A scikit-learn estimator as the member of a pool, or as a teacher; `cv` folds make its left-out predictions.
 
@@ -121,13 +123,10 @@ class EstimatorMember(BaseEstimator):
     is a list, one per class, if the estimator cannot predict several columns at once.
     """
 
-    def __init__(
-        self, estimator: Any, cv: Any = 5, n_jobs: int | None = None, random_state: RandomState = None
-    ) -> None:
-        self.estimator = estimator
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    estimator: Any
+    cv: Any = 5
+    n_jobs: int | None = None
+    random_state: RandomState = None
 
     def fit_left_out(self, sample: Sample) -> np.ndarray:
         """Fit to all rows, and refit without each fold; rows that are not cross-fitted get NaN."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ LEAF, MAX_COLUMNS = 5.0, 100
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class ForestMember(BaseEstimator):
     """Trees with the best split of a third of the columns (at most 100), each on a random part of the distinct rows.
 
@@ -31,9 +33,8 @@ class ForestMember(BaseEstimator):
     Left-out predictions average the trees that have not seen the row.
     """
 
-    def __init__(self, n_trees: int = 60, random_state: RandomState = None) -> None:
-        self.n_trees = n_trees
-        self.random_state = random_state
+    n_trees: int = 60
+    random_state: RandomState = None
 
     def fit_left_out(self, sample: Sample) -> np.ndarray:
         """Grow the trees; return left-out predictions of the training rows."""

@@ -7,7 +7,6 @@ by which its outputs are divided, and ``predict``. A new member is a class with 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
 from typing import Any, Self
 
 import numpy as np
@@ -59,6 +58,10 @@ class SurrogateData:
         """Group numbers of some rows."""
         return None if self.rows.groups is None else self.rows.groups[index]
 
+    def codes(self, index: np.ndarray) -> np.ndarray | None:
+        """Class codes of some rows; None for numbers."""
+        return None if self.rows.classes is None else self.rows.target[index]
+
     def sample(self, features: Any, index: np.ndarray, targets: np.ndarray, **options: Any) -> Sample:
         """Some of the rows with targets for a pool."""
         return Sample(features.take(index), targets, self.rows.weight[index], self.groups(index), **options)
@@ -104,44 +107,32 @@ class Standardizer(BaseEstimator):
 @chunkwise("sum", "weight")
 def _column_sums(X: Any, weight: np.ndarray, center: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Weights and weighted sums of the values that are not missing, or of their squared distances to a center."""
-    if sparse.issparse(X):
-        return _sparse_column_sums(X.tocsr(), weight, center)
     weights, sums = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    for start in range(0, len(X), BLOCK):
+    for start in range(0, X.shape[0], BLOCK):
         block, part = X[start : start + BLOCK], weight[start : start + BLOCK]
-        values = block if center is None else np.square(block - center)
-        missing = np.isnan(block)
-        weights += part @ ~missing
-        sums += part @ np.where(missing, 0.0, values)
+        stored, at = (block.data, block.indices) if sparse.issparse(block) else (block, slice(None))
+        values, missing = stored if center is None else np.square(stored - center[at]), np.isnan(stored)
+        rows = [~missing, np.where(missing, 0.0, values)]
+        if sparse.issparse(block):
+            rows = [sparse.csr_array((row, at, block.indptr), block.shape) for row in (*rows, np.ones(len(stored)))]
+            zeros = part.sum() - part @ rows.pop()
+            weights += zeros
+            sums += 0.0 if center is None else zeros * np.square(center)
+        weights += part @ rows[0]
+        sums += part @ rows[1]
     return weights, sums
-
-
-def _sparse_column_sums(X: Any, weight: np.ndarray, center: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    def of_columns(values: np.ndarray) -> np.ndarray:
-        return np.asarray(sparse.csr_array((values, X.indices, X.indptr), shape=X.shape).T @ weight).ravel()
-
-    missing = np.isnan(X.data)
-    weights = weight.sum() - of_columns(missing.astype(float))
-    if center is None:
-        return weights, of_columns(np.where(missing, 0.0, X.data))
-    squares = of_columns(np.where(missing, 0.0, np.square(X.data - center[X.indices])))
-    return weights, squares + np.square(center) * (weight.sum() - of_columns(np.ones(len(X.data))))
 
 
 def standardized(X: Any, weight: np.ndarray) -> Any:
     """Standardized rows; rows in chunks are standardized when they are read."""
-    return apply_standardizer(X.operand, Standardizer().fit(X, weight))
+    return apply_standardizer(X, Standardizer().fit(X, weight))
 
 
-@singledispatch
-def apply_standardizer(values: Any, scaler: Standardizer) -> Any:
-    """Standardized rows of an operand of :class:`~lupi.inputs.Rows`."""
-    return ArrayRows(scaler.transform(values))
-
-
-@apply_standardizer.register(Rows)
-def _(rows: Any, scaler: Standardizer) -> Any:
-    return rows.map(scaler.transform, rows.shape[1])
+def apply_standardizer(X: Any, scaler: Standardizer) -> Any:
+    """The same by a fitted standardizer."""
+    values = X.operand
+    chunked = isinstance(values, Rows)
+    return X.map(scaler.transform, X.shape[1]) if chunked else ArrayRows(scaler.transform(values))
 
 
 @model_part
@@ -200,11 +191,11 @@ class RbfPath:
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class RbfMember(BaseEstimator):
     """RBF ridge with gamma = 1 / (2 p)."""
 
-    def __init__(self, random_state: RandomState = None) -> None:
-        self.random_state = random_state
+    random_state: RandomState = None
 
     def fit_left_out(self, sample: Sample) -> np.ndarray:
         """Fit with the penalty of the largest left-out correlation."""
@@ -223,7 +214,7 @@ class RbfMember(BaseEstimator):
 def rbf_values(A: Matrix, landmarks: Matrix, gamma: float, coef: np.ndarray) -> np.ndarray:
     """RBF kernel values with the landmarks times coefficients, block by block."""
     blocks = (A[start : start + BLOCK] for start in range(0, A.shape[0], BLOCK))
-    return np.asarray(np.vstack([rbf_kernel(block, landmarks, gamma=gamma) @ coef for block in blocks]))
+    return np.vstack([rbf_kernel(block, landmarks, gamma=gamma) @ coef for block in blocks])
 
 
 MEMBERS: dict[str, Any] = {
@@ -243,12 +234,12 @@ def member_names(estimator: Any) -> list[str] | None:
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class Pool(BaseEstimator):
     """Mean of several members' outputs, each scaled to unit spread; without a scaler, of an estimator of the user's."""
 
-    def __init__(self, members: dict[str, Any], scaler: Standardizer | None = None) -> None:
-        self.members = members
-        self.scaler = scaler
+    members: dict[str, Any]
+    scaler: Standardizer | None = None
 
     def fit_left_out(self, sample: Sample) -> np.ndarray:
         """Fit every member; return left-out outputs of the training rows."""

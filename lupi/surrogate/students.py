@@ -41,16 +41,16 @@ class Student:
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class Model(BaseEstimator):
     """All that prediction uses and a saved file holds.
 
     `parts` are pairs of weight and pool: the baseline and, where there is a surrogate, its student.
     """
 
-    def __init__(self, scaler: Any, parts: list[Any], calibration: Calibration) -> None:
-        self.scaler = scaler
-        self.parts = parts
-        self.calibration = calibration
+    scaler: Any
+    parts: list[Any]
+    calibration: Calibration
 
     def scores(self, X: MatrixLike) -> np.ndarray:
         """Calibrated output of shape (n, k)."""
@@ -85,6 +85,6 @@ def calibrate_output(
     if surrogate is not None and students[0].weight < 1.0:
         found = ~np.isnan(outputs[surrogate.rows, 0])
         rows = surrogate.rows[found]
-        soft = target.calibrate_to(outputs[rows], surrogate.values[found], weight[rows])
+        soft = target.calibrate(outputs[rows], surrogate.values[found], weight[rows])
         calibration = blend(calibration, soft, 1.0 - (1.0 - LABEL_WEIGHT) * (1.0 - surrogate.plain_weight))
     return replace(calibration, slope=max(calibration.slope, SMALLEST_SLOPE * target.unit(y, weight[labeled])))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin
@@ -33,15 +34,24 @@ from lupi.surrogate.teachers import can_teach, fit_teachers, make_surrogate
 CLOSED_FORM_ONLY = "estimator='ridge', teacher=None and groups=None: everything else needs its rows in memory"
 
 
+@dataclass(eq=False, repr=False)
 class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
-    """`fit` of both estimators."""
+    """Parameters (the fields) and `fit` of both estimators."""
+
+    estimator: Any = None
+    _: KW_ONLY
+    teacher: Any = None
+    cv: Any = 5
+    unlabeled: Any = None
+    n_jobs: int | None = None
+    random_state: RandomState = None
 
     # Routed to fit by every meta-estimator, without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True, "groups": True}
     # Made from the privileged features of single rows.
     _privileged_rows_in = ("surrogate_",)
 
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [HasMethods(["fit", "predict"]), StrOptions(set(MEMBERS)), list, tuple, None],
         "teacher": [HasMethods(["fit", "predict"]), None],
         "cv": ["cv_object"],
@@ -49,23 +59,6 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        teacher: Any = None,
-        cv: Any = 5,
-        unlabeled: Any = None,
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.estimator = estimator
-        self.teacher = teacher
-        self.cv = cv
-        self.unlabeled = unlabeled
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -110,11 +103,11 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         data = self._check(X, y, privileged, sample_weight, groups)
         target: Target = NumberTarget() if data.rows.classes is None else ClassTarget(len(self.classes_))
         scaler = Standardizer().fit(data.rows.X, data.rows.weight)
-        A = apply_standardizer(data.rows.X.operand, scaler)
+        A = apply_standardizer(data.rows.X, scaler)
         features = ArrayRows(data.rows.table()) if member_names(self.estimator) is None else A
 
-        pool, labels = make_pool(self, scaler), data.rows.target[data.labeled]
-        sample = data.sample(features, data.labeled, target.columns(labels), labels=target.labels(labels))
+        pool, columns = make_pool(self, scaler), target.columns(data.rows.target[data.labeled])
+        sample = data.sample(features, data.labeled, columns, labels=data.codes(data.labeled))
         plain = Student.fit(pool, sample, data.labeled, features)
 
         taught = can_teach(data, type(self).__name__)

@@ -50,17 +50,9 @@ class ClassTarget:
         signs = 2.0 * one_hot(y, self.n_classes) - 1.0
         return signs[:, 1:] if self.n_classes == 2 else signs
 
-    def labels(self, y: np.ndarray) -> np.ndarray | None:
-        """Class codes for classifiers and log-losses."""
-        return y
-
     def calibrate(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Calibration:
-        """Calibrate scores to labels."""
-        return calibrate(scores, one_hot(y, self.n_classes), weight)
-
-    def calibrate_to(self, scores: np.ndarray, surrogate: np.ndarray, weight: np.ndarray) -> Calibration:
-        """Calibrate scores to the surrogate."""
-        return calibrate(scores, class_shares(surrogate), weight)
+        """Calibrate scores to class codes or to the surrogate."""
+        return calibrate(scores, one_hot(y, self.n_classes) if y.ndim == 1 else class_shares(y), weight)
 
     def surrogate(self, calibration: Calibration, scores: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Clipped logits of two classes; probabilities of several, where a known label counts half.
@@ -96,17 +88,9 @@ class NumberTarget:
         """Regression targets of shape (n, 1)."""
         return y[:, None]
 
-    def labels(self, y: np.ndarray) -> np.ndarray | None:
-        """Numbers have no class codes."""
-        return None
-
     def calibrate(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Calibration:
-        """Calibrate scores to labels."""
-        return calibrate_values(scores, y, weight)
-
-    def calibrate_to(self, scores: np.ndarray, surrogate: np.ndarray, weight: np.ndarray) -> Calibration:
-        """Calibrate scores to the surrogate."""
-        return calibrate_values(scores, surrogate[:, 0], weight)
+        """Calibrate scores to numbers or to the surrogate."""
+        return calibrate_values(scores, y.ravel(), weight)
 
     def surrogate(self, calibration: Calibration, scores: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The teachers' scores themselves."""

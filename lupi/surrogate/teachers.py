@@ -135,7 +135,7 @@ def fit_teachers(data: SurrogateData, A: Any, target: Target, plain: np.ndarray,
     tables = [standardized(block.rows.with_gaps(block.available), data.rows.weight) for block in data.rows.privileged]
     if len(data.unlabeled):
         _warn_if_not_at_random(type(model).__name__, data, [*tables, A])
-    groups, labels = data.groups(data.taught), target.labels(y)
+    groups, labels = data.groups(data.taught), data.codes(data.taught)
     by_likelihood = targets.shape[1] > 1 or (teacher is not None and is_classifier(teacher))
     kernels = ("linear", "rbf") if targets.shape[1] > 1 and teacher is None else ("linear",)
     candidates = make_candidates([block.name for block in data.rows.privileged], kernels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from inspect import signature
 from typing import Any, Self
 
@@ -63,6 +64,7 @@ def tabular_model(estimator: Any = None, privileged: str | Sequence[str] = ()) -
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class TableEncoder(BaseEstimator):
     """Encoder of a table: medians for gaps, standardized numbers, one feature for each frequent word.
 
@@ -81,11 +83,10 @@ class TableEncoder(BaseEstimator):
            [ 1.22,  0.  ,  0.  ]])
     """
 
-    def __init__(self, standardize=True, fill=True, as_frame=False, keep_empty=False):
-        self.standardize = standardize
-        self.fill = fill
-        self.as_frame = as_frame
-        self.keep_empty = keep_empty
+    standardize: bool = True
+    fill: bool = True
+    as_frame: bool = False
+    keep_empty: bool = False
 
     def fit(self, table, y=None):
         """Learn medians, means, scales and frequent words from the rows of a Table."""
@@ -131,6 +132,7 @@ def encode_privileged(table, standardize=True):
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class TabularModel(BaseEstimator):
     """Estimator on raw tables, as :func:`lupi.tabular_model` makes it.
 
@@ -161,18 +163,11 @@ class TabularModel(BaseEstimator):
 
     __metadata_request__fit = {"privileged": True, "groups": True}
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        privileged: str | Sequence[str] = (),
-        *,
-        regression: bool | None = None,
-        standardize: bool = True,
-    ) -> None:
-        self.estimator = estimator
-        self.privileged = privileged
-        self.regression = regression
-        self.standardize = standardize
+    estimator: Any = None
+    privileged: str | Sequence[str] = ()
+    _: KW_ONLY
+    regression: bool | None = None
+    standardize: bool = True
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
