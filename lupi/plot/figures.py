@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from io import StringIO
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -56,7 +57,7 @@ SVG_STYLE: Any = {
 class Display:
     """A figure with its data: `plot` draws it on the axes `ax_` of the figure `figure_`."""
 
-    draw: ClassVar[Callable[..., None]]  # draws the fields on axes
+    draw: Callable[..., None]  # draws the data on axes
     ax_: Axes
     figure_: Any
 
@@ -82,7 +83,7 @@ class Display:
                 raise ImportError('plots require matplotlib: pip install "lupi[report]".') from None
             ax = pyplot.subplots(layout="constrained")[1]
         self.ax_, self.figure_ = ax, ax.figure
-        type(self).draw(ax, *(getattr(self, part.name) for part in fields(self)), **style)  # type: ignore[arg-type]
+        self.draw(ax, **style)
         return self
 
 
@@ -122,9 +123,7 @@ def css_variables(scheme: str) -> str:
     return " ".join(f"--{name}: {color};" for name, color in COLORS[scheme].items())
 
 
-def figure_svg(
-    name: str, title: str, description: str, height: float, draw: Callable[..., None], *parts: Any, **options: Any
-) -> str:
+def figure_svg(name: str, title: str, description: str, height: float, draw: Callable[[Axes], None]) -> str:
     """SVG element of a figure for a page: colors as CSS variables, a title and a description for screen readers."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -132,7 +131,7 @@ def figure_svg(
     file = StringIO()
     with rc_context(SVG_STYLE):
         figure = Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")
-        draw(figure.subplots(), *parts, **options)
+        draw(figure.subplots())
         figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{name}-t {name}-d" class="figure" id="{name}">'
@@ -206,25 +205,6 @@ def gain_groups(size: dict[str, Any]) -> dict[str, list[Interval]]:
     return {row["title"]: gain_intervals(row, size) for row in ranked}
 
 
-def draw_gains(ax: Axes, gains: dict[str, list[Interval]], label: str = "", **style: Any) -> None:
-    """Gains of each method with their 95% intervals, one method per line; a single gain is also written beside its line."""
-    labels = set()
-    for row, intervals in enumerate(gains.values()):
-        for part, y in zip(intervals, row + 0.2 * (np.arange(len(intervals)) - (len(intervals) - 1) / 2)):
-            name = "" if part.label in labels else f"over the {part.label}"
-            drawn: dict[str, Any] = {"marker": "o", "ls": "none", "ms": 4, "color": LIGHT[part.color], "label": name}
-            ax.errorbar(part.mean, y, xerr=[[part.mean - part.low], [part.high - part.mean]], **drawn | style)
-            labels.add(part.label)
-        if len(intervals) == 1:
-            ax.text(1.02, row, f"{part.mean:+.1f}", transform=ax.get_yaxis_transform(), va="center")
-    ax.axvline(0, color=LIGHT["ink"], lw=0.8)
-    ax.grid(axis="x", color=LIGHT["rule"], lw=0.8)
-    name_rows(ax, gains)
-    ax.set_xlabel(label)
-    if any(len(intervals) > 1 for intervals in gains.values()):
-        legend(ax, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)  # above: points may be anywhere
-
-
 @dataclass(frozen=True)
 class Line:
     """A learning curve in points, with a band of two standard errors."""
@@ -262,28 +242,6 @@ def reading(summary: dict[str, Any]) -> dict[str, Any] | None:
     return found[-1] if found else None
 
 
-def draw_curves(ax: Axes, lines: Sequence[Line], worth: Any = None, label: str = "", **style: Any) -> None:
-    """Learning curves with their bands, and the rows that the columns are worth."""
-    for line in lines:
-        color = LIGHT[line.color]
-        drawn: dict[str, Any] = {"marker": "o", "ms": 4, "color": color, "label": line.label} | style
-        ax.plot(line.sizes, line.means, **drawn)
-        low, high = line.means - 2 * line.errors, line.means + 2 * line.errors
-        ax.fill_between(line.sizes, low, high, color=color, alpha=0.13, lw=0)
-    if worth:
-        rows, score = worth["baseline_rows"], 100 * worth["score"]
-        ax.plot([worth["train_size"], rows], [score, score], ":", color=LIGHT["ink"])
-        ax.axvline(rows, color=LIGHT["ink"], ls=":", lw=0.8)
-        text = f"{worth['train_size']} rows with the columns\nare worth {rows:.0f} without"
-        place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "bottom", "fontsize": "small"}
-        ax.annotate(text, (rows, score), (-4, 6), **place)
-    sizes = lines[0].sizes
-    ax.set(xscale="log", xlabel="labeled training rows", ylabel=label)
-    ax.set_xticks(sizes, [str(size) for size in sizes])
-    ax.minorticks_off()
-    legend(ax)
-
-
 def draw_differences(ax: Axes, differences: np.ndarray, label: str) -> None:
     """Differences in points as bars, the largest first."""
     ranked = np.sort(differences)[::-1]
@@ -305,57 +263,6 @@ def draw_permutations(ax: Axes, permuted: np.ndarray, score: float, label: str) 
     ax.set_title(f"real rows: {score:.2f}", loc="right" if right else "left", color=LIGHT["negative"], fontsize=12)
     ax.locator_params(axis="y", integer=True)
     ax.set_xlabel(label)
-
-
-def report_figures(summary: dict[str, Any]) -> dict[str, str]:
-    """SVG of each figure that the summary of a comparison allows."""
-    metric, size, drawn = summary["protocol"]["metric_title"], summary["sizes"][-1], {}
-
-    def add(name: str, title: str, description: str, height: float, *drawing: Any, **options: Any) -> None:
-        drawn[name] = figure_svg(name, title, description, height, *drawing, **options)
-
-    def add_intervals(name: str, title: str, parts: Sequence[Interval], label: str) -> None:
-        rows, height = {part.label: [part] for part in parts}, 60 + 26 * len(parts)
-        described = ", ".join(map(str, parts))
-        add(name, f"{title}, points of {metric}", described, height, draw_gains, rows, label=label, ms=8, lw=2)
-
-    if row := find_row(size, summary["verdict"]["candidate"]):
-        title, best = row["title"], find_row(size, size["best_baseline"])
-        controls = "against the best baseline and its controls"
-        label = "gain over these in points, 95% interval"
-        add_intervals("answer", f"{title} {controls}", gain_intervals(row, size), label)
-        found = 100 * (np.array(row["scores"]) - np.array(best["scores"]))
-        counts = f"{(found > 0).sum()} splits won, {(found < 0).sum()} lost, {(found == 0).sum()} equal"
-        described = f"{counts}; from {found.min():+.2f} to {found.max():+.2f} points."
-        name = f"{title} against {best['title']}, split by split, points of {metric}"
-        label = shorten(f"{title} minus {best['title']}, points", 54)
-        add("splits", name, described, 230, draw_differences, found, label=label)
-        groups = gain_groups(size)
-        described = "; ".join(f"{name}: {', '.join(map(str, parts))}" for name, parts in groups.items())
-        name, label = f"Every method {controls}, points of {metric}", "gain in points, 95% interval"
-        add("gains", name, described, 110 + 44 * len(groups), draw_gains, groups, label=label)
-    if len(summary["sizes"]) > 1 and (lines := main_lines(summary)):
-        name = f"Learning curves at {', '.join(map(str, lines[0].sizes))} labeled training rows"
-        described = "; ".join(f"{line.label}: {', '.join(f'{mean:.1f}' for mean in line.means)}" for line in lines)
-        add("curve", name, described, 330, draw_curves, lines, reading(summary), label=f"{metric} x 100")
-    if test := summary["permutation"]:
-        permuted, score = 100 * np.asarray(test["permuted"]), 100 * test["score"]
-        name, label = f"Exact test: {test['title']} with permuted privileged rows", f"permutations by {metric} x 100"
-        described = f"Real rows {score:.2f}; {test['n']} permutations from {permuted.min():.2f} to {permuted.max():.2f}"
-        add(
-            "permutation",
-            name,
-            f"{described}; p = {test['p']:.3f}.",
-            240,
-            draw_permutations,
-            permuted,
-            score,
-            label=label,
-        )
-    if summary["columns"]:
-        parts = [Interval.of(effect["name"], effect["loss"], "real") for effect in summary["columns"]]
-        add_intervals("columns", "Loss without each privileged column", parts, "loss in points, 95% interval")
-    return drawn
 
 
 @dataclass(eq=False, repr=False)
@@ -394,9 +301,32 @@ class GainsDisplay(Display):
     ['surrogate, ridge']
     """
 
-    draw = staticmethod(draw_gains)
     gains: Any
     label: str = field(default="", kw_only=True)
+
+    def draw(self, ax: Axes, **style: Any) -> None:
+        """Gains of each method with their 95% intervals, one method per line; a single gain is also written beside its line."""
+        labels = set()
+        for row, intervals in enumerate(self.gains.values()):
+            for part, y in zip(intervals, row + 0.2 * (np.arange(len(intervals)) - (len(intervals) - 1) / 2)):
+                name = "" if part.label in labels else f"over the {part.label}"
+                drawn: dict[str, Any] = {
+                    "marker": "o",
+                    "ls": "none",
+                    "ms": 4,
+                    "color": LIGHT[part.color],
+                    "label": name,
+                }
+                ax.errorbar(part.mean, y, xerr=[[part.mean - part.low], [part.high - part.mean]], **drawn | style)
+                labels.add(part.label)
+            if len(intervals) == 1:
+                ax.text(1.02, row, f"{part.mean:+.1f}", transform=ax.get_yaxis_transform(), va="center")
+        ax.axvline(0, color=LIGHT["ink"], lw=0.8)
+        ax.grid(axis="x", color=LIGHT["rule"], lw=0.8)
+        name_rows(ax, self.gains)
+        ax.set_xlabel(self.label)
+        if any(len(intervals) > 1 for intervals in self.gains.values()):
+            legend(ax, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)  # above: points may be anywhere
 
     @classmethod
     def from_comparison(cls, comparison: Any, *, size: int = -1, ax: Axes | None = None, **style: Any) -> Self:
@@ -456,10 +386,30 @@ class LearningCurveDisplay(Display):
     'best baseline'
     """
 
-    draw = staticmethod(draw_curves)
     lines: Any
     worth: Any = field(default=None, kw_only=True)
     label: str = field(default="", kw_only=True)
+
+    def draw(self, ax: Axes, **style: Any) -> None:
+        """Learning curves with their bands, and the rows that the columns are worth."""
+        for line in self.lines:
+            color = LIGHT[line.color]
+            drawn: dict[str, Any] = {"marker": "o", "ms": 4, "color": color, "label": line.label} | style
+            ax.plot(line.sizes, line.means, **drawn)
+            low, high = line.means - 2 * line.errors, line.means + 2 * line.errors
+            ax.fill_between(line.sizes, low, high, color=color, alpha=0.13, lw=0)
+        if worth := self.worth:
+            rows, score = worth["baseline_rows"], 100 * worth["score"]
+            ax.plot([worth["train_size"], rows], [score, score], ":", color=LIGHT["ink"])
+            ax.axvline(rows, color=LIGHT["ink"], ls=":", lw=0.8)
+            text = f"{worth['train_size']} rows with the columns\nare worth {rows:.0f} without"
+            place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "bottom", "fontsize": "small"}
+            ax.annotate(text, (rows, score), (-4, 6), **place)
+        sizes = self.lines[0].sizes
+        ax.set(xscale="log", xlabel="labeled training rows", ylabel=self.label)
+        ax.set_xticks(sizes, [str(size) for size in sizes])
+        ax.minorticks_off()
+        legend(ax)
 
     @classmethod
     def from_comparison(cls, comparison: Any, *, ax: Axes | None = None, **style: Any) -> Self:
@@ -485,3 +435,49 @@ class LearningCurveDisplay(Display):
             )
         label = f"{summary['protocol']['metric_title']} x 100"
         return cls(main_lines(summary), worth=reading(summary), label=label).plot(ax, **style)
+
+
+def report_figures(summary: dict[str, Any]) -> dict[str, str]:
+    """SVG of each figure that the summary of a comparison allows."""
+    return {figure[0]: figure_svg(*figure) for figure in _report_figures(summary)}
+
+
+def _report_figures(summary: dict[str, Any]) -> Iterator[tuple[str, str, str, float, Callable[[Axes], None]]]:
+    """Name, title, description, height and drawing function of each figure."""
+    metric, size = summary["protocol"]["metric_title"], summary["sizes"][-1]
+    if row := find_row(size, summary["verdict"]["candidate"]):
+        title, best = row["title"], find_row(size, size["best_baseline"])
+        controls = "against the best baseline and its controls"
+        parts, label = gain_intervals(row, size), "gain over these in points, 95% interval"
+        yield "answer", f"{title} {controls}, points of {metric}", *_one_per_line(parts, label)
+        found = 100 * (np.array(row["scores"]) - np.array(best["scores"]))
+        counts = f"{(found > 0).sum()} splits won, {(found < 0).sum()} lost, {(found == 0).sum()} equal"
+        described = f"{counts}; from {found.min():+.2f} to {found.max():+.2f} points."
+        name = f"{title} against {best['title']}, split by split, points of {metric}"
+        label = shorten(f"{title} minus {best['title']}, points", 54)
+        yield "splits", name, described, 230, partial(draw_differences, differences=found, label=label)
+        groups = gain_groups(size)
+        described = "; ".join(f"{name}: {', '.join(map(str, parts))}" for name, parts in groups.items())
+        display = GainsDisplay(groups, label="gain in points, 95% interval")
+        yield "gains", f"Every method {controls}, points of {metric}", described, 110 + 44 * len(groups), display.draw
+    if len(summary["sizes"]) > 1 and (lines := main_lines(summary)):
+        name = f"Learning curves at {', '.join(map(str, lines[0].sizes))} labeled training rows"
+        described = "; ".join(f"{line.label}: {', '.join(f'{mean:.1f}' for mean in line.means)}" for line in lines)
+        curves = LearningCurveDisplay(lines, worth=reading(summary), label=f"{metric} x 100")
+        yield "curve", name, described, 330, curves.draw
+    if test := summary["permutation"]:
+        permuted, score = 100 * np.asarray(test["permuted"]), 100 * test["score"]
+        name, label = f"Exact test: {test['title']} with permuted privileged rows", f"permutations by {metric} x 100"
+        described = f"Real rows {score:.2f}; {test['n']} permutations from {permuted.min():.2f} to {permuted.max():.2f}"
+        draw = partial(draw_permutations, permuted=permuted, score=score, label=label)
+        yield "permutation", name, f"{described}; p = {test['p']:.3f}.", 240, draw
+    if summary["columns"]:
+        parts = [Interval.of(effect["name"], effect["loss"], "real") for effect in summary["columns"]]
+        name = f"Loss without each privileged column, points of {metric}"
+        yield "columns", name, *_one_per_line(parts, "loss in points, 95% interval")
+
+
+def _one_per_line(parts: Sequence[Interval], label: str) -> tuple[str, float, Callable[[Axes], None]]:
+    """Description, height and drawing function of intervals with a line each."""
+    display = GainsDisplay({part.label: [part] for part in parts}, label=label)
+    return ", ".join(map(str, parts)), 60 + 26 * len(parts), partial(display.draw, ms=8, lw=2)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.special import expit
 
 from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.plot.figures import LIGHT, Display, legend, name_rows
@@ -15,28 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NO_LABEL = "no label"
-
-
-def draw_surrogate(ax: Axes, surrogate: Any, labels: Any, classes: Any, label: str, **style: Any) -> None:
-    """Surrogate targets in one strip per class, or against numbers."""
-    style = {"s": 12, "alpha": 0.5, "lw": 0} | style
-    if classes is None:
-        labeled = ~(np.isnan(surrogate) | np.isnan(labels))
-        known, given = surrogate[labeled], labels[labeled]
-        ax.scatter(given, known, **{"color": LIGHT["real"], **style})
-        ends = [min(known.min(), given.min()), max(known.max(), given.max())]
-        ax.plot(ends, ends, ":", color=LIGHT["ink"], lw=0.8)
-        ax.set(xlabel="label", ylabel=label)
-        return
-    # Points are spread over the height of a strip in a fixed order, so that the figure is reproducible.
-    for k, name in enumerate(classes):
-        values = surrogate[(labels == name) & ~np.isnan(surrogate)]
-        height = np.random.default_rng(0).permutation(np.linspace(-0.3, 0.3, len(values)))
-        color = LIGHT["shuffled" if name == NO_LABEL else "real"]
-        ax.scatter(values, k + height, **{"color": color, **style})
-        ax.plot([np.median(values)] * 2, [k - 0.38, k + 0.38], color=LIGHT["ink"], lw=1.5)
-    name_rows(ax, classes)
-    ax.set(xlim=(-0.02, 1.02), xlabel=label, ylabel="label")
 
 
 @dataclass(eq=False, repr=False)
@@ -74,11 +52,32 @@ class SurrogateDisplay(Display):
     (80,)
     """
 
-    draw = staticmethod(draw_surrogate)
     surrogate: Any
     labels: Any
     classes: Any = None
     label: str = field(default="surrogate", kw_only=True)
+
+    def draw(self, ax: Axes, **style: Any) -> None:
+        """Surrogate targets in one strip per class, or against numbers."""
+        surrogate, labels, classes = self.surrogate, self.labels, self.classes
+        style = {"s": 12, "alpha": 0.5, "lw": 0} | style
+        if classes is None:
+            labeled = ~(np.isnan(surrogate) | np.isnan(labels))
+            known, given = surrogate[labeled], labels[labeled]
+            ax.scatter(given, known, **{"color": LIGHT["real"], **style})
+            ends = [min(known.min(), given.min()), max(known.max(), given.max())]
+            ax.plot(ends, ends, ":", color=LIGHT["ink"], lw=0.8)
+            ax.set(xlabel="label", ylabel=self.label)
+            return
+        # Points are spread over the height of a strip in a fixed order, so that the figure is reproducible.
+        for k, name in enumerate(classes):
+            values = surrogate[(labels == name) & ~np.isnan(surrogate)]
+            height = np.random.default_rng(0).permutation(np.linspace(-0.3, 0.3, len(values)))
+            color = LIGHT["shuffled" if name == NO_LABEL else "real"]
+            ax.scatter(values, k + height, **{"color": color, **style})
+            ax.plot([np.median(values)] * 2, [k - 0.38, k + 0.38], color=LIGHT["ink"], lw=1.5)
+        name_rows(ax, classes)
+        ax.set(xlim=(-0.02, 1.02), xlabel=self.label, ylabel="label")
 
     @classmethod
     def from_estimator(cls, estimator: Any, y: VectorLike, *, ax: Axes | None = None, **style: Any) -> Self:
@@ -114,10 +113,7 @@ class SurrogateDisplay(Display):
         names = {value: _class_name(value) for value in estimator.classes_.tolist()}
         labels = np.array([names.get(value, NO_LABEL) for value in np.asarray(y, dtype=object)])
         if surrogate.ndim == 1:
-            values, label = (
-                1.0 / (1.0 + np.exp(-surrogate)),
-                f"surrogate: probability of {names[estimator.classes_[1]]}",
-            )
+            values, label = expit(surrogate), f"surrogate: probability of {list(names.values())[1]}"
         else:
             codes = {name: k for k, name in enumerate(names.values())}
             best = np.argmax(np.nan_to_num(surrogate), axis=1)
@@ -132,14 +128,14 @@ def _class_name(value: float | str) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def draw_bars(ax: Axes, values: dict[str, float], label: str, xlim: Any = None, **style: Any) -> None:
+def draw_bars(ax: Axes, values: dict[str, float], label: str, **style: Any) -> None:
     """Named numbers as horizontal bars, the largest on top."""
     ranked = dict(sorted(values.items(), key=lambda item: -item[1]))
     colors = [LIGHT["real" if value >= 0 else "negative"] for value in ranked.values()]
     ax.barh(range(len(ranked)), list(ranked.values()), **{"height": 0.6, "color": colors, **style})
     ax.axvline(0, color=LIGHT["ink"], lw=0.8)
     name_rows(ax, ranked)
-    ax.set(xlabel=label, xlim=xlim)
+    ax.set_xlabel(label)
 
 
 @dataclass(eq=False, repr=False)
@@ -170,8 +166,12 @@ class TeacherWeightsDisplay(Display):
     1.0
     """
 
-    draw = staticmethod(partial(draw_bars, label="weight of the teacher", xlim=(0, 1)))
     weights: Any
+
+    def draw(self, ax: Axes, **style: Any) -> None:
+        """Bars of the weights."""
+        draw_bars(ax, self.weights, "weight of the teacher", **style)
+        ax.set_xlim(0, 1)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None, **style: Any) -> Self:
@@ -220,8 +220,11 @@ class ColumnEvidenceDisplay(Display):
     True
     """
 
-    draw = staticmethod(partial(draw_bars, label="log-evidence lost without the column"))
     evidence: Any
+
+    def draw(self, ax: Axes, **style: Any) -> None:
+        """Bars of the evidence."""
+        draw_bars(ax, self.evidence, "log-evidence lost without the column", **style)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, max_columns: int = 20, ax: Axes | None = None, **style: Any) -> Self:
@@ -261,17 +264,6 @@ def _explained(estimator: Any, key: str) -> dict[str, Any]:
     raise ValueError(f"this {name} was fitted without privileged features; call fit with privileged=Z.")
 
 
-def draw_correction(ax: Axes, margins: Any, correction: Any, positive: Any, names: Any, **style: Any) -> None:
-    """Correcting function against margin."""
-    for rows, name, color in ((positive, names[0], "real"), (~positive, names[1], "negative")):
-        drawn = {"s": 14, "alpha": 0.6, "lw": 0, "color": LIGHT[color], "label": name} | style
-        ax.scatter(margins[rows], correction[rows], **drawn)
-    low, high = min(margins.min(), 0.0), max(margins.max(), 1.2)
-    ax.plot([low, 1, high], [1 - low, 0, 0], "--", color=LIGHT["ink"], lw=1, label="slack that the margin needs")
-    ax.set(xlabel="margin", ylabel="correcting function")
-    legend(ax)
-
-
 @dataclass(eq=False, repr=False)
 class CorrectionDisplay(Display):
     """Correcting function against margin, one point per training row.
@@ -306,11 +298,21 @@ class CorrectionDisplay(Display):
     (80,)
     """
 
-    draw = staticmethod(draw_correction)
     margins: Any
     correction: Any
     positive: Any
     names: Any
+
+    def draw(self, ax: Axes, **style: Any) -> None:
+        """Correcting function against margin."""
+        margins, positive = self.margins, self.positive
+        for rows, name, color in zip((positive, ~positive), self.names, ("real", "negative")):
+            drawn = {"s": 14, "alpha": 0.6, "lw": 0, "color": LIGHT[color], "label": name} | style
+            ax.scatter(margins[rows], self.correction[rows], **drawn)
+        low, high = min(margins.min(), 0.0), max(margins.max(), 1.2)
+        ax.plot([low, 1, high], [1 - low, 0, 0], "--", color=LIGHT["ink"], lw=1, label="slack that the margin needs")
+        ax.set(xlabel="margin", ylabel="correcting function")
+        legend(ax)
 
     @classmethod
     def from_estimator(
