@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from lupi.ranking.newton import start_weights
 from lupi.ranking.pairwise import Array, RankingProblem
 from lupi.solution import Solution, out_of_time, relative_gap, slices
 
@@ -74,9 +73,7 @@ def _search(problem: RankingProblem, w: Array, target: Array, max_evaluations: i
     return 0.5 * (low + high)
 
 
-def solve_ranking_bundle(
-    problem: RankingProblem, *, tol: float = 1e-3, max_iter: int = 500, start: Array | Solution | None = None
-) -> Solution:
+def solve_ranking_bundle(problem: RankingProblem, *, tol: float = 1e-3, max_iter: int = 500) -> Solution:
     """Minimize a hinge ranking problem by cutting planes with a line search.
 
     The loss is bounded from below by the maximum of its cutting planes; minimizing that model gives a lower bound on
@@ -90,8 +87,6 @@ def solve_ranking_bundle(
         Relative gap to reach.
     max_iter : int
         Planes to add at most.
-    start : Solution or array of shape (d,), optional
-        Weights to start from.
 
     Returns
     -------
@@ -103,7 +98,7 @@ def solve_ranking_bundle(
     """
     if problem.loss != "hinge":
         raise ValueError(f"solver='bundle' needs loss='hinge'; got loss={problem.loss!r}. Use solver='newton'.")
-    best_w = start_weights(problem, start)
+    best_w = np.zeros(problem.X.shape[1])
     best, plane, height = hinge(problem, best_w)
     # The first plane is "the loss is not negative".
     planes, heights = np.stack([np.zeros_like(plane), plane]), np.array([0.0, height])

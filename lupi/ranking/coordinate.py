@@ -76,7 +76,7 @@ def _pass(
 
 
 def solve_ranking_coordinate(
-    problem: RankingProblem, *, tol: float = 1e-3, max_iter: int = 500, start: Array | Solution | None = None
+    problem: RankingProblem, *, tol: float = 1e-3, max_iter: int = 500, start: Solution | None = None
 ) -> Solution:
     r"""Maximize the dual of a hinge ranking problem, one pair at a time, in at most `max_iter` passes (Hsieh et al., 2008).
 
@@ -92,7 +92,7 @@ def solve_ranking_coordinate(
             f"solver='coordinate' lists all pairs: at most {MOST_PAIRS} pairs of {MOST_EXAMPLES} examples, got {pairs.n_pairs} "
             f"of {n}. Use solver='newton'."
         )
-    before: Any = start.certificate if isinstance(start, Solution) else None
+    before: Any = None if start is None else start.certificate
     known = isinstance(before, PairDual) and before.X is problem.X
     gram = before.gram if known else problem.X @ problem.X.T
     gram = np.ascontiguousarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=np.float64)

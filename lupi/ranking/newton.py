@@ -113,15 +113,8 @@ def _minimize(
     return point, max_iter
 
 
-def start_weights(problem: RankingProblem, start: Array | Solution | None) -> Array:
-    """Initial weights: 0, or those of `start`."""
-    if start is None:
-        return np.zeros(problem.X.shape[1])
-    return np.asarray(start.point if isinstance(start, Solution) else start, dtype=float)
-
-
 def solve_ranking_newton(
-    problem: RankingProblem, *, tol: float = 1e-6, max_iter: int = 200, start: Array | Solution | None = None
+    problem: RankingProblem, *, tol: float = 1e-6, max_iter: int = 200, start: Solution | None = None
 ) -> Solution:
     """Minimize a ranking problem to a certified relative gap in at most `max_iter` Newton steps.
 
@@ -133,7 +126,7 @@ def solve_ranking_newton(
     if not smooth:
         spread = float(np.ptp(problem.pairs.offset)) if problem.pairs.n_pairs else 0.0
         width = float(2.0 ** np.ceil(np.log2(spread or 1.0)))
-    best_w = w = start_weights(problem, start)
+    best_w = w = np.zeros(problem.X.shape[1]) if start is None else start.point
     best, bound, n_iter = np.inf, 0.0, 0
 
     def is_done(point: RankingPoint) -> bool:
@@ -161,7 +154,7 @@ def solve_ranking_newton(
 
 
 def solve_ranking_auto(
-    problem: RankingProblem, *, tol: float = 1e-5, max_iter: int = 500, start: Array | Solution | None = None
+    problem: RankingProblem, *, tol: float = 1e-5, max_iter: int = 500, start: Solution | None = None
 ) -> Solution:
     """Coordinate descent for the hinge with few pairs and many features, then Newton's method; else Newton's method.
 

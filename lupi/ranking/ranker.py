@@ -12,12 +12,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.inputs.training_set import TrainingSet, check_rows, check_training_set, is_per_space
+from lupi.inputs.training_set import TrainingSet, check_rows, check_training_set
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
-from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
+from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, all_are
 from lupi.ranking.coordinate import solve_ranking_coordinate
 from lupi.ranking.newton import solve_ranking_auto, solve_ranking_newton
-from lupi.ranking.pairwise import RankingProblem
+from lupi.ranking.pairwise import RankingProblem, plain_pairs
 from lupi.ranking.ranking_metrics import default_metric
 from lupi.solution import MAX_TIME, Solution, deadline, double_precision, judge, unfinished
 
@@ -130,9 +130,7 @@ def check_ranking_set(
     group: VectorLike | None = None,
 ) -> TrainingSet:
     """Check the input of a ranker's `fit`."""
-    given: Any = getattr(ranker, "privileged_kernel", "linear")
-    kernels = list(given.values() if isinstance(given, dict) else given) if is_per_space(given) else [given]
-    linear = all(isinstance(kernel, str) and kernel == "linear" for kernel in (ranker.kernel, *kernels))
+    linear = all_are(ranker.kernel, "linear") and all_are(getattr(ranker, "privileged_kernel", "linear"), "linear")
     return check_training_set(
         ranker,
         X,
@@ -152,12 +150,8 @@ def check_has_pairs(data: TrainingSet) -> None:
         raise ValueError(
             f"y has only one class (grade {y[0]}) in {len(y)} examples; ranking needs at least two different grades."
         )
-    if data.groups is not None:
-        group = data.groups[data.labeled]
-        order = np.lexsort((y, group))
-        # Sorted by query and grade, a pair to rank is a change of grade within a query.
-        if not ((np.diff(group[order]) == 0) & (y[order][1:] != y[order][:-1])).any():
-            raise ValueError("group leaves nothing to rank: no query has two examples of different grades.")
+    if data.groups is not None and not plain_pairs(y, data.groups[data.labeled]).n_pairs:
+        raise ValueError("group leaves nothing to rank: no query has two examples of different grades.")
 
 
 def make_features(ranker: BaseRanker, rows: Any) -> FeatureSpace:

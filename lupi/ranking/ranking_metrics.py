@@ -94,6 +94,5 @@ RANKING_METRICS: dict[str, Callable[..., float]] = {
     "average_precision": average_precision,
     "roc_auc": roc_auc,
     "ndcg": ndcg,
+    **{f"ndcg@{k}": partial(ndcg, k=k) for k in (1, 3, 5, 10, 20)},
 }
-for _k in (1, 3, 5, 10, 20):
-    RANKING_METRICS[f"ndcg@{_k}"] = partial(ndcg, k=_k)

@@ -222,7 +222,7 @@ def test_warm_start_and_iteration_limit():
     X, y, teacher, _ = data(n=200, grades=3)
     problem = RankingProblem(X, transfer_pairs(y, teacher, tau=0.1, within=True), 1.0, "squared_hinge")
     cold = solve_ranking_newton(problem, tol=1e-8)
-    warm = solve_ranking_newton(problem, tol=1e-8, start=cold.point)
+    warm = solve_ranking_newton(problem, tol=1e-8, start=cold)
     assert cold.n_iter > 0
     assert warm.n_iter == 0
     cut = solve_ranking_newton(problem, tol=1e-12, max_iter=1)
