@@ -40,9 +40,9 @@ def to_onnx(model: Any, path: str | PathLike[str] | None = None, *, dtype: str =
     ----------
     model : estimator
         Fitted: SVMPlus, SVM2Plus, SVM2K, SVRPlus, OneClassSVMPlus, RankSVM, RankTransfer with any named kernel;
-        SurrogateClassifier, SurrogateRegressor; KnowledgeTransfer and Distillation with a linear student; a search
-        over one of these, PrivilegedColumns around it (the input is then the decision columns alone), or a pipeline of
-        scalers and it.
+        SurrogateClassifier, SurrogateRegressor; KnowledgeTransfer and Distillation with one of these or a linear estimator
+        as student; a search over one of these, PrivilegedColumns around it (the input is then the decision columns alone),
+        or a pipeline of scalers and it.
     path : path-like or None, default=None
         File to write, such as ``model.onnx``; None writes none.
     dtype : {"float64", "float32"}, default="float64"

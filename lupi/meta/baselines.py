@@ -306,21 +306,22 @@ class KnowledgeTransfer(_Student):
             A, Z = X[rows], data.privileged[0].rows.values[rows]
             regressor = Ridge() if self.regressor is None else self.regressor
             self.regressor_ = clone(regressor).fit(A, Z)
-            predictions = _as_columns(self.regressor_.predict(X))
+            predictions = self.regressor_.predict(X)
             folds = KFold(min(self.cv, len(rows)), shuffle=True, random_state=self.random_state)
-            predictions[rows] = _as_columns(cross_val_predict(regressor, A, Z, cv=folds))
+            predictions[rows] = cross_val_predict(regressor, A, Z, cv=folds)
             X = self._extend(X, predictions)
         self.estimator_ = clone(self.estimator).fit(X[data.labeled], data.labels[data.labeled])
         return self
 
     def _extend(self, X: MatrixLike, predictions: np.ndarray) -> MatrixLike:
+        predictions = np.reshape(predictions, (len(predictions), -1))
         if not self.passthrough:
             return predictions
         return sparse.hstack([X, predictions], format="csr") if sparse.issparse(X) else np.hstack([X, predictions])
 
     def _features(self, X: MatrixLike) -> MatrixLike:
         X = check_rows(self, X)
-        return X if self.regressor_ is None else self._extend(X, _as_columns(self.regressor_.predict(X)))
+        return X if self.regressor_ is None else self._extend(X, self.regressor_.predict(X))
 
     def _check_leaves(self) -> None:
         if type(getattr(self, "regressor_", None)) not in (type(None), Ridge, LinearRegression):
@@ -329,7 +330,3 @@ class KnowledgeTransfer(_Student):
                 "fitted to the privileged features and may hold them. Use Ridge or LinearRegression, or allow it with "
                 "lupi.save(..., keep_privileged=True)."
             )
-
-
-def _as_columns(predictions: np.ndarray) -> np.ndarray:
-    return np.reshape(predictions, (len(predictions), -1))

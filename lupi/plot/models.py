@@ -115,9 +115,9 @@ class SurrogateDisplay(Display):
         if surrogate.ndim == 1:
             values, label = expit(surrogate), f"surrogate: probability of {list(names.values())[1]}"
         else:
-            codes = {name: k for k, name in enumerate(names.values())}
-            best = np.argmax(np.nan_to_num(surrogate), axis=1)
-            chosen = np.array([codes.get(name, k) for name, k in zip(labels, best)])
+            chosen = np.argmax(np.nan_to_num(surrogate), axis=1)
+            for k, name in enumerate(names.values()):
+                chosen[labels == name] = k
             values, label = surrogate[np.arange(len(chosen)), chosen], "surrogate: probability of the label"
         kept = [name for name in (*names.values(), NO_LABEL) if (labels[~np.isnan(values)] == name).any()]
         return cls(values, labels, kept, label=label).plot(ax, **style)

@@ -76,6 +76,7 @@ def wrapped_models():
     yield KnowledgeTransfer(LogisticRegression(), random_state=0), THREE
     yield KnowledgeTransfer(Ridge(), passthrough=False, random_state=0), NUMBERS
     yield KnowledgeTransfer(LinearSVC(), make_pipeline(StandardScaler(), Ridge()), random_state=0), TWO
+    yield KnowledgeTransfer(SVM2Plus(), random_state=0), TWO
     yield Distillation(LogisticRegression()), TWO
     yield Distillation(RidgeClassifier()), THREE
     yield make_pipeline(StandardScaler(with_std=False), MinMaxScaler(), SVM2Plus()), TWO
