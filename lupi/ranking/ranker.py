@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lupi.inputs.training_set import TrainingSet, check_rows, check_training_set
+from lupi.inputs.training_set import TrainingSet, check_rows, check_training_set, is_per_space
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
-from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel, all_are
+from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.ranking.coordinate import solve_ranking_coordinate
 from lupi.ranking.newton import solve_ranking_auto, solve_ranking_newton
 from lupi.ranking.pairwise import RankingProblem, plain_pairs
@@ -130,7 +130,9 @@ def check_ranking_set(
     group: VectorLike | None = None,
 ) -> TrainingSet:
     """Check the input of a ranker's `fit`."""
-    linear = all_are(ranker.kernel, "linear") and all_are(getattr(ranker, "privileged_kernel", "linear"), "linear")
+    given: Any = getattr(ranker, "privileged_kernel", "linear")
+    kernels = list(given.values() if isinstance(given, dict) else given) if is_per_space(given) else [given]
+    linear = all(isinstance(kernel, str) and kernel == "linear" for kernel in (ranker.kernel, *kernels))
     return check_training_set(
         ranker,
         X,
