@@ -1,7 +1,7 @@
 """Cutting planes of a structural SVM, a few for each block, and ascent on their dual.
 
 The zero plane of the true output belongs to every block and is not stored: with it the block's constraint is an equality. Two
-outputs differ in few features, so planes are the rows of a sparse matrix.
+outputs often differ in few features, so planes are the rows of a sparse matrix; those with many nonzeros keep all entries.
 
 Steps on one block after the other find the active planes quickly but then slow down, since all blocks share one w. On the face of
 active planes the dual is an unconstrained quadratic apart from the blocks' sums. A few conjugate-gradient steps there, projected
@@ -9,6 +9,8 @@ back onto the simplices, replace hundreds of sweeps (the idea of Moré and Toral
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -21,66 +23,102 @@ _BUDGET = 50_000_000
 # Rounds without weight after which a plane is dropped.
 _PATIENCE = 4
 # Sweeps over the planes with weight between two over all planes, and conjugate-gradient steps after them.
-_SWEEPS = 8
-_CG = 12
+_SWEEPS = 24
+_CG = 30
 # Share of the mass of a block below which the rest of its mass is rounding.
 _ROUNDING = 1e-12
-# Share of nonzeros above which products with a dense matrix are faster.
+# Share of nonzeros above which products with all entries of a plane are faster.
 _DENSE = 0.3
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _sweep(values, positions, ends, losses, blocks, order, alpha, w, cap, difference, active_only):  # type: ignore[no-untyped-def]
+_INNER: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract", "nsz"},
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+
+
+@njit(**_INNER)
+def _dot(planes, p, v):  # type: ignore[no-untyped-def]
+    """Product of plane p with a vector."""
+    values, positions, ends = planes
+    values, positions = values[ends[p] : ends[p + 1]], positions[ends[p] : ends[p + 1]]
+    total = 0.0
+    if len(values) == len(v):
+        for j in range(len(values)):
+            total += values[j] * v[j]
+    else:
+        for j in range(len(values)):
+            total += values[j] * v[positions[j]]
+    return total
+
+
+@njit(**_INNER)
+def _add(planes, p, factor, v):  # type: ignore[no-untyped-def]
+    """Add a multiple of plane p to a vector."""
+    values, positions, ends = planes
+    values, positions = values[ends[p] : ends[p + 1]], positions[ends[p] : ends[p + 1]]
+    if len(values) == len(v):
+        for j in range(len(values)):
+            v[j] += factor * values[j]
+    else:
+        for j in range(len(values)):
+            v[positions[j]] += factor * values[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sweep(planes, norms, losses, blocks, order, alpha, w, cap, zeros, active_only):  # type: ignore[no-untyped-def]
     """One pair step per block: mass moves from the active plane with the smallest gradient to the one with the largest.
 
-    `order` sorts the planes by block, `difference` is a buffer of zeros, and plane -1 is the zero plane. `active_only` skips
-    planes without weight. Updates alpha and w; returns the sum of the blocks' gaps, each before its step.
+    `order` sorts the planes by block, `zeros` is a buffer, and plane -1 is the zero plane. `active_only` skips planes without
+    weight. Updates alpha and w; returns the sum of the blocks' gaps, each before its step.
     """
-    total, k = 0.0, 0
-    while k < len(order):
-        block, high, low = blocks[order[k]], -1, -1
-        rest, mean, top, least = cap, 0.0, 0.0, 0.0
-        while k < len(order) and blocks[order[k]] == block:
+    total, first, end = 0.0, 0, 0
+    while end < len(order):
+        first, rest, active = end, cap, 0
+        while end < len(order) and blocks[order[end]] == blocks[order[first]]:
+            rest -= alpha[order[end]]
+            active += alpha[order[end]] > 0.0
+            end += 1
+        zero_active = rest > _ROUNDING * cap
+        if active_only and active + zero_active < 2:
+            continue
+        high = low = -1
+        mean = top = least = 0.0
+        for k in range(first, end):
             p = order[k]
-            k += 1
             if active_only and alpha[p] == 0.0:
                 continue
-            grad = losses[p]
-            for j in range(ends[p], ends[p + 1]):
-                grad -= values[j] * w[positions[j]]
-            rest -= alpha[p]
+            grad = losses[p] - _dot(planes, p, w)
             mean += alpha[p] * grad
             if grad > top:
                 high, top = p, grad
             if alpha[p] > 0.0 and (low < 0 or grad < least):
                 low, least = p, grad
-        if low < 0 or (rest > _ROUNDING * cap and least >= 0.0):
+        if low < 0 or (zero_active and least >= 0.0):
             low, least = -1, 0.0
         total += cap * top - mean
         if high == low or top <= least:
             continue
+        curvature = 0.0
+        for p in (high, low):
+            if p >= 0:
+                curvature += norms[p]
+        if high >= 0 and low >= 0:
+            _add(planes, high, 1.0, zeros)
+            curvature -= 2.0 * _dot(planes, low, zeros)
+            _add(planes, high, -1.0, zeros)
         most = rest if low < 0 else alpha[low]
-        # Three passes over both planes: their difference, its squared norm, and the step.
-        curvature = move = 0.0
-        for stage in range(3):
-            for side in range(2):
-                p, sign = (high, 1.0) if side == 0 else (low, -1.0)
-                if p < 0:
-                    continue
-                for j in range(ends[p], ends[p + 1]):
-                    if stage == 0:
-                        difference[positions[j]] += sign * values[j]
-                    elif stage == 1:
-                        curvature += sign * values[j] * difference[positions[j]]
-                    else:
-                        w[positions[j]] += sign * move * values[j]
-                        difference[positions[j]] = 0.0
-            if stage == 1:
-                move = (top - least) / curvature if top - least < most * curvature else most
+        move = (top - least) / curvature if top - least < most * curvature else most
         if high >= 0:
             alpha[high] += move
+            _add(planes, high, move, w)
         if low >= 0:
             alpha[low] = alpha[low] - move if move < most else 0.0
+            _add(planes, low, -move, w)
     return total
 
 
@@ -100,10 +138,11 @@ class PlaneStore:
 
     def __init__(self, n: int, d: int, cap: float) -> None:
         self.n, self.cap, self.w = n, float(cap), np.zeros(d)
+        self._zeros = np.zeros(d)
         self.psi = sparse.csr_array((0, d))
         self.blocks: np.ndarray = np.zeros(0, dtype=int)
         self.idle: np.ndarray = np.zeros(0, dtype=int)
-        self.losses, self.alpha = np.zeros((2, 0))
+        self.losses, self.norms, self.alpha = np.zeros((3, 0))
 
     @property
     def dual(self) -> float:
@@ -114,33 +153,45 @@ class PlaneStore:
         """Store a plane without weight for each of some blocks, a row of psi."""
         if self.psi.nnz + np.count_nonzero(psi) > _BUDGET:
             self._merge()
-        self.psi = sparse.vstack([self.psi, sparse.csr_array(psi)], format="csr")
+        stored = psi != 0.0
+        stored[stored.mean(axis=1) > _DENSE] = True
+        ends = np.append(0, np.cumsum(stored.sum(axis=1)))
+        rows = sparse.csr_array((psi[stored], stored.nonzero()[1], ends), psi.shape)
+        self.psi = sparse.vstack([self.psi, rows], format="csr")
         self.blocks, self.losses = np.append(self.blocks, blocks), np.append(self.losses, losses)
+        self.norms = np.append(self.norms, np.einsum("ij,ij->i", psi, psi))
         self.alpha = np.append(self.alpha, np.zeros(len(blocks)))
         self.idle = np.append(self.idle, np.zeros(len(blocks), dtype=int))
 
+    def step(self, blocks: np.ndarray) -> None:
+        """Pair steps on some blocks."""
+        chosen = np.flatnonzero(np.isin(self.blocks, blocks))
+        order = chosen[np.argsort(self.blocks[chosen], kind="stable")]
+        for _ in range(2):
+            self._sweep(order, False)
+
+    def _sweep(self, order: np.ndarray, active_only: bool) -> float:
+        """Sweep over planes that are sorted by block; returns their total gap before."""
+        psi = self.psi
+        planes = (psi.data, psi.indices, psi.indptr), self.norms, self.losses, self.blocks, order
+        return float(_sweep(*planes, self.alpha, self.w, self.cap, self._zeros, active_only))
+
     def ascend(self, *, max_sweeps: int, target: float) -> float:
         """Sweeps and face steps over the stored planes until their total gap is below `target`; returns the gap."""
-        gap, psi, buffer = np.inf, self.psi, np.zeros(len(self.w))
-        order = np.argsort(self.blocks, kind="stable")
-        planes = psi.data, psi.indices, psi.indptr, self.losses, self.blocks, order
-        steepest = float((psi * psi).sum(axis=1).max(initial=0.0))
+        gap, order = np.inf, np.argsort(self.blocks, kind="stable")
         for _ in range(max_sweeps):
             if out_of_time():
                 break
-            gap = _sweep(*planes, self.alpha, self.w, self.cap, buffer, False)
+            gap = self._sweep(order, False)
             if gap <= target:
                 break
             for _ in range(_SWEEPS):
-                _sweep(*planes, self.alpha, self.w, self.cap, buffer, True)
-            self._face_step(steepest)
+                self._sweep(order, True)
+            self._face_step()
         return gap
 
-    def _face_step(self, steepest: float) -> None:
-        """Conjugate gradients on the planes with weight, then a projected step if it increases the dual.
-
-        `steepest` is the largest squared norm of a plane.
-        """
+    def _face_step(self) -> None:
+        """Conjugate gradients on the planes with weight, then a projected step if it increases the dual."""
         mass = np.bincount(self.blocks, self.alpha, minlength=self.n)
         active = self.alpha > 0.0
         zero_active = mass < (1.0 - _ROUNDING) * self.cap
@@ -176,7 +227,7 @@ class PlaneStore:
             change = transposed @ direction[at]
             curvature = change @ change
             # A direction of no curvature, up to rounding: the quadratic is unbounded there.
-            if norm <= target or curvature <= 1e-12 * steepest * np.vdot(direction, direction):
+            if norm <= target or curvature <= 1e-12 * self.norms.max() * np.vdot(direction, direction):
                 break
             move = move + norm / curvature * direction
             residual = residual - norm / curvature * centered(psi @ change)
@@ -197,8 +248,8 @@ class PlaneStore:
         if self.idle.max(initial=0) > _PATIENCE:
             keep = self.idle <= _PATIENCE
             self.psi = self.psi[keep]
-            kept = [column[keep] for column in (self.blocks, self.losses, self.alpha, self.idle)]
-            self.blocks, self.losses, self.alpha, self.idle = kept
+            kept = [column[keep] for column in (self.blocks, self.losses, self.norms, self.alpha, self.idle)]
+            self.blocks, self.losses, self.norms, self.alpha, self.idle = kept
         self.w[:] = self.psi.T @ self.alpha
 
     def _merge(self) -> None:
@@ -207,5 +258,5 @@ class PlaneStore:
         self.blocks, rows = np.unique(self.blocks[used], return_inverse=True)
         mass: np.ndarray = np.bincount(rows, self.alpha[used])
         shares = sparse.csr_array((self.alpha[used] / mass[rows], (rows, used)), (len(mass), len(self.alpha)))
-        self.psi, self.losses, self.alpha = shares @ self.psi, shares @ self.losses, mass
-        self.idle = np.zeros_like(self.blocks)
+        self.psi, self.losses, self.alpha = (shares @ self.psi).sorted_indices(), shares @ self.losses, mass
+        self.idle, self.norms = np.zeros_like(self.blocks), (self.psi * self.psi).sum(axis=1)

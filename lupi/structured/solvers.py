@@ -21,6 +21,9 @@ from lupi.structured.planes import PlaneStore
 
 # The most that the query point of a certificate is moved towards the best weights: to the middle.
 _MOST_PULL = 0.5
+# Passes over groups of examples with which Frank-Wolfe begins, and the groups of a pass.
+_FIRST_PASSES = 2
+_GROUPS = 10
 
 Callback = Callable[[dict[str, Any]], object]
 
@@ -51,10 +54,10 @@ class Progress:
         self.w = np.zeros(problem.oracle.n_features)
         self.n_oracle_calls = 0
 
-    def search(self, w: np.ndarray) -> Found:
-        """Most violated outputs of all examples; counted."""
-        self.n_oracle_calls += self.problem.oracle.n_samples
-        return self.problem.oracle.search(w)
+    def search(self, w: np.ndarray, rows: np.ndarray | None = None) -> Found:
+        """Most violated outputs of the examples `rows` (all by default); counted."""
+        self.n_oracle_calls += self.problem.oracle.n_samples if rows is None else len(rows)
+        return self.problem.oracle.search(w, rows)
 
     def update(self, w: np.ndarray, found: Found, dual: float, n_iter: int) -> bool:
         """Record (w, dual); True when the gap is small enough, the time limit is reached or the callback returns true."""
@@ -157,14 +160,32 @@ class NSlack(Passes):
         self.store.add(found.rows, self.problem.oracle.planes(found), found.loss)
 
 
-class Bundle(NSlack):
-    """Cutting planes whose query point is held back, as in proximal bundle methods."""
+class StoredFrankWolfe(NSlack):
+    """Block-coordinate Frank-Wolfe with stored planes.
+
+    The first passes visit the examples in random order, a group at a time: a search at the weights that the last group left,
+    and steps on the group's blocks. Later the weights move little within a pass, so one certificate finds the planes of all
+    blocks. Between passes, steps on the stored planes require no search.
+    """
 
     max_sweeps, share = 30, 0.3
 
     def __init__(self, problem: StructuralProblem) -> None:
         super().__init__(problem)
         self.pull, self.seen = 0.0, (np.inf, 0.0)
+
+    def advance(self, progress: Progress, n_iter: int, rng: np.random.RandomState) -> bool:
+        """A pass over groups of examples, while there are few planes."""
+        if n_iter > _FIRST_PASSES:
+            return True
+        order = rng.permutation(self.store.n)
+        for rows in np.array_split(order, min(_GROUPS, len(order))):
+            self._add(progress.search(self.w, rows))
+            self.store.step(rows)
+            if out_of_time():
+                break
+        self.store.ascend(max_sweeps=1, target=0.0)
+        return n_iter == _FIRST_PASSES
 
     def query(self, progress: Progress, n_iter: int) -> np.ndarray:
         """The last solution, moved towards the best weights so far after a step that failed.
@@ -203,13 +224,13 @@ class OneSlack(NSlack):
 
 
 def frank_wolfe(problem: StructuralProblem) -> Passes:
-    """Block-coordinate Frank-Wolfe where the task has compiled steps, otherwise the planes of certificates.
+    """Block-coordinate Frank-Wolfe: the task's own compiled steps if it has them, otherwise with stored planes.
 
-    Lacoste-Julien et al. (2013), Algorithm 4; Osokin et al. (2016) for gap sampling.
+    Lacoste-Julien et al. (2013), Algorithm 4; Osokin et al. (2016) for gap sampling; Shah et al. (2015) for stored planes.
     """
     oracle = problem.oracle
     passes = oracle.decision.passes(problem.cap) if oracle.privileged is None else None
-    return Bundle(problem) if passes is None else passes
+    return StoredFrankWolfe(problem) if passes is None else passes
 
 
 SOLVERS: dict[str, Callable[[StructuralProblem], Passes]] = {

@@ -83,8 +83,8 @@ class StructuralSVM(StructuredEstimator):
     C : float, default=1.0
         Weight of the loss.
     solver : {"bcfw", "cutting_plane", "n_slack"}, default="bcfw"
-        Block-coordinate Frank-Wolfe for classes, and for other tasks a bundle of cutting planes per example; one-slack or
-        n-slack cutting planes. All reach the same optimum.
+        Block-coordinate Frank-Wolfe, which for all tasks but :class:`~lupi.structured.Multiclass` stores its planes; one-slack
+        or n-slack cutting planes. All reach the same optimum.
     tol : float, default=1e-3
         Certified relative duality gap at which the fit stops.
     max_iter : int, default=1000
@@ -98,7 +98,8 @@ class StructuralSVM(StructuredEstimator):
     callback : callable or None, default=None
         Called after each certificate with a dict (n_iter, primal, dual, dual_gap, n_oracle_calls); true stops the fit.
     random_state : int, RandomState or None, default=None
-        Order in which the examples are visited.
+        Order in which ``solver="bcfw"`` visits the examples; from the third pass on, all tasks but
+        :class:`~lupi.structured.Multiclass` search all of them at the same weights.
 
     Attributes
     ----------

@@ -48,7 +48,7 @@ def test_store_follows_from_its_planes(share, budget, monkeypatch):
 def test_ascent_ends_at_the_optimum():
     """At the optimum no block has a gap; without conjugate gradients the sweeps end there too, later."""
     duals = []
-    for face_step in (PlaneStore._face_step, lambda self, steepest: None):
+    for face_step in (PlaneStore._face_step, lambda self: None):
         store = PlaneStore(5, 20, cap=0.5)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(PlaneStore, "_face_step", face_step)

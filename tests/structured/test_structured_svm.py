@@ -124,8 +124,20 @@ def test_stopping_early_warns_and_reports_the_gap():
     assert model.n_iter_ == 1
 
 
-def test_callback_sees_progress_and_stops():
+def test_random_state_is_the_order_of_the_examples():
+    """Frank-Wolfe steps depend on the order; cutting planes know none."""
     X, Y = chain_data()
+    for solver, differs in (("bcfw", True), ("n_slack", False)):
+        first, again, other = (
+            StructuralSVM(Chain(2, 2), C=20.0, solver=solver, tol=0.1, random_state=seed).fit(X, Y).coef_
+            for seed in (0, 0, 1)
+        )
+        np.testing.assert_array_equal(first, again)
+        assert np.array_equal(first, other) != differs
+
+
+def test_callback_sees_progress_and_stops():
+    X, Y = chain_data(60)
     seen = []
 
     def callback(info):
