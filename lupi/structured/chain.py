@@ -216,14 +216,9 @@ def _search(chains, unary, moves, rows, loss_weights, found, loss, score):  # ty
         for k in range(len(loss_weights)):
             y = found[k, end : end + b - a]
             value = _viterbi(unary, moves[q], x, y_true, loss_weights[k] * unit, y)
-            loss[q, k] = _wrong(y, y_true) * unit
+            wrong = 0
+            for t in range(b - a):
+                wrong += y[t] != y_true[t]
+            loss[q, k] = wrong * unit
             score[q, k] = value - loss_weights[k] * loss[q, k] - true
         end += b - a
-
-
-@njit(cache=True, nogil=True)
-def _wrong(y: np.ndarray, y_true: np.ndarray) -> int:
-    wrong = 0
-    for t in range(len(y)):
-        wrong += y[t] != y_true[t]
-    return wrong

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -85,6 +85,7 @@ def _split(features: np.ndarray, n_geometry: int) -> tuple[np.ndarray, np.ndarra
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class JKSE(StructuredEstimator):
     r"""Joint kernel support estimation: the support of pairs (x, y) as a one-class SVM on their joint kernel.
 
@@ -144,7 +145,18 @@ class JKSE(StructuredEstimator):
     (True, 2)
     """
 
-    _parameter_constraints: dict[str, Any] = {
+    task: Any
+    nu: float = 0.5
+    _: KW_ONLY
+    kernel: str = "chi2"
+    gamma: str | float = "scale"
+    normalize: bool = False
+    solver: str = "auto"
+    tol: float = 1e-4
+    max_iter: int = -1
+    max_time: float | None = None
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "task": [TASK_METHODS],
         "nu": [Real],
         "kernel": [StrOptions(JOINT_KERNELS)],
@@ -155,29 +167,6 @@ class JKSE(StructuredEstimator):
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "max_time": MAX_TIME,
     }
-
-    def __init__(
-        self,
-        task: Any,
-        nu: float = 0.5,
-        *,
-        kernel: str = "chi2",
-        gamma: str | float = "scale",
-        normalize: bool = False,
-        solver: str = "auto",
-        tol: float = 1e-4,
-        max_iter: int = -1,
-        max_time: float | None = None,
-    ) -> None:
-        self.task = task
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.normalize = normalize
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, Y: Any) -> Self:
@@ -244,6 +233,7 @@ class JKSE(StructuredEstimator):
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class JKSEPlus(WithoutPrivilegedRows, JKSE):
     r"""JKSE+: joint kernel support estimation whose slacks are a function of privileged features.
 
@@ -294,10 +284,17 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
     True
     """
 
+    lam: Any = 1.0
+    _: KW_ONLY
+    privileged_task: Any = None
+    privileged_kernel: KernelName = "chi2"
+    privileged_gamma: str | float = "scale"
+    privileged_normalize: bool = False
+
     __metadata_request__fit = {"privileged": True}
     _privileged_rows_in = ("_privileged_spaces",)
 
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **JKSE._parameter_constraints,
         "lam": per_space(POSITIVE),
         "privileged_task": per_space([TASK_METHODS, None]),
@@ -305,32 +302,6 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         "privileged_gamma": per_space(GAMMA),
         "privileged_normalize": per_space(["boolean"]),
     }
-
-    def __init__(
-        self,
-        task: Any,
-        nu: float = 0.5,
-        lam: Any = 1.0,
-        *,
-        privileged_task: Any = None,
-        kernel: str = "chi2",
-        gamma: str | float = "scale",
-        normalize: bool = False,
-        privileged_kernel: KernelName = "chi2",
-        privileged_gamma: str | float = "scale",
-        privileged_normalize: bool = False,
-        solver: str = "auto",
-        tol: float = 1e-4,
-        max_iter: int = -1,
-        max_time: float | None = None,
-    ) -> None:
-        options: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter, "max_time": max_time}
-        super().__init__(task, nu, kernel=kernel, gamma=gamma, normalize=normalize, **options)
-        self.lam = lam
-        self.privileged_task = privileged_task
-        self.privileged_kernel = privileged_kernel
-        self.privileged_gamma = privileged_gamma
-        self.privileged_normalize = privileged_normalize
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
@@ -353,49 +324,40 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             task, tasks = as_task(self.task), self.privileged_task
             data = check_training_set(self, X, Y, privileged, target="outputs", task=task, privileged_task=tasks)
             self._privileged_columns = data.privileged_columns
-            self.privileged_dual_coef_: Any = None
-            self.privileged_intercept_: Any = None
-            self._privileged_spaces: Any = None
-            if not data.available.any():
-                self._estimate(data)
-                return self
-            names = [block.name for block in data.privileged]
-            shares = 1.0 / np.array(values_per_space(self, "lam", names), dtype=float)
-            spaces = self._spaces(data, shares / shares.sum())
-            correction = self._estimate(data, list(spaces.values()), float(1.0 / shares.sum()))
-            self.privileged_dual_coef_, self.privileged_intercept_ = correction.coefficients, correction.intercept
-            self._privileged_spaces = spaces
+            spaces, lam = self._spaces(data) if data.available.any() else ({}, 1.0)
+            correction = self._estimate(data, list(spaces.values()), lam)
+            self._privileged_spaces: Any = spaces or None
+            self.privileged_dual_coef_: Any = correction.coefficients if spaces else None
+            self.privileged_intercept_: Any = correction.intercept if spaces else None
             return self
 
-    def _spaces(self, data: TrainingSet, weights: np.ndarray) -> dict[Any, PrivilegedSpace]:
-        """Kernel and features of every privileged space that an example has."""
+    def _spaces(self, data: TrainingSet) -> tuple[dict[Any, PrivilegedSpace], float]:
+        """Every privileged space that an example has, by name, and the weight of the norm in the sum of all kernels."""
         names, tasks = [block.name for block in data.privileged], privileged_tasks(self, data.privileged)
-        check_privileged(self, tasks, data.privileged, data.target)
+        parameters = "lam", "privileged_kernel", "privileged_gamma"
+        lams, kernels, gammas = (values_per_space(self, name, names) for name in parameters)
         features = self._features(data.privileged, data.target)
-        values = [values_per_space(self, f"privileged_{key}", names) for key in ("kernel", "gamma")]
-        return {
-            block.name: PrivilegedSpace(
-                joint_kernel(kernel, gamma, rows, "privileged", 0 if task is None else task.n_geometry),
-                rows,
-                block.available,
-                float(weight),
-            )
-            for block, rows, weight, kernel, gamma, task in zip(data.privileged, features, weights, *values, tasks)
-            if block.available.any()
-        }
+        total, spaces = float(np.sum(1.0 / np.array(lams, dtype=float))), {}
+        for block, task, rows, lam, kernel, gamma in zip(data.privileged, tasks, features, lams, kernels, gammas):
+            if block.available.any():
+                n_geometry = 0 if task is None else task.n_geometry
+                joint = joint_kernel(kernel, gamma, rows, "privileged", n_geometry)
+                spaces[block.name] = PrivilegedSpace(joint, rows, block.available, 1.0 / (lam * total))
+        return spaces, 1.0 / total
 
     def _features(self, blocks: Sequence[PrivilegedBlock], Y: Any) -> list[np.ndarray]:
-        """Features of the available examples of every privileged space."""
+        """Features of the available examples of every privileged space, after the checks of its task."""
+        tasks = privileged_tasks(self, blocks)
+        check_privileged(self, tasks, blocks, Y)
         shares = values_per_space(self, "privileged_normalize", [block.name for block in blocks])
         out = []
-        for block, task, share in zip(blocks, privileged_tasks(self, blocks), shares):
+        for block, task, share in zip(blocks, tasks, shares):
             index, values = np.flatnonzero(block.available), block.rows.values
             if task is None:
                 rows = values[index].toarray() if sparse.issparse(values) else values[index]
                 out.append(normalized(rows) if share else rows)
             else:
-                pairs = [values[i] for i in index], [Y[i] for i in index]
-                out.append(joint_features(task, *pairs, share))
+                out.append(joint_features(task, [values[i] for i in index], [Y[i] for i in index], share))
         return out
 
     def correcting_function(self, privileged: PrivilegedLike, Y: Any = None) -> np.ndarray:
@@ -422,12 +384,9 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         if self.privileged_task is not None and Y is None:
             raise ValueError("JKSEPlus: correcting_function requires the outputs Y of the inputs of `privileged_task`.")
         blocks = check_privileged_rows(self, privileged, self._privileged_columns, task=self.privileged_task)
-        if Y is not None:
-            Y = list(Y)
-            check_privileged(self, privileged_tasks(self, blocks), blocks, Y)
         available = np.any([block.available for block in blocks], axis=0)
         values = np.where(available, self.privileged_intercept_, np.nan)
-        for block, rows in zip(blocks, self._features(blocks, Y)):
+        for block, rows in zip(blocks, self._features(blocks, None if Y is None else list(Y))):
             space = self._privileged_spaces.get(block.name)
             if space is not None and block.available.any():
                 coefficients = space.weight * np.asarray(self.privileged_dual_coef_)[space.available]

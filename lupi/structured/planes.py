@@ -31,14 +31,8 @@ _ROUNDING = 1e-12
 _DENSE = 0.3
 
 
-_INNER: dict[str, Any] = {
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "fastmath": {"reassoc", "contract", "nsz"},
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
+_FAST = {"reassoc", "contract", "nsz"}
+_INNER: dict[str, Any] = {"cache": True, "fastmath": _FAST, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 @njit(**_INNER)
@@ -103,10 +97,7 @@ def _sweep(planes, norms, losses, blocks, order, alpha, w, cap, zeros, active_on
         total += cap * top - mean
         if high == low or top <= least:
             continue
-        curvature = 0.0
-        for p in (high, low):
-            if p >= 0:
-                curvature += norms[p]
+        curvature = (norms[high] if high >= 0 else 0.0) + (norms[low] if low >= 0 else 0.0)
         if high >= 0 and low >= 0:
             _add(planes, high, 1.0, zeros)
             curvature -= 2.0 * _dot(planes, low, zeros)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -68,6 +69,7 @@ class StructuredEstimator(BaseEstimator):
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class StructuralSVM(StructuredEstimator):
     r"""Structural SVM with margin rescaling.
 
@@ -130,7 +132,19 @@ class StructuralSVM(StructuredEstimator):
     (True, 0.97)
     """
 
-    _parameter_constraints = {
+    task: Any
+    C: float = 1.0
+    _: KW_ONLY
+    solver: str = "bcfw"
+    tol: float = 1e-3
+    max_iter: int = 1000
+    max_time: float | None = None
+    average: bool = False
+    n_jobs: int | None = None
+    callback: Callable[..., Any] | None = None
+    random_state: RandomState = None
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "task": [TASK_METHODS],
         "C": POSITIVE,
         "solver": [StrOptions(set(SOLVERS))],
@@ -142,31 +156,6 @@ class StructuralSVM(StructuredEstimator):
         "callback": [callable, None],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        task: Any,
-        C: float = 1.0,
-        *,
-        solver: str = "bcfw",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        average: bool = False,
-        n_jobs: int | None = None,
-        callback: Callable[..., Any] | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.task = task
-        self.C = C
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.average = average
-        self.n_jobs = n_jobs
-        self.callback = callback
-        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, Y: Any) -> Self:
@@ -278,7 +267,7 @@ class StructuralSVMPlus(StructuralSVM):
 
     __metadata_request__fit = {"privileged": True}
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **StructuralSVM._parameter_constraints,
         "privileged_task": per_space([TASK_METHODS, None]),
         "lam": per_space(POSITIVE),
