@@ -14,8 +14,8 @@ from sklearn.base import clone
 from experiments.common import run_stored, subfolder
 from experiments.data import data_folder
 from experiments.data_images import load_cub
-from lupi.comparison.plan import derived_seed, shuffled_rows
 from lupi.comparison.results import mean_and_error, paired
+from lupi.comparison.units import derived_seed, shuffled_rows
 from lupi.files import digest_of, strict_json
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.localizer import mean_relative_box, scale_box

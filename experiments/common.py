@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from sklearn.model_selection import train_test_split
 
 from lupi.comparison.comparison import environment
+from lupi.comparison.units import derived_seed
 from lupi.files import strict_json, write_atomically
 from lupi.run import Store, identity, measured, run_units
 
@@ -71,3 +73,14 @@ def run_stored(work, path, facts, *, n_jobs=1, on_progress=None):
     with Store(path, identity(**facts)) as store:
         calls = {key: (measured, *call) for key, call in work.items()}
         return run_units(calls, store, n_jobs=n_jobs, on_progress=on_progress)
+
+
+def balanced_splits(y, n_splits, n_train):
+    """Splits of as many rows of each class as the rarest class has, drawn anew each time."""
+    members = [np.flatnonzero(y == label) for label in np.unique(y)]
+    size = min(map(len, members))
+    for split in range(n_splits):
+        seed = derived_seed(0, split, "split")
+        rng = np.random.default_rng(seed)
+        pool = np.sort(np.concatenate([rng.permutation(rows)[:size] for rows in members]))
+        yield train_test_split(pool, train_size=n_train, stratify=y[pool], random_state=seed)

@@ -25,7 +25,7 @@ from experiments.birds import (
 )
 from experiments.common import entry, paper_table, write_result
 from experiments.figures import difference_bars
-from lupi.comparison.plan import derived_seed
+from lupi.comparison.units import derived_seed
 from lupi.files import write_atomically
 from lupi.localize import Localizer
 from lupi.localize.search import paper_grid, search_words

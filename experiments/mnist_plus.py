@@ -20,13 +20,13 @@ COMMON = {"standardize": False, "permutations": 0, "kernel": "rbf", "metric": "a
 
 def learning_curves(digits, **options):
     """Training digits drawn from the 100 with descriptions, parameters by 4002 validation digits, 1866 test digits."""
-    missing = np.full((len(digits.test_target), digits.privileged.shape[1]), np.nan)
+    parts = [digits.target, digits.validation_target, digits.test_target]
+    train, validation, test = np.split(np.arange(sum(map(len, parts))), np.cumsum([len(part) for part in parts])[:2])
     return compare(
-        np.vstack([digits.data, digits.test_data]) / 255.0,
-        np.concatenate([digits.target, digits.test_target]),
-        np.vstack([digits.privileged, missing]),
-        test_only=np.arange(100 + len(missing)) >= 100,
-        validation=(digits.validation_data / 255.0, digits.validation_target),
+        np.vstack([digits.data, digits.validation_data, digits.test_data]) / 255.0,
+        np.concatenate(parts),
+        np.pad(digits.privileged.astype(float), ((0, len(validation) + len(test)), (0, 0)), constant_values=np.nan),
+        cv=[(train, test, validation)] * options["n_splits"],
         methods=["svm+", "svm2+"],
         baselines=[],
         columns=False,

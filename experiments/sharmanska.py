@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.common import beside, entry, paper_table, subfolder, write_result
+from experiments.common import balanced_splits, beside, entry, paper_table, subfolder, write_result
 from experiments.data import load_awa
 from experiments.figures import difference_bars
 from lupi import compare
@@ -56,7 +56,7 @@ def awa_pair(
         metric="ap",
         train_size=2 * per_class,
         grids={name: grids[name] for name in methods},
-        balanced=True,
+        cv=balanced_splits(awa.target, options["n_splits"], 2 * per_class),
         max_test=400,
         **PAPER_PROTOCOL,
         **options,
@@ -233,22 +233,18 @@ NAME = "Sharmanska et al. 2013, Table 1"
 def table1(data, out, *, per_class=100, methods=tuple(METHODS), loss="squared_hinge", pairs="all", n_splits=20, tasks=None,
            n_jobs=1, on_progress=None):  # fmt: skip
     """All pairs, their table and Figure 2."""
-    printed = paper_table("sharmanska_2013_table1")[:tasks]
-    results = []
+    printed, results = paper_table("sharmanska_2013_table1")[:tasks], []
+    options = {"per_class": per_class, "loss": loss, "pairs": pairs, "n_splits": n_splits, "n_jobs": n_jobs}
     for k, row in enumerate(printed):
         first, second = row["first"], row["second"]
         comparison = awa_pair(
             first,
             second,
             root=subfolder(data, "awa_surf"),
-            per_class=per_class,
             methods=methods,
-            loss=loss,
-            pairs=pairs,
-            n_splits=n_splits,
             store=out / f"{first}-{second}-{per_class}.sqlite",
-            n_jobs=n_jobs,
             on_progress=on_progress and (lambda d, t, k=k: on_progress(k * t + d, len(printed) * t)),
+            **options,
         )
         paper = row if per_class == 100 else None
         results.append({"first": first, "second": second, **pair_results(comparison, paper)})

@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 from sklearn.utils import Bunch
 
-from experiments.common import entry, paper_table, subfolder, write_result
+from experiments.common import balanced_splits, entry, paper_table, subfolder, write_result
 from experiments.data import (
     data_folder,
     load_movie_rationales,
@@ -79,12 +79,13 @@ def wins(sizes):
     return "; ".join(parts)
 
 
-def run_tasks(tasks, out, on_progress, **options):
-    """Summaries of comparisons, ``name -> (X, y, privileged)``, one after the other."""
+def run_tasks(tasks, out, on_progress, *, n_splits, train_size, **options):
+    """Summaries of comparisons on balanced splits, ``name -> (X, y, privileged)``, one after the other."""
     summaries = {}
     for k, (name, table) in enumerate(tasks.items()):
         report = on_progress and (lambda done, total, k=k: on_progress(k * total + done, len(tasks) * total))
         store = out / f"{name.replace(' / ', '-')}.sqlite"
+        options |= {"cv": balanced_splits(table[1], n_splits, train_size), "train_size": train_size}
         summaries[name] = paper_compare(*table, store=store, on_progress=report, **options).summary
     return summaries
 
@@ -149,10 +150,8 @@ def box_features(pictures, folder, *, n_mixture, fisher, n_jobs=1):
     rows = np.sort(np.concatenate([rows[n_mixture:] for rows in by_class]))
     whole = list(pictures.images)
     inside = [Inside(image, box) for image, box in zip(pictures.images, pictures.boxes)]
-    store, key = (
-        ArrayFolder(folder),
-        digest_of("box features", [part.digest() for part in inside], mixture, rows, fisher),
-    )
+    store = ArrayFolder(folder)
+    key = digest_of("box features", [part.digest() for part in inside], mixture, rows, fisher)
     found = store.get(key)
     if found is None:
         vectors = FisherVectors(**fisher, cache=folder, n_jobs=n_jobs)
@@ -170,7 +169,7 @@ def _boxes(pictures, groups, out, *, per_class, n_mixture, fisher, loss, n_split
         rows = np.flatnonzero(np.isin(labels, [names.index(member) for member in members]))
         for name in members:
             tables[name] = X[rows], (labels[rows] == names.index(name)).astype(int), Z[rows]
-    options = {"loss": loss, "n_splits": n_splits, "n_jobs": n_jobs, "train_size": 2 * per_class, "balanced": True}
+    options = {"loss": loss, "n_splits": n_splits, "n_jobs": n_jobs, "train_size": 2 * per_class}
     summaries = run_tasks(dict(list(tables.items())[:tasks]), out, on_progress, **options)
     write_result(out, out.name, substitute=True, comparisons=summaries)
     printed = paper_table("sharmanska_2013_table2")
@@ -319,7 +318,7 @@ def table3(data, out, *, n_splits=10, tasks=None, features=None, n_jobs=1, on_pr
         rows = np.flatnonzero(np.isin(pictures.y, [first, second]))
         name = f"{pictures.names[first]} / {pictures.names[second]}"
         tables[name] = pictures.X[rows], (pictures.y[rows] == first).astype(int), pictures.privileged[rows]
-    options = {"loss": "hinge", "train_size": 2 * PER_GROUP, "balanced": True, "max_test": len(pictures.y)}
+    options = {"loss": "hinge", "train_size": 2 * PER_GROUP, "max_test": len(pictures.y)}
     summaries = run_tasks(tables, out, on_progress, n_splits=n_splits, n_jobs=n_jobs, **options)
     write_result(out, "sharmanska-table3", substitute=pictures.substitute, comparisons=summaries)
     return [
@@ -360,16 +359,8 @@ def review_features(reviews, n_vocabulary=600, n_words=2000):
 )
 def table4(data, out, *, n_splits=100, tasks=None, n_jobs=1, on_progress=None):
     X, y, Z = review_features(load_movie_rationales(subfolder(data, "movie_rationales")))
-    result = paper_compare(
-        X,
-        y,
-        Z,
-        train_size=[50, 100][:tasks],
-        n_splits=n_splits,
-        store=out / "rationales.sqlite",
-        n_jobs=n_jobs,
-        on_progress=on_progress,
-    )
+    options = {"train_size": [50, 100][:tasks], "n_splits": n_splits, "n_jobs": n_jobs, "on_progress": on_progress}
+    result = paper_compare(X, y, Z, store=out / "rationales.sqlite", **options)
     write_result(out, "sharmanska-table4", substitute=True, comparison=result.summary)
     return [
         "SUBSTITUTE: film reviews with an annotator's rationales, not the paper's HotOrNot pictures, whose data were not found.",

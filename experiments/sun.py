@@ -25,8 +25,8 @@ from experiments.birds import (
     unit_means,
 )
 from experiments.common import entry, paper_table, write_result
-from lupi.comparison.plan import derived_seed
 from lupi.comparison.results import mean_and_error
+from lupi.comparison.units import derived_seed
 from lupi.localize import Localizer
 from lupi.localize.evaluation import evaluate_boxes
 from lupi.localize.search import SCALES

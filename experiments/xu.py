@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.common import entry, paper_table, write_result
+from experiments.common import balanced_splits, entry, paper_table, write_result
 from experiments.sharmanska import PAPER_PROTOCOL
 from experiments.sharmanska_tables import MEANING, PICTURES, head, load_pictures, task_lines
 from lupi import compare
@@ -32,7 +32,7 @@ def classify(pictures, **options):
         methods=["svm", "svm+", "svm2+", "svm2k", "reference"],
         metric="accuracy",
         grids=GRIDS,
-        balanced=True,
+        cv=balanced_splits(pictures.y, options["n_splits"], N_TRAIN * n_classes),
         train_size=N_TRAIN * n_classes,
         max_test=N_TEST * n_classes,
         **PAPER_PROTOCOL,

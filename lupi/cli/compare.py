@@ -17,9 +17,8 @@ def _sizes(text: str | None) -> list[float] | None:
     try:
         return None if text is None else [float(n) if "." in n else int(n) for n in text.split(",")]
     except ValueError:
-        raise cli.UsageError(
-            f"--train-size must be numbers such as 50,100 or shares such as 0.5, got {text!r}."
-        ) from None
+        message = f"--train-size must be numbers such as 50,100 or shares such as 0.5, got {text!r}."
+        raise cli.UsageError(message) from None
 
 
 Names = partial(typer.Option, metavar="NAME,NAME", callback=cli.names)
@@ -73,18 +72,18 @@ def compare(
     paged = find_spec("jinja2") is not None
     if not paged:
         cli.note('jinja2 is not installed, so there will be no report.html: pip install "lupi[report]".')
+    columns = {"target": target, "privileged": privileged, "drop": drop, "groups": groups}
     if table is None:
-        data = _bundled({"--target": target, "--privileged": privileged, "--drop": drop or None, "--groups": groups})
+        data = _bundled([name for name, value in columns.items() if value])
         data |= {"train_size": train_size or [100], "source": "bundled wages of young men"}
+    elif target is None or privileged is None:
+        raise cli.UsageError(
+            "TABLE requires the column to predict (--target) and the privileged columns (--privileged)."
+        )
     else:
-        if target is None or privileged is None:
-            raise cli.UsageError(
-                "TABLE requires the column to predict (--target) and the privileged columns (--privileged)."
-            )
         from lupi.tabular.table import read_file
 
-        data = {"X": read_file(table), "target": target, "privileged": privileged, "drop": drop, "groups": groups}
-        data |= {"train_size": train_size, "source": table.name}
+        data = {"X": read_file(table), **columns, "train_size": train_size, "source": table.name}
     from rich.console import Console
 
     from lupi.comparison.comparison import compare as run
@@ -102,12 +101,11 @@ def compare(
     _export(result, out, paged)
 
 
-def _bundled(named):
+def _bundled(given):
     """Wages of young men, a third of them labeled: 100 to train on, and 900 to test; no column may be named."""
-    if given := [option for option, value in named.items() if value is not None]:
-        raise cli.UsageError(
-            f"{' and '.join(given)}: columns of which TABLE? Without TABLE, bundled data are compared."
-        )
+    if given:
+        options = " and ".join(f"--{name}" for name in given)
+        raise cli.UsageError(f"{options}: columns of which TABLE? Without TABLE, bundled data are compared.")
     import numpy as np
 
     from lupi.datasets import load_young_men

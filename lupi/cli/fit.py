@@ -36,12 +36,17 @@ def fit(
     chunked = scheduler is not None or len(tables) > 1 or tables[0].is_dir()
     if chunked:
         method, kernel = method or "svm2+", kernel or "linear"
-        _check_chunked(method, metric, kernel)
+        for option, wrong, allowed in (
+            (f"method {method}", method not in cli.CHUNKED_NAMES.split(", "), f"--method {cli.CHUNKED_NAMES}"),
+            (f"metric {metric}", metric == "r2", "a metric of classes"),
+            (f"kernel {kernel}", kernel != "linear", "--kernel linear"),
+        ):
+            if wrong:
+                raise ValueError(f"--{option} needs the rows in memory; several files are fitted with {allowed}.")
     from lupi.comparison.leakage import examine
     from lupi.comparison.methods import choose_methods
-    from lupi.comparison.plan import Plan
     from lupi.comparison.problem import make_problem
-    from lupi.comparison.units import MAX_FIT, fit_final
+    from lupi.comparison.units import MAX_FIT, Plan, fit_final
     from lupi.persistence import save
     from lupi.run import cluster
     from lupi.tabular.model import refit_on_chunks
@@ -67,19 +72,9 @@ def fit(
     rows = f"{n} rows in chunks" if chunked else f"{len(problem.labeled)} rows"
     if not chunked and used.unlabeled and len(problem.unlabeled):
         rows += f" and {len(problem.unlabeled)} unlabeled rows"
-    grid = {key: value for key, value in model.estimator.get_params().items() if key in used.grid}
-    chosen = f" ({', '.join(f'{key} = {value:g}' for key, value in grid.items())})" if grid else ""
-    typer.echo(f"{used.title}{chosen} from {rows}: {output}")
-
-
-def _check_chunked(method, metric, kernel):
-    for option, value, wrong, allowed in (
-        ("method", method, method not in cli.CHUNKED_NAMES.split(", "), f"--method {cli.CHUNKED_NAMES}"),
-        ("metric", metric, metric == "r2", "a metric of classes"),
-        ("kernel", kernel, kernel != "linear", "--kernel linear"),
-    ):
-        if wrong:
-            raise ValueError(f"--{option} {value} needs the rows in memory; several files are fitted with {allowed}.")
+    params = model.estimator.get_params()
+    chosen = ", ".join(f"{name} = {params[name]:g}" for name in sorted(used.grid))
+    typer.echo(f"{used.title}{chosen and f' ({chosen})'} from {rows}: {output}")
 
 
 def predict(
@@ -99,7 +94,6 @@ def predict(
     """
     import numpy as np
 
-    from lupi.files import write_atomically
     from lupi.persistence import load
     from lupi.tabular.model import TabularModel
     from lupi.tabular.table import expand, read_file
@@ -124,11 +118,7 @@ def predict(
             f"{str(fitted.classes_[1])!r}. It has no threshold between classes; for one, train a classifier (lupi fit "
             "--method svm2+)."
         )
-    text = rows[[]].assign(**columns).to_csv(index=False)
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        write_atomically(output, text.encode())
+    cli.write(rows[[]].assign(**columns).to_csv(index=False), output)
 
 
 def safe_cells(values):

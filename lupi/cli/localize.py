@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from lupi.cli.shared import write
+
 app = typer.Typer(
     name="localize",
     help="From image files to boxes: images, boxes and masks in; boxes and pictures out.",
@@ -53,7 +55,9 @@ def fit(
     geometry_scale: Annotated[float, typer.Option(min=0.0, help="Its weight: 20 for ssvm, 0.5 to 8 for jkse.")] = 20.0,
     tol: Annotated[float, typer.Option(help="Relative duality gap at which training stops.")] = 1e-2,
     search: Annotated[int, typer.Option(metavar="N", help="Values to try per parameter (papers: 4); 0: none.")] = 0,
-    validation: Annotated[float, typer.Option(help="Share of the images to compare parameters on.")] = 0.3,
+    validation: Annotated[
+        float, typer.Option(min=0.01, max=0.99, help="Share of the images to compare parameters on.")
+    ] = 0.3,
     privileged: Annotated[_Privileged, typer.Option(help="Privileged information to use.")] = "both",
     random_state: Annotated[int, typer.Option("--seed", help="Seed of vocabulary, split and solver.")] = 0,
     jobs: _Jobs = -1,
@@ -102,7 +106,6 @@ def predict(
     ending = ".csv" if output is None else output.suffix.lower()
     if ending not in (".json", ".csv"):
         raise typer.BadParameter("must end in .json or .csv", param_hint="--output")
-    from lupi.files import write_atomically
     from lupi.localize import save_overlay
 
     localizer = _load(model, _settings(jobs, cache, skip_errors))
@@ -113,11 +116,7 @@ def predict(
     if not files:
         raise ValueError("there are no images to predict.")
     boxes = localizer.predict(files)
-    text = _as_text(files, boxes, ending)
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        write_atomically(output, text.encode())
+    write(_as_text(files, boxes, ending), output)
     for k, (file, box) in enumerate(zip(files, boxes)):
         if overlays is not None and box is not None:
             save_overlay(overlays / f"{k:05}_{Path(file).stem}.png", file, predicted=box)
@@ -170,23 +169,19 @@ def _search(
     localizer: Any, found: Any, known: Any, n: int, validation: float, cache: Path, max_time: float | None
 ) -> Any:
     """Best localizer of the papers' grid with `n` values per parameter, fitted; ``search_`` keeps the results of all."""
-    import numpy as np
-    from sklearn.utils import _safe_indexing as pick
+    from sklearn.model_selection import train_test_split
 
     from lupi.localize import paper_grid, search_parameters
 
-    order = np.random.RandomState(localizer.random_state).permutation(len(found.images))
-    cut = round(len(order) * (1.0 - validation))
-    if not 0 < cut < len(order):
-        raise ValueError(f"validation={validation:g} leaves no images for training or for validation.")
-
-    train, test = order[:cut], order[cut:]
+    tables, seed = (found.images, found.boxes, *known.values()), localizer.random_state
+    split = train_test_split(*tables, test_size=validation, random_state=seed)
+    images, boxes, *privileged = split[::2]
     best, table = search_parameters(
         localizer,
-        pick(found.images, train),
-        pick(found.boxes, train),
-        {name: pick(value, train) for name, value in known.items()} or None,
-        validation=(pick(found.images, test), pick(found.boxes, test)),
+        images,
+        boxes,
+        dict(zip(known, privileged)) or None,
+        validation=(split[1], split[3]),
         grid=paper_grid(localizer.method, n, localizer.geometry),
         store=cache / "search",
         n_jobs=localizer.n_jobs,

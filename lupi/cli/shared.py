@@ -24,8 +24,6 @@ REFERENCE_NAMES = "reference, joint, rankreference"
 CHUNKED_NAMES = "svm2+, svm+, ranktransfer, l2svm, svm, ranksvm"
 TABLE_KINDS = "CSV, TSV, Parquet, Feather, Excel or JSON lines"
 RESUME = "finished results are kept; run the same command again to resume."
-STOPPED = f"stopped; {RESUME}"
-
 
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help=f"{TABLE_KINDS}.")]
 Target = typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabeled row.")
@@ -66,7 +64,7 @@ class Commands(TyperGroup):
         try:
             with _sigterm_as_exception():
                 code = super().main(*args, **extra | {"standalone_mode": False})
-            text = STOPPED if code == 130 else ""
+            text = f"stopped; {RESUME}" if code == 130 else ""
         except Exception as error:
             if "LUPI_TRACEBACK" in os.environ:
                 raise
@@ -97,15 +95,13 @@ def _sigterm_as_exception():
 
 def _describe(error):
     """An error as one line, and the exit code; no text where typer has printed its help already."""
-    if isinstance(error, SystemError):  # compiled code wraps the exception of a signal
-        from lupi.solution import stop_behind
+    from lupi.solution import stop_behind
 
-        stop = stop_behind(error)
-        if isinstance(stop, SystemExit):
-            return "", stop.code
-        error = error if stop is None else typer.Abort()
-    if isinstance(error, typer.Abort):  # Ctrl-C
-        return STOPPED, 130
+    error = stop_behind(error) or error  # compiled code wraps the exception of a signal
+    if isinstance(error, SystemExit):
+        return "", error.code
+    if isinstance(error, typer.Abort | KeyboardInterrupt):  # Ctrl-C
+        return f"stopped; {RESUME}", 130
     if hasattr(error, "format_message"):  # of the parser, whose classes differ between versions of typer
         text = " ".join(error.format_message().replace("Value error, ", "").split())
         if not text or type(error).__name__ == "NoArgsIsHelpError":
@@ -132,6 +128,16 @@ def note(text):
     """Print a line on the error stream."""
     typer.secho("note: ", fg="yellow", nl=False, err=True)
     typer.echo(text, err=True)
+
+
+def write(text, output):
+    """Write text to a file, or to the terminal where `output` is None."""
+    from lupi.files import write_atomically
+
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_atomically(output, text.encode())
 
 
 def names(text: str | None) -> list[str] | None:

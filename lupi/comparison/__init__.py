@@ -1,4 +1,4 @@
-"""Comparisons of methods with and without privileged features: problem, plan, units, results, verdict, report."""
+"""Comparisons of methods with and without privileged features: problem, units, results, verdict, report."""
 
 from lupi.comparison.comparison import Comparison, Options, compare
 from lupi.comparison.methods import METHODS

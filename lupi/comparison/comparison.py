@@ -18,25 +18,15 @@ from typing import TYPE_CHECKING, Any
 from lupi import __version__
 from lupi.comparison.leakage import examine
 from lupi.comparison.methods import choose_methods
-from lupi.comparison.plan import Plan, split_rows
 from lupi.comparison.problem import Problem, make_problem, train_sizes
-from lupi.comparison.results import (
-    HELPS,
-    ColumnEffect,
-    Permutation,
-    SizeResult,
-    Worth,
-    column_groups,
-    paired,
-    summarize,
-    summarize_permutations,
-    worth,
-)
-from lupi.comparison.units import Result, Unit, fit_final, plan_units, run_unit
-from lupi.comparison.verdict import Verdict, savings, verdict
+from lupi.comparison.report import TerminalTable, card, method_frame, render
+from lupi.comparison.results import HELPS, ColumnEffect, column_groups, paired, summarize, summarize_permutations, worth
+from lupi.comparison.units import Plan, Result, Unit, fit_final, given_splits, plan_units, run_unit, split_rows
+from lupi.comparison.verdict import verdict
 from lupi.files import strict_json, write_atomically
 from lupi.inputs.tables import is_frame
 from lupi.inputs.types import VectorLike
+from lupi.plot import GainsDisplay, LearningCurveDisplay
 from lupi.run import RESUME, Store, measured, progress, run_units
 
 if TYPE_CHECKING:
@@ -49,32 +39,8 @@ STAND_IN = "surrogate-ridge"
 # Splits on which columns are left out: their order is clear before the verdict is.
 COLUMN_SPLITS = 10
 # Options that are settings of the plan.
-PROTOCOL = ("inner_folds", "kernel", "standardize", "balanced", "max_test", "max_unlabeled")
+PROTOCOL = ("inner_folds", "kernel", "standardize", "max_test", "max_unlabeled")
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "pandas")
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Everything that a comparison found: the content of `results.json`.
-
-    Scores are shares (0.83, not 83 points), gains are differences of two scores. No value of a privileged column is in it.
-    """
-
-    format: int
-    source: str
-    verdict: Verdict
-    notes: list[str]
-    leaks: list[dict[str, Any]]
-    sizes: list[SizeResult]
-    permutation: Permutation | None
-    permutation_skipped: str | None
-    columns: list[ColumnEffect]
-    worth: list[Worth]
-    protocol: dict[str, Any]
-    data: dict[str, Any]
-    environment: dict[str, Any]
-    seconds: float
-    command: str | None
 
 
 class Comparison:
@@ -83,7 +49,9 @@ class Comparison:
     Attributes
     ----------
     summary : dict
-        The content of `results.json`, as plain Python objects.
+        The content of `results.json`, as plain Python objects: the fields of `Verdict`, of `SizeResult` and of the other
+        classes of `lupi.comparison.results`. Scores are shares (0.83, not 83 points), gains are differences of two scores.
+        No value of a privileged column is in it.
     """
 
     def __init__(self, summary: dict[str, Any], problem: Problem | None = None, plan: Plan | None = None) -> None:
@@ -100,8 +68,6 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Card for a notebook: badge, sentence, small table."""
-        from lupi.comparison.report import card
-
         return card(self.summary)
 
     def table(self) -> Any:
@@ -112,8 +78,6 @@ class Comparison:
         object
             Renderable of `rich`, for any width.
         """
-        from lupi.comparison.report import TerminalTable
-
         return TerminalTable(self.summary)
 
     def to_frame(self) -> pd.DataFrame:
@@ -123,11 +87,7 @@ class Comparison:
         -------
         pandas.DataFrame
         """
-        import pandas as pd
-
-        from lupi.comparison.report import method_lines
-
-        return pd.DataFrame(method_lines(self.summary))
+        return method_frame(self.summary)
 
     def plot_gains(self, ax: Axes | None = None) -> Axes:
         """Gain of each method that uses the columns over the best baseline and over both of its controls.
@@ -141,8 +101,6 @@ class Comparison:
         -------
         matplotlib.axes.Axes
         """
-        from lupi.plot import GainsDisplay
-
         return GainsDisplay.from_comparison(self, ax=ax).ax_
 
     def plot_curve(self, ax: Axes | None = None) -> Axes:
@@ -157,8 +115,6 @@ class Comparison:
         -------
         matplotlib.axes.Axes
         """
-        from lupi.plot import LearningCurveDisplay
-
         return LearningCurveDisplay.from_comparison(self, ax=ax).ax_
 
     def to_json(self, path: str | PathLike[str]) -> None:
@@ -177,8 +133,6 @@ class Comparison:
         ----------
         path : path-like
         """
-        from lupi.comparison.report import render
-
         write_atomically(path, render(self.summary).encode())
 
     def fit_model(self, method: str | None = None) -> Any:
@@ -213,18 +167,15 @@ class Options:
 
     Attributes
     ----------
-    test_only : array-like of bool, shape (n_samples,), optional
-        Rows of an official test set: every split is tested on them and trained on rows drawn from the others.
-    validation : tuple of two arrays, optional
-        X and y of an official validation set, which selects parameters in place of cross-validation. Arrays only.
+    cv : splitter or iterable, optional
+        Splits in place of `n_splits` random ones: a splitter of scikit-learn, or pairs (train, test) of positions among the
+        labeled rows. A third array (train, test, validation) selects parameters in place of cross-validation.
     grids : dict of str to dict, optional
         Grids that replace the built-in grids of methods.
     kernel : {"rbf", "linear"}, optional
         Kernel of all kernel methods; by default both are candidates.
     standardize : bool
         Whether numeric columns are standardized.
-    balanced : bool
-        Whether each split draws as many rows of every class as the rarest class has.
     inner_folds : int
         Folds of the cross-validation that selects parameters.
     max_test, max_unlabeled : int
@@ -241,12 +192,10 @@ class Options:
         Origin of the data, and the command to repeat the run, for the report.
     """
 
-    test_only: Any = None
-    validation: tuple[Any, Any] | None = None
+    cv: Any = None
     grids: dict[str, dict[str, Any]] | None = None
     kernel: str | None = None
     standardize: bool = True
-    balanced: bool = False
     inner_folds: int = 5
     max_test: int = 2000
     max_unlabeled: int = 2000
@@ -344,23 +293,23 @@ def compare(
     """
     more = Options(**options)
     deadline = None if more.max_time is None else monotonic() + more.max_time
-    columns = {"target": target, "drop": drop, "groups": groups}
-    rows = {"test_only": more.test_only, "validation": more.validation}
-    problem, metric = make_problem(X, y, privileged, metric=metric, **columns, **rows)
+    problem, metric = make_problem(X, y, privileged, target=target, drop=drop, groups=groups, metric=metric)
+    splits = () if more.cv is None else given_splits(more.cv, problem)
     plan = Plan(
         metric=metric,
-        n_splits=n_splits,
-        train_sizes=train_sizes(train_size, problem, more.balanced),
+        n_splits=len(splits) or n_splits,
+        splits=splits,
+        train_sizes=train_sizes(train_size, problem, splits),
         seed=seed,
         grids={name: {key: list(values) for key, values in grid.items()} for name, grid in (more.grids or {}).items()},
         methods=choose_methods(methods, baselines, metric, problem.n_classes),
         **{name: getattr(more, name) for name in PROTOCOL},
     )
-    for split in range(n_splits if problem.groups is not None else 1):
+    for split in range(plan.n_splits if problem.groups is not None else 1):
         split_rows(plan, split, problem)  # report an impossible split before the first fit
     leaks, notes = [], []
     if more.leaks:
-        tables, grouped = (problem.X, problem.y, problem.privileged), groups is not None or more.test_only is not None
+        tables, grouped = (problem.X, problem.y, problem.privileged), groups is not None or more.cv is not None
         leaks, notes = examine(*tables, target or "y", grouped=grouped, others=problem.dropped)
     if len(problem.unlabeled):
         notes.insert(
@@ -374,30 +323,30 @@ def compare(
     reporting = nullcontext(shown) if callable(shown) else progress("fitting", shown=shown is True)
     with Store(path, identity) as opened, reporting as report:
         runner = _Runner(problem, plan, opened, n_jobs, report, deadline)
-        sizes = runner.compare_methods()
+        runner.run(plan_units(problem, plan))
+        sizes = summarize(runner.results, problem, plan)
         permutation, skipped = runner.exact_test(sizes[-1], permutations)
         effects = runner.column_effects(sizes[-1]) if more.columns else []
-    in_rows = worth(sizes)
-    answer = verdict(sizes, plan, permutation=permutation, skipped=skipped, leaks=leaks, worth=in_rows)
-    saving = savings(in_rows, answer.sizes)
-    summary = Summary(
-        format=FORMAT,
-        source=more.source or ("data frame" if is_frame(X) else "arrays"),
-        verdict=answer,
-        notes=notes,
-        leaks=leaks,
-        sizes=sizes,
-        permutation=permutation,
-        permutation_skipped=skipped,
-        columns=effects,
-        worth=[replace(part, shown=part in saving) for part in in_rows],
-        protocol=plan.settings(),
-        data=problem.facts(),
-        environment=environment(),
-        seconds=sum(result.seconds for result in runner.results.values()),
-        command=more.command,
-    )
-    return Comparison(asdict(summary), problem, plan)
+    tested = {"permutation": permutation, "skipped": skipped}
+    answer, in_rows = verdict(sizes, plan, **tested, leaks=leaks, worth=worth(sizes))
+    summary = {
+        "format": FORMAT,
+        "source": more.source or ("data frame" if is_frame(X) else "arrays"),
+        "verdict": asdict(answer),
+        "notes": notes,
+        "leaks": leaks,
+        "sizes": [asdict(size) for size in sizes],
+        "permutation": permutation and asdict(permutation),
+        "permutation_skipped": skipped,
+        "columns": [asdict(effect) for effect in effects],
+        "worth": [asdict(part) for part in in_rows],
+        "protocol": plan.settings(),
+        "data": problem.facts(),
+        "environment": environment(),
+        "seconds": sum(result.seconds for result in runner.results.values()),
+        "command": more.command,
+    }
+    return Comparison(summary, problem, plan)
 
 
 class _Runner:
@@ -422,10 +371,6 @@ class _Runner:
             resume = RESUME if self.store.path is not None else "With `store`, the same call would resume."
             raise TimeoutError(f"`max_time` was over with {len(keys) - len(found)} of {len(keys)} fits to do. {resume}")
         self.results |= {keys[key]: Result(**result) for key, result in found.items()}
-
-    def compare_methods(self):
-        self.run(plan_units(self.problem, self.plan))
-        return summarize(self.results, self.problem, self.plan)
 
     def exact_test(self, size, permutations):
         """The exact test of the best method, and the reason if there is none."""

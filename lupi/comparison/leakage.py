@@ -12,7 +12,6 @@ from itertools import combinations, product
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
-from scipy.stats.contingency import crosstab
 
 from lupi.ranking.ranking_metrics import area_of_ranking
 from lupi.tabular.table import Table
@@ -67,15 +66,17 @@ def examine(X, y, Z, target="the target", *, grouped=False, others=None):
     leaks, notes, numbers = [], [], []
     for column in (*ordinary, *privileged):
         if column in privileged and column.n_levels < 2:
-            notes.append(f"{column} has {'no value' if column.codes[0] == GAP else 'one value only'}: it adds nothing.")
+            notes.append(
+                f"The {column} has {'no value' if column.codes[0] == GAP else 'one value only'}: it adds nothing."
+            )
         elif leak := _leak(column, truth, target):
-            text = f"Leakage? {column} {leak} {CONSEQUENCE[column.kind]}"
+            text = f"Leakage? The {column} {leak} {CONSEQUENCE[column.kind]}"
             leaks.append({"kind": column.kind, "columns": [column.name], "text": text})
         elif not column.words:
             numbers.append(column)
         if column.words and column.n_levels > max(30, 0.5 * len(rows)):
-            notes.append(f"{column} has almost as many words as rows; if it is an identifier, --drop it.")
-    leaks += _joint_leaks(numbers, truth, target, X.columns)
+            notes.append(f"The {column} has almost as many words as rows; if it is an identifier, --drop it.")
+    leaks += _joint_leaks(numbers, truth, target)
     return leaks, [leak["text"] for leak in leaks] + notes + _copies(ordinary, privileged) + repeated
 
 
@@ -86,17 +87,12 @@ class _Column:
         self.n_levels = len(np.unique(self.codes))
 
     def __str__(self):
-        return f"The {self.kind} column {self.name!r}"
+        return f"{self.kind} column {self.name!r}"
 
 
 def _codes(values):
     """Values as whole numbers in sorted order, gaps as -1."""
     return pd.factorize(values, sort=True)[0]
-
-
-def _is_number(truth):
-    """Whether a target has so many values that it is a quantity."""
-    return len(np.unique(truth)) > max(20, FEW_LEVELS * len(truth))
 
 
 def _leak(column, truth, target):
@@ -106,24 +102,21 @@ def _leak(column, truth, target):
     known = column.codes != GAP
     parts = [slice(None)] if known.all() else [slice(None), known]
     strength, measure = max(_strength(column.codes[rows], truth[rows], column.words) for rows in parts)
-    return f"alone predicts the target {target!r} almost exactly ({measure})." if strength > LEAKS else ""
+    text = f"alone predicts the target {target!r} almost exactly ({measure} {strength:.3f})."
+    return text if strength > LEAKS else ""
 
 
 def _strength(column, truth, words):
-    """How well one column predicts the target, from 0 to 1, and by which measure."""
-    sizes = np.unique(truth, return_counts=True)[1]
-    if len(truth) < 20 or len(np.unique(column)) < 2 or len(sizes) < 2 or (len(sizes) == 2 and sizes.min() < 5):
+    """How well the order of a column, or the mean target of each value or interval, predicts the target (0 to 1)."""
+    n, sizes, n_levels = len(truth), np.unique(truth, return_counts=True)[1], len(np.unique(column))
+    if n < 20 or n_levels < 2 or len(sizes) < 2 or (len(sizes) == 2 and sizes.min() < 5):
         return 0.0, ""  # so few rows agree by chance
-    if words:  # a word is scored by its mean target in the other half of the rows
-        half = np.random.default_rng(0).permutation(len(column)) % 2
-        means = pd.Series(truth).groupby([1 - half, column]).mean()
-        column = means.reindex([half, column]).fillna(truth.mean()).to_numpy()
-    order, measure = _agreement(column, truth)
-    share = 0.0 if _is_number(truth) else _purity(column, truth)
-    # A target that is nearly always the same is predicted well by any column.
-    if share > order and (1 - share) < 0.1 * (1 - sizes.max() / len(truth)):
-        return share, f"{100 * share:.1f}% of the rows by its values alone"
-    return order, f"{measure} {order:.3f}"
+    levels = column
+    if n_levels > FEW_LEVELS * n and not words:
+        levels = (rankdata(column, method="min") - 1).astype(np.int64) * max(2, min(50, n // 20)) // n
+    half = np.random.default_rng(0).permutation(n) % 2  # means are those of the other half of the rows
+    means = pd.Series(truth).groupby([1 - half, levels]).mean().reindex([half, levels]).fillna(truth.mean())
+    return max(_agreement(values, truth) for values in (means.to_numpy(), *([] if words else [column])))
 
 
 def _agreement(column, truth):
@@ -134,53 +127,32 @@ def _agreement(column, truth):
     return max(area, 1 - area), "AUC"
 
 
-def _purity(column, truth):
-    """Share of the rows whose target is the most frequent one of their value; many values are grouped into intervals."""
-    n = len(column)
-    if len(np.unique(column)) > FEW_LEVELS * n:
-        bins = max(2, min(50, n // 20))
-        column = (rankdata(column, method="min") - 1).astype(np.int64) * bins // n
-    return float(crosstab(column, truth).count.max(axis=1).sum() / n)
-
-
-def _joint_leaks(columns, truth, target, ordinary):
+def _joint_leaks(columns, truth, target):
     """Pairs of number columns whose difference, sum, product or ratio is a leak, though neither column is one."""
-    rows = np.random.default_rng(0).permutation(len(truth))[:JOINT_ROWS]
-    truth = truth[rows]
-    if len(rows) < 40 or not _enough(truth):
-        return []
-    values = [column.values.to_numpy()[rows] for column in columns]
-    kept = np.arange(len(columns))
+    rows, leaks = np.random.default_rng(0).permutation(len(truth))[:JOINT_ROWS], []
+    truth, values = truth[rows], {column: column.values.to_numpy()[rows] for column in columns}
     if len(columns) > JOINT_COLUMNS:
-        closeness = np.abs(_ranks([np.nan_to_num(value) for value in values]).T @ _ranks([truth]))[:, 0]
-        kept = np.argsort(-closeness)[:JOINT_COLUMNS]
-    leaks = []
-    for i, j in combinations(kept, 2):
-        if found := _joint_strength(values[i], values[j], truth):
-            pair = columns[i], columns[j]
-            names = [
-                f"{c.name} (privileged)" if c.kind == "privileged" and c.name in ordinary else c.name for c in pair
-            ]
-            kind = max(column.kind for column in pair)  # "privileged" if one of them is
+        closeness = np.abs(_ranks([np.nan_to_num(value) for value in values.values()]).T @ _ranks([truth]))[:, 0]
+        columns = [columns[k] for k in np.argsort(-closeness)[:JOINT_COLUMNS]]
+    for a, b in combinations(columns, 2):
+        if found := _joint_strength(values[a], values[b], truth):
+            kind = max(a.kind, b.kind)  # "privileged" if one of them is
             text = (
-                f"Leakage? The {found} of the columns {names[0]!r} and {names[1]!r} predicts the target {target!r} almost "
-                f"exactly, though neither does alone. {CONSEQUENCE[kind].replace('drop it', 'drop one')}"
+                f"Leakage? The {found} of the {a} and the {b} predicts the target {target!r} almost exactly, though neither "
+                f"does alone. {CONSEQUENCE[kind].replace('drop it', 'drop one')}"
             )
-            leaks.append({"kind": kind, "columns": names, "text": text})
+            leaks.append({"kind": kind, "columns": [a.name, b.name], "text": text})
     return leaks
-
-
-def _enough(truth):
-    """Whether a target is a quantity, or has two classes that are large enough for joint leaks."""
-    sizes = np.unique(truth, return_counts=True)[1]
-    return _is_number(truth) or (len(sizes) == 2 and sizes.min() >= JOINT_CLASS)
 
 
 def _joint_strength(a, b, truth):
     """Name and strength of the first combination of two columns that is a leak; "" if there is none."""
     known = np.isfinite(a) & np.isfinite(b)
     a, b, truth = a[known], b[known], truth[known]
-    if known.mean() < 0.5 or not _enough(truth):
+    sizes = np.unique(truth, return_counts=True)[1]
+    # The target must be a quantity, or have two classes that are large enough.
+    enough = len(sizes) > max(20, FEW_LEVELS * len(truth)) or (len(sizes) == 2 and sizes.min() >= JOINT_CLASS)
+    if not enough or len(truth) < max(40, 0.5 * len(known)):
         return ""
     single = max(_agreement(a, truth), _agreement(b, truth))[0]
     for name, combine in COMBINATIONS.items():
@@ -203,13 +175,12 @@ def _copies(ordinary, privileged):
         known = (a != GAP) & (b != GAP)
         if len(pairs) <= MAX_PAIRS and close <= COPIES and not known.all():
             close = _correlation(a[known], b[known])
-        whose = f"the ordinary column {other.name!r}"
         if ours == theirs and _same(a, b):
-            notes.append(f"{column} repeats {whose}: it adds nothing.")
+            notes.append(f"The {column} repeats the {other}: it adds nothing.")
         elif ours > 2 and close > COPIES:
-            notes.append(f"{column} is almost a copy of {whose}.")
+            notes.append(f"The {column} is almost a copy of the {other}.")
         elif 2 < theirs <= FEW_LEVELS * len(b) and _n_pairs(a, b) == theirs:
-            notes.append(f"{column} follows from {whose}: it adds nothing.")
+            notes.append(f"The {column} follows from the {other}: it adds nothing.")
     return notes
 
 

@@ -91,12 +91,10 @@ def load_estimator(path):
     module, _, name = path.partition(":")
     try:
         return getattr(import_module(module), name)()
-    except ModuleNotFoundError as error:
-        raise ValueError(f"{path!r}: {error}; expected the path of an installed class, package.module:Class.") from None
-    except AttributeError:
-        raise ValueError(f"{path!r}: the module {module} has no class {name}.") from None
-    except TypeError as error:
-        raise ValueError(f"{path!r} requires arguments ({error}); use lupi.compare in Python.") from None
+    except (ModuleNotFoundError, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"{path!r}: {error}; expected the path of an installed class, package.module:Class, that requires no arguments."
+        ) from None
 
 
 def _surrogate(estimator):

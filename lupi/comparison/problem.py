@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length, check_X_y
+from sklearn.utils.validation import check_consistent_length
 
 from lupi.files import digest_of
 from lupi.inputs.tables import is_frame
@@ -42,17 +42,13 @@ class Problem:
     task: str = "classification"  # or "regression"
     classes: np.ndarray | None = None  # labels; None for regression
     target: str | None = None  # name of the target column
-    test_only: np.ndarray | None = None  # mask of the rows of an official test set
-    validation: tuple[Table, np.ndarray] | None = None  # selects the candidates in place of cross-validation
+    validation: Problem | None = None  # rows that select the candidates in place of cross-validation
     dropped: Any = None  # columns of the data frame that are not used
     digest: str = ""  # SHA-256 of the data as they were passed
 
     @classmethod
     def of(cls, X, y, privileged, groups=None, **more):
         """From arrays or data frames and an encoded target."""
-        if more.get("validation") is not None:
-            rows, target = more["validation"]
-            more["validation"] = Table.of(rows), np.asarray(target, dtype=np.float64)
         X, privileged = Table.of(X), Table.of(privileged)
         return cls(X, np.asarray(y, dtype=np.float64), privileged, groups, **more)
 
@@ -85,7 +81,7 @@ class Problem:
         """The problem with some of the rows."""
         groups = None if self.groups is None else self.groups[rows]
         X, privileged = self.X.take(rows), self.privileged.take(rows)
-        return replace(self, X=X, y=self.y[rows], privileged=privileged, groups=groups, test_only=None)
+        return replace(self, X=X, y=self.y[rows], privileged=privileged, groups=groups)
 
     def facts(self):
         """Sizes, names and classes, for the report."""
@@ -106,9 +102,7 @@ class Problem:
         }
 
 
-def make_problem(
-    X, y=None, privileged=None, *, target=None, drop=(), groups=None, metric=None, test_only=None, validation=None
-):
+def make_problem(X, y=None, privileged=None, *, target=None, drop=(), groups=None, metric=None):
     """Problem and metric of the arguments of :func:`lupi.compare`: arrays, or one table with column names."""
     if metric is not None and metric not in METRICS:
         raise ValueError(f"`metric` must be one of {', '.join(METRICS)}, got {metric!r}.")
@@ -121,15 +115,9 @@ def make_problem(
         X, y, privileged, groups, dropped = _split_frame(X, target, privileged, drop, groups, regression)
     elif y is None or privileged is None:
         raise ValueError("pass X, y and privileged, or a data frame with the names `target` and `privileged`.")
-    parts = (X, y, privileged, groups, test_only, *(validation or ()))
+    parts = (X, y, privileged, groups)
     digest = digest_of(*(part if part is None or is_frame(part) else np.asarray(part) for part in parts))
     problem, metric = _encode(X, y, privileged, groups, metric, regression)
-    if test_only is not None:
-        if groups is not None:
-            raise ValueError("`test_only` fixes the test rows already; leave out `groups`.")
-        problem = replace(problem, test_only=np.asarray(test_only, dtype=bool))
-    if validation is not None:
-        problem = replace(problem, validation=_encode_validation(problem, *validation))
     return replace(problem, target=target, dropped=dropped, digest=digest), metric
 
 
@@ -204,31 +192,10 @@ def _encode(X, y, privileged, groups, metric, regression):
     return replace(problem, classes=classes), metric or ("auc" if len(classes) == 2 else "accuracy")
 
 
-def _encode_validation(problem, X, y):
-    """Table and encoded target of the validation rows."""
-    if problem.X.schema.named or problem.privileged.schema.named or is_frame(X):
-        raise ValueError("`validation` goes with arrays only; encode the columns of the data frames first.")
-    X, y = check_X_y(X, y, dtype=np.float64, ensure_all_finite="allow-nan")
-    if X.shape[1] != len(problem.X.columns):
-        raise ValueError(f"`validation` has {X.shape[1]} columns, but `X` has {len(problem.X.columns)}.")
-    if problem.classes is None:
-        return Table.of(X), y.astype(np.float64)
-    unknown = np.setdiff1d(y, problem.classes)
-    if len(unknown):
-        raise ValueError(f"`validation` has labels that `y` does not have: {', '.join(map(str, unknown[:5]))}.")
-    return Table.of(X), np.searchsorted(problem.classes, y).astype(np.float64)
-
-
-def train_sizes(train_size, problem, balanced=False):
+def train_sizes(train_size, problem, splits=()):
     """Numbers of training rows in increasing order: half of the rows and at most 200 by default."""
-    n = len(problem.labeled)
-    if balanced:
-        if problem.groups is not None or problem.test_only is not None or not problem.classification:
-            raise ValueError("`balanced` draws rows class by class; it needs classes, and no `groups` or `test_only`.")
-        counts = np.unique(problem.y[problem.labeled], return_counts=True)[1]
-        n = len(counts) * int(counts.min())
-    if problem.test_only is not None:
-        n = int((~problem.test_only[problem.labeled]).sum()) + 4  # all training rows may be used
+    # The user's splits have test rows of their own.
+    n = min(len(split[0]) for split in splits) + 4 if splits else len(problem.labeled)
     sizes = [min(200, n // 2)] if train_size is None else np.atleast_1d(np.asarray(train_size, dtype=object)).tolist()
     numbers = sorted({round(s * n) if isinstance(s, float) and s < 1 else int(s) for s in sizes})
     if n < 16 and train_size is None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from base64 import b64encode
 from hashlib import sha256
-from html import escape
 from importlib.resources import files
 from importlib.util import find_spec
 from io import StringIO
 
+import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.measure import Measurement
+from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -20,7 +19,7 @@ from rich.text import Text
 from lupi.comparison.results import HELPS, HURTS, MATCHED, NO_DIFFERENCE, NOT_THE_COLUMNS, Worth
 from lupi.comparison.verdict import p_value, percent, signed, worth_sentence
 from lupi.files import strict_json
-from lupi.plot.figures import COLORS, css_variables, find_row, report_figures
+from lupi.plot.figures import css_variables, report_figures
 
 MARKS = {
     HELPS: ("✓", "green"),
@@ -60,10 +59,6 @@ class TerminalTable:
     def __init__(self, summary, verdict=False):
         self.summary, self.verdict = summary, verdict
 
-    def __rich_measure__(self, console, options):
-        """Any width from 24 columns."""
-        return Measurement(min(24, options.max_width), options.max_width)
-
     def __rich_console__(self, console, options):
         """Yield the parts in order."""
         signs = PLAIN_SIGNS if options.ascii_only else {}
@@ -77,9 +72,9 @@ class TerminalTable:
                 yield segment._replace(text=segment.text.translate(signs))
 
     def _size(self, size, width):
-        lines = [(_title(row), _cells(row, size)) for row in size["methods"]]
+        lines = [_cells(row, size) for row in size["methods"]]
         yield Text(heading(self.summary, size), style="italic")
-        columns = [[name, *(cells[k].plain for _, cells in lines)] for k, name in enumerate(TABLE_COLUMNS)]
+        columns = [[name, *(line[k].plain for line in lines)] for k, name in enumerate(TABLE_COLUMNS, 1)]
         taken = sum(1 + max(map(cell_len, column)) for column in columns)
         yield from (_wide if width - taken - 3 >= SHORTEST_NAME else _narrow)(lines)
 
@@ -89,14 +84,14 @@ def _wide(lines):
     table.add_column("method", overflow="fold")
     for name in TABLE_COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
-    for title, cells in lines:
-        table.add_row(title, *cells)
+    for cells in lines:
+        table.add_row(*cells)
     yield table
 
 
 def _narrow(lines):
     """Each name above its figures."""
-    for title, cells in lines:
+    for title, *cells in lines:
         yield Text.assemble(title, " ", cells[-1]) if cells[-1] else title
         for column, cell in zip(TABLE_COLUMNS[:-1], cells):
             if cell:
@@ -119,30 +114,31 @@ def _verdict_parts(verdict):
             yield line
 
 
-def _title(row):
-    return Text(row["title"], style="dim" if row["role"] == "reference" else "")
-
-
 def _cells(row, size):
-    """Score, gains, p-value and mark; empty where there is none."""
-    if row["failed"]:
-        return [Text(f"{row['failed']} failed", style="red"), *([Text("")] * 5)]
+    """Title, score, gains, p-value and mark; empty where there is none."""
     dim = "dim" if row["role"] == "reference" else ""
-    star = "*" if row["name"] == size["best_baseline"] else ""
-    score = Text(f"{star}{percent(row['mean'])} ± {percent(row['error'])}", style="bold" if star else dim)
+    title, star = Text(row["title"], style=dim), "*" if row["name"] == size["best_baseline"] else ""
+    if row["failed"]:
+        score = Text(f"{row['failed']} failed", style="red")
+    else:
+        score = Text(f"{star}{percent(row['mean'])} ± {percent(row['error'])}", style="bold" if star else dim)
     if row["outcome"] is None:
-        return [score, *([Text("")] * 5)]
+        return [title, score, *([Text("")] * 5)]
     mark, color = MARKS[row["outcome"]]
     gain, best, shuffled = (
         Text(signed(row[part]["mean"]) if row[part] else "") for part in ("gain", "over_best_baseline", "shuffled_gain")
     )
     gain.stylize(color)
-    return [score, gain, best, shuffled, Text(p_value(row["p"])), Text(mark, style=color)]
+    return [title, score, gain, best, shuffled, Text(p_value(row["p"])), Text(mark, style=color)]
 
 
 # ---------------------------------------------------------------- page and card
 
 SIGNS = {"yes": "✓", "no": "✗", "unclear": "?"}
+GAIN_COLUMNS = [
+    f"{part}{end}" for part in ("gain", "over_shuffled", "over_best_baseline") for end in ("", "_low", "_high")
+]
+FRAME_COLUMNS = ["train_size", "name", "title", "role", "mean", "error", *GAIN_COLUMNS, "p", "outcome", "seconds"]
 # Heading and meaning of each column.
 PAGE_COLUMNS = (
     ("score", "mean ± standard error over the splits; ★ marks the best baseline"),
@@ -153,8 +149,7 @@ PAGE_COLUMNS = (
     ("won / lost", "splits on which it beats its counterpart, and on which it loses"),
     ("seconds", "CPU seconds per split, selection of parameters included (median)"),
 )
-_BADGES = {"yes": "good", "no": "soft", "unclear": "doubt"}
-_CELL = "padding: .15em .7em; text-align: right"
+CARD = "<pre style=\"font-family: Menlo, 'DejaVu Sans Mono', monospace; line-height: 1.25\"><code>{code}</code></pre>"
 
 
 def render(summary):
@@ -166,13 +161,9 @@ def render(summary):
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"points": percent, "signed": signed, "p": p_value}
     parts = {part: _template(f"report.{part}") for part in ("css", "js")}
-    answer = summary["verdict"]["answer"]
     return environment.from_string(_template("report.html")).render(
         s=summary,
-        sizes=summary["sizes"],
-        last=summary["sizes"][-1],
-        badge=answer.capitalize(),
-        sign=SIGNS[answer],
+        sign=SIGNS[summary["verdict"]["answer"]],
         marks={outcome: mark for outcome, (mark, _) in MARKS.items()},
         columns=PAGE_COLUMNS,
         heading=heading,
@@ -197,54 +188,27 @@ def _colors():
 
 def _downloads(summary):
     """Content of each file as a data URL."""
-    table, lines = StringIO(), method_lines(summary)
-    writer = csv.DictWriter(table, list(lines[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    contents = {"methods.csv": table.getvalue(), "results.json": strict_json(summary, indent=1) + "\n"}
-    kinds = {"methods.csv": "text/csv", "results.json": "application/json"}
+    table = method_frame(summary).to_csv(index=False)
+    contents = (
+        ("methods.csv", "text/csv", table),
+        ("results.json", "application/json", strict_json(summary, indent=1) + "\n"),
+    )
     return {
-        name: f"data:{kinds[name]};charset=utf-8;base64,{b64encode(content.encode()).decode()}"
-        for name, content in contents.items()
+        name: f"data:{kind};charset=utf-8;base64,{b64encode(content.encode()).decode()}"
+        for name, kind, content in contents
     }
 
 
-def method_lines(summary):
-    """One flat dict per method and training size: scores, gains with their intervals, p-values."""
-    lines = []
-    for size in summary["sizes"]:
-        for row in size["methods"]:
-            line = {"train_size": size["train_size"], **{k: row[k] for k in ("name", "title", "role", "mean", "error")}}
-            for part in ("gain", "over_shuffled", "over_best_baseline"):
-                found = row.get(part) or {}
-                line |= {part: found.get("mean"), f"{part}_low": found.get("low"), f"{part}_high": found.get("high")}
-            lines.append(line | {"p": row.get("p"), "outcome": row.get("outcome"), "seconds": row["seconds"]})
-    return lines
+def method_frame(summary):
+    """One row per method and training size: scores, gains with their intervals, p-values."""
+    rows = [row | {"train_size": size["train_size"]} for size in summary["sizes"] for row in size["methods"]]
+    known = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    frame = pd.json_normalize(known, sep="_").rename(columns=lambda name: name.removesuffix("_mean"))
+    return frame.reindex(columns=FRAME_COLUMNS)
 
 
 def card(summary):
-    """HTML card: the answer, the best method, its counterpart and the best baseline."""
-    verdict, size = summary["verdict"], summary["sizes"][-1]
-    color = COLORS["light"][_BADGES[verdict["answer"]]]
-    candidate = find_row(size, verdict["candidate"])
-    wanted = [verdict["candidate"], candidate and candidate["counterpart"], size["best_baseline"], verdict["method"]]
-    rows = [row for row in (find_row(size, name) for name in dict.fromkeys(wanted)) if row]
-    heads = "".join(f'<th style="{_CELL}">{name}</th>' for name in (*(column for column, _ in PAGE_COLUMNS[:5]), ""))
-    return (
-        f'<div style="border-left: 5px solid {color}; padding: .3em 1em; max-width: 60em">'
-        f'<p style="margin: .2em 0 .5em"><span style="background: {color}; color: #fff; border-radius: 1em; '
-        f'padding: .1em .7em; font-weight: bold">{verdict["answer"]}</span> {escape(verdict["text"])}</p>'
-        f'<table><caption style="text-align: left">{escape(heading(summary, size))}</caption>'
-        f'<thead><tr><th style="text-align: left">method</th>{heads}</tr></thead>'
-        f"<tbody>{''.join(map(_line, rows))}</tbody></table></div>"
-    )
-
-
-def _line(row):
-    cells = [f"{row['failed']} failed" if row["failed"] else f"{percent(row['mean'])} ± {percent(row['error'])}"]
-    for part in ("gain", "over_best_baseline", "over_shuffled"):
-        found = row.get(part)
-        cells.append(f"{signed(found['mean'])} ± {percent(found['error'])}" if found else "")
-    cells += [p_value(row["p"]), MARKS[row["outcome"]][0]] if row["outcome"] else ["", ""]
-    written = "".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in cells)
-    return f'<tr><th style="text-align: left">{escape(row["title"])}</th>{written}</tr>'
+    """HTML for a notebook: what the terminal shows."""
+    console = Console(record=True, file=StringIO(), width=LONGEST, force_jupyter=False)
+    console.print(TerminalTable(summary, verdict=True))
+    return console.export_html(inline_styles=True, code_format=CARD)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from statistics import mean, median
 from typing import Any
 
 import numpy as np
 from scipy import stats
-from sklearn.model_selection import ParameterGrid
 
-from lupi.comparison.methods import candidates
 from lupi.comparison.units import Unit
 
 LEVEL = 0.05
@@ -75,7 +72,6 @@ class MethodResult(Scores):
     role: str
     counterpart: str
     rows: str
-    n_candidates: int
     params: list[dict[str, Any] | None]
     warnings: dict[str, int]
     shuffled: Scores | None = None
@@ -143,7 +139,6 @@ class Permutation:
     method: str
     title: str
     train_size: int
-    rows: str
     n: int
     score: float
     permuted: list[float]
@@ -187,10 +182,21 @@ def _summarize_size(results, problem, plan, size):
     for method in plan.methods.values():
         several = method.unlabeled and len(problem.unlabeled) > 0
         for unlabeled in (True, False) if several else (False,):
-            real = of(method.name, unlabeled)
-            every += real
-            shuffled = Scores(**_scores(of(method.name, unlabeled, shuffled=True))) if method.privileged else None
-            rows.append(_row(method, real, shuffled, plan, unlabeled, alone=several and not unlabeled))
+            found, alone = of(method.name, unlabeled), several and not unlabeled
+            every += found
+            row = MethodResult(
+                **_scores(found),
+                name=f"{method.name}/labeled" if alone else method.name,
+                method=method.name,
+                title=f"{method.title}, labeled rows only" if alone else method.title,
+                role=method.role,
+                counterpart=method.counterpart,
+                rows="all" if unlabeled else "labeled",
+                params=[result.params for result in found],
+                warnings=dict(sum((Counter(result.warnings) for result in found), Counter())),
+                shuffled=Scores(**_scores(of(method.name, unlabeled, True))) if method.privileged else None,
+            )
+            rows.append(row)
     best, rows = _judged(rows)
     counts = {name: max(getattr(one, name) for one in every) for name in ("n_train", "n_unlabeled", "n_test")}
     return SizeResult(train_size=size, **counts, best_baseline=best and best.name, methods=rows)
@@ -200,31 +206,10 @@ def _scores(results):
     scores, seconds = [result.score for result in results], [result.seconds for result in results]
     failed = sum(score is None for score in scores)
     average, error = mean_and_error(scores) if not failed else (None, None)
-    return {
-        "scores": scores,
-        "mean": average,
-        "error": error,
-        "failed": failed,
-        "errors": sorted({result.error for result in results if result.error}),
-        "seconds": mean(seconds),
-        "median_seconds": median(seconds),  # ignores the compilation in a process's first units
-    }
-
-
-def _row(method, results, shuffled, plan, unlabeled, alone):
-    return MethodResult(
-        **_scores(results),
-        name=f"{method.name}/labeled" if alone else method.name,
-        method=method.name,
-        title=f"{method.title}, labeled rows only" if alone else method.title,
-        role=method.role,
-        counterpart=method.counterpart,
-        rows="all" if unlabeled else "labeled",
-        n_candidates=len(ParameterGrid(candidates(method, plan.grids, plan.kernel))),
-        params=[result.params for result in results],
-        warnings=dict(sum((Counter(result.warnings) for result in results), Counter())),
-        shuffled=shuffled,
-    )
+    errors = sorted({result.error for result in results if result.error})
+    # The median ignores the compilation in a process's first units.
+    times = {"seconds": mean(seconds), "median_seconds": median(seconds)}
+    return {"scores": scores, "mean": average, "error": error, "failed": failed, "errors": errors, **times}
 
 
 def _judged(rows):
@@ -259,17 +244,15 @@ def _judged(rows):
 
 
 def _with_outcome(row, p_all, p_both, p_own):
-    gain = (row.gain or row.over_best_baseline).mean
-    if p_all < LEVEL:
-        outcome, p = HELPS, p_all
-    elif p_both < LEVEL:
-        outcome, p = MATCHED, p_both
-    elif gain > 0 and p_own < LEVEL and row.over_shuffled.p_of_gain >= LEVEL:
-        outcome, p = NOT_THE_COLUMNS, p_own
-    elif gain < 0 and p_own < LEVEL:
-        outcome, p = HURTS, p_own
-    else:
-        outcome, p = NO_DIFFERENCE, p_both
+    gain, own = (row.gain or row.over_best_baseline).mean, p_own < LEVEL
+    possible = (
+        (HELPS, p_all, p_all < LEVEL),
+        (MATCHED, p_both, p_both < LEVEL),
+        (NOT_THE_COLUMNS, p_own, own and gain > 0 and row.over_shuffled.p_of_gain >= LEVEL),
+        (HURTS, p_own, own and gain < 0),
+        (NO_DIFFERENCE, p_both, True),
+    )
+    outcome, p = next((outcome, p) for outcome, p, found in possible if found)
     return replace(row, outcome=outcome, p=p, p_helps=p_all, p_counterpart=p_own)
 
 
@@ -280,8 +263,7 @@ def summarize_permutations(units, results, title):
         return None
     score, *permuted = np.mean([result.score for result in found], axis=0).tolist()
     unit, p = units[0], permutation_p(score, permuted)
-    rows = "all" if unit.unlabeled else "labeled"
-    return Permutation(unit.method, title, unit.size, rows, len(permuted), score, permuted, p)
+    return Permutation(unit.method, title, unit.size, len(permuted), score, permuted, p)
 
 
 def worth(sizes):
@@ -289,22 +271,15 @@ def worth(sizes):
     curve = [(size.train_size, max(row.mean for row in size.baselines)) for size in sizes if size.baselines]
     if len(curve) < 2:
         return []
-    return [
-        Worth(size.train_size, row.name, row.mean, _rows_for(row.mean, curve), curve[-1][0])
-        for size in sizes
-        if (row := size.candidate) is not None
-    ]
-
-
-def _rows_for(score, curve):
-    """Where a curve, linear in the logarithm of the rows, first reaches a score; None if it does not."""
-    for (n, low), (m, high) in pairwise(curve):
-        if score <= low:
-            return float(n)
-        if low < score <= high:
-            share = (score - low) / (high - low)
-            return round(float(np.exp(np.log(n) + share * (np.log(m) - np.log(n)))), 1)
-    return None
+    rows, scores = zip(*curve)
+    best = np.maximum.accumulate(scores)
+    found = []
+    for size in sizes:
+        if (row := size.candidate) is not None:
+            # Linear in the logarithm of the rows; None if the curve does not reach the score.
+            needed = round(float(np.exp(np.interp(row.mean, best, np.log(rows)))), 1) if row.mean <= best[-1] else None
+            found.append(Worth(size.train_size, row.name, row.mean, needed, rows[-1]))
+    return found
 
 
 def column_groups(table):
@@ -319,14 +294,13 @@ def column_groups(table):
     names = list(table.columns)
     if len(names) <= MAX_GROUPS:
         return {name: [name] for name in names}
-    if table.schema.named:
-        found: dict[str, list[str]] = {}
-        for name in names:
-            found.setdefault(re.split(r"[_.\- ]|\d", name, maxsplit=1)[0] or name, []).append(name)
-        if 2 <= len(found) <= MAX_GROUPS:
-            return {f"{start}_*" if len(part) > 1 else part[0]: part for start, part in found.items()}
-    parts = [[names[k] for k in part] for part in np.array_split(np.arange(len(names)), MAX_GROUPS)]
-    return {f"{part[0]} to {part[-1]}": part for part in parts}
+    found: dict[str, list[str]] = {}
+    for name in names if table.schema.named else ():
+        found.setdefault(re.split(r"[_.\- ]|\d", name, maxsplit=1)[0] or name, []).append(name)
+    if 2 <= len(found) <= MAX_GROUPS:
+        return {f"{start}_*" if len(part) > 1 else part[0]: part for start, part in found.items()}
+    parts = np.array_split(np.array(names, dtype=object), MAX_GROUPS)
+    return {f"{part[0]} to {part[-1]}": part.tolist() for part in parts}
 
 
 def mean_and_error(values):
@@ -341,22 +315,13 @@ def paired(scores, others):
     differences = np.asarray(scores, dtype=np.float64) - np.asarray(others, dtype=np.float64)
     average, error = mean_and_error(differences)
     half = float(stats.t.ppf(0.975, len(differences) - 1)) * error if len(differences) > 1 else float("inf")
-    return Paired(
-        mean=average,
-        error=error,
-        low=average - half,
-        high=average + half,
-        wins=int((differences > 0).sum()),
-        losses=int((differences < 0).sum()),
-        ties=int((differences == 0).sum()),
-        wilcoxon_p=wilcoxon_p(differences),
-        splits_needed=splits_needed(differences),
-    )
+    wins, losses, ties = (int((np.sign(differences) == sign).sum()) for sign in (1, -1, 0))
+    tests = wilcoxon_p(differences), splits_needed(differences)
+    return Paired(average, error, average - half, average + half, wins, losses, ties, *tests)
 
 
 def wilcoxon_p(differences):
     """Two-sided p-value of Wilcoxon's signed-rank test; 1 if nothing differs."""
-    differences = np.asarray(differences, dtype=np.float64)
     differences = differences[differences != 0]
     return float(stats.wilcoxon(differences).pvalue) if len(differences) else 1.0
 

@@ -1,19 +1,23 @@
-"""Fits of one method: on a split, as a unit of work, and on all rows, for use."""
+"""The plan of a comparison, and its units of work: fits of one method, on a split and on all rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import zlib
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import ParameterGrid
+from sklearn.model_selection import ParameterGrid, StratifiedGroupKFold, StratifiedKFold, train_test_split
 from sklearn.utils.validation import has_fit_parameter
 
-from lupi.comparison.methods import candidates
-from lupi.comparison.plan import derived_seed, inner_folds, permuted_rows, shuffled_rows, split_rows, unlabeled_rows
+from lupi.comparison.methods import KERNELS_TRIED, Method, candidates
+from lupi.comparison.problem import METRICS
+from lupi.files import digest_of
 from lupi.ranking.ranking_metrics import area_of_ranking, precision_of_ranking
+from lupi.run import identity
 from lupi.tabular.model import (
     TabularModel,
     encode_and_fit,
@@ -29,6 +33,187 @@ MAX_CHOICE, MAX_FIT = 1000, 5000
 FINAL = 2**31
 # 120 scorings per unit of an SVM: scikit-learn's functions take 0.9 ms, these 0.005 ms.
 ORDER_METRICS = {"ap": precision_of_ranking, "auc": area_of_ranking}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of a comparison, as in :func:`lupi.compare`.
+
+    Training rows are labeled rows. Smaller training sets are parts of the larger ones; the test rows are the same.
+    """
+
+    metric: str = "ap"
+    n_splits: int = 20
+    train_sizes: tuple[int, ...] = (100,)
+    inner_folds: int = 5
+    kernel: str | None = None
+    seed: int = 0
+    max_test: int = 2000
+    max_unlabeled: int = 2000
+    standardize: bool = True
+    grids: dict[str, dict[str, Any]] = field(default_factory=dict)
+    methods: dict[str, Method] = field(default_factory=dict)
+    splits: tuple[tuple[np.ndarray, ...], ...] = ()  # training, test and perhaps validation rows, if the user gave them
+
+    def __post_init__(self):
+        if self.kernel not in (None, *KERNELS_TRIED):
+            raise ValueError(f"`kernel` must be one of {', '.join(KERNELS_TRIED)} or None, got {self.kernel!r}.")
+        for name, least in (("seed", 0), ("n_splits", 2), ("inner_folds", 2)):
+            if getattr(self, name) < least:
+                raise ValueError(f"`{name}` must be at least {least}, got {getattr(self, name)}.")
+        for name in self.grids if self.methods else ():
+            if name not in self.methods:
+                raise ValueError(f"`grids` names {name!r}, which is not among the methods {', '.join(self.methods)}.")
+
+    def settings(self):
+        """Settings as plain values, for the report."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("methods", "splits")}
+        return plain | {"metric_title": METRICS[self.metric].title, "train_sizes": list(self.train_sizes)}
+
+    def identity(self, data_digest):
+        """Identity of the results: every setting but the number of splits, so that a store can be continued with more."""
+        splits = digest_of(*(rows for split in self.splits for rows in split))
+        return identity(settings=self.settings() | {"n_splits": None}, data=data_digest, splits=splits)
+
+
+def derived_seed(*parts):
+    """Seed from numbers and words; the same on every machine and in every process.
+
+    Examples
+    --------
+    >>> derived_seed(0, 3, "svm+") == derived_seed(0, 3, "svm+") != derived_seed(0, 4, "svm+")
+    True
+    """
+    words = [zlib.crc32(part.encode()) if isinstance(part, str) else int(part) for part in parts]
+    return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
+
+
+def given_splits(cv, problem):
+    """Splits of a scikit-learn splitter, or of an iterable, as positions in the table."""
+    rows = problem.labeled
+    groups = None if problem.groups is None else problem.groups[rows]
+    found = cv.split(rows, problem.y[rows], groups) if hasattr(cv, "split") else cv
+    splits = tuple(tuple(rows[np.asarray(part)] for part in split) for split in found)
+    if not splits or not all(len(split) in (2, 3) for split in splits):
+        raise ValueError("`cv` must give pairs (train, test) of row positions, or (train, test, validation).")
+    return splits
+
+
+def split_rows(plan, split, problem):
+    """Labeled training rows for each size, and the test rows, of one split.
+
+    Classes keep their shares, and groups stay together.
+    """
+    largest, seed, rows = plan.train_sizes[-1], derived_seed(plan.seed, split, "split"), problem.labeled
+    if plan.splits:
+        train, test, *_ = plan.splits[split]
+    elif problem.groups is None:
+        labels = problem.y[rows] if problem.classification else None
+        train, test = train_test_split(rows, train_size=largest, stratify=labels, random_state=seed)
+    else:
+        train, test = _group_split(largest, problem, seed)
+    trains = {size: np.sort(_part(train, size, problem, seed)) for size in plan.train_sizes}
+    return trains, np.sort(_part(test, plan.max_test, problem, seed))
+
+
+def unlabeled_rows(plan, split, problem, held_out):
+    """Unlabeled rows of the training set of a split; none of a group of the held-out rows."""
+    rng = np.random.default_rng(derived_seed(plan.seed, split, "unlabeled"))
+    return np.sort(rng.permutation(problem.unlabeled_outside(held_out))[: plan.max_unlabeled])
+
+
+def _part(rows, size, problem, seed):
+    """At most `size` of the rows, the same share of every class; parts of one seed are nested."""
+    order = np.random.default_rng(seed).permutation(len(rows))
+    if problem.classification:
+        members = pd.Series(order).groupby(problem.y[rows[order]])
+        order = order[np.argsort(members.cumcount() / members.transform("size"), kind="stable")]
+    return rows[order[:size]]
+
+
+def _group_split(size, problem, seed):
+    """Whole groups in random order until the training set is full; draws again if a class is missing on a side."""
+    rng, rows = np.random.default_rng(seed), problem.labeled
+    names, member = np.unique(problem.groups[rows], return_inverse=True)
+    counts, labels = np.bincount(member), problem.y[rows] if problem.classification else np.zeros(len(rows))
+    for _ in range(200):
+        order = rng.permutation(len(names))
+        chosen = np.isin(member, order[: np.searchsorted(np.cumsum(counts[order]), size) + 1])
+        found = np.unique(labels[chosen], return_counts=True)[1]
+        every = len(found) == len(np.unique(labels[~chosen])) == len(np.unique(labels))
+        if every and found.min() > 1 and chosen.sum() >= size:
+            return rows[chosen], rows[~chosen]
+    raise ValueError(
+        f"no split of the {len(names)} groups into {size} training rows and the rest has every class on both sides; "
+        "use a smaller train_size, or coarser targets."
+    )
+
+
+def inner_folds(plan, split, train):
+    """Folds of the labeled training rows, as positions among them; the same for every method.
+
+    Groups stay together, unless too few folds would then have every class.
+    """
+    rows, options = train.labeled, {"shuffle": True, "random_state": derived_seed(plan.seed, split, "folds")}
+    y = train.y[rows] if train.classification else np.zeros(len(rows))
+    classes, counts = np.unique(y, return_counts=True)
+    # No more folds than the rarest class has rows: otherwise a fold lacks it.
+    n = max(2, min(plan.inner_folds, counts.min()))
+    groups = None if train.groups is None else train.groups[rows]
+    if groups is not None and (n_groups := len(np.unique(groups))) > 1:
+        # A fold is usable with every class in its training rows, and two in its test rows.
+        folds = [
+            (inner, outer)
+            for inner, outer in StratifiedGroupKFold(min(n, n_groups), **options).split(y, y, groups)
+            if len(np.unique(y[inner])) == len(classes) and len(np.unique(y[outer])) >= min(2, len(classes))
+        ]
+        if len(folds) > 1:
+            return folds
+    return list(StratifiedKFold(n, **options).split(y, y))
+
+
+def permuted_rows(problem, number, seed):
+    """For every row the row whose privileged values it gets in permutation `number`; number 0 is the identity.
+
+    Rows without privileged values stay without. Rows of one group move together.
+
+    Examples
+    --------
+    >>> from lupi.comparison.problem import Problem
+    >>> table = Problem.of(np.zeros((4, 1)), np.zeros(4), [[1.0], [2.0], [np.nan], [4.0]])
+    >>> permuted_rows(table, 0, 5), permuted_rows(table, 1, 5)[2], sorted(permuted_rows(table, 1, 5).tolist())
+    (array([0, 1, 2, 3]), np.int64(2), [0, 1, 2, 3])
+    """
+    order = np.arange(len(problem.y))
+    if number == 0:
+        return order
+    rows = np.flatnonzero(~problem.privileged.empty_rows())
+    rng = np.random.default_rng(derived_seed(seed, number, "permutation"))
+    if problem.groups is None:
+        order[rows] = rows[rng.permutation(len(rows))]
+        return order
+    _, member = np.unique(problem.groups[rows], return_inverse=True)
+    rank = rng.permutation(member.max() + 1)
+    order[rows[np.argsort(member, kind="stable")]] = rows[np.argsort(rank[member], kind="stable")]
+    return order
+
+
+def shuffled_rows(n, seed):
+    """Permutation of n rows that moves every row: the order of the shuffled control.
+
+    Examples
+    --------
+    >>> order = shuffled_rows(5, seed=1)
+    >>> sorted(order.tolist()), any(order == [0, 1, 2, 3, 4])
+    ([0, 1, 2, 3, 4], False)
+    """
+    ring = np.random.default_rng(seed).permutation(n)
+    order = np.empty(n, dtype=np.intp)
+    order[ring] = np.roll(ring, 1)
+    return order
+
+
+# ---------------------------------------------------------------- units
 
 
 @dataclass(frozen=True)
@@ -99,7 +284,10 @@ def _fit_and_score(unit, problem, plan, rows, tested):
     privileged = train.privileged.drop(unit.without) if unit.without else train.privileged
     if unit.shuffled:
         privileged = privileged.take(shuffled_rows(len(rows), derived_seed(plan.seed, unit.split, "shuffled")))
-    model, params, inner = fit_best(method, plan, unit.split, replace(train, privileged=privileged))
+    train = replace(train, privileged=privileged)
+    if plan.splits and len(plan.splits[unit.split]) == 3:
+        train = replace(train, validation=problem.take(plan.splits[unit.split][2]))
+    model, params, inner = fit_best(method, plan, unit.split, train)
     score = measure(plan.metric, model, _features(method, tested), tested.y)
     return {"score": score if np.isfinite(score) else None, "params": params, "inner_score": inner}
 
@@ -152,10 +340,8 @@ def _inner_scores(model, method, grid, plan, split, train):
 
 def _fits_on_folds(model, method, grid, plan, split, train):
     """Models of a grid on every fold, with the rows to score them on; every fold is fitted on the unlabeled rows, too."""
-    if train.validation:
-        if method.sees != "X":
-            raise ValueError("validation rows have no privileged features, which the reference requires.")
-        yield _fit(model, method, grid, train), *train.validation
+    if train.validation is not None:
+        yield _fit(model, method, grid, train), _features(method, train.validation), train.validation.y
         return
     for rows, test in inner_folds(plan, split, train):
         tested = train.take(train.labeled[test])
@@ -218,8 +404,6 @@ def fit_final(method, problem, plan, labeled_only=False):
     if method.role == "reference":
         raise ValueError("the reference requires the privileged columns at prediction time: it is not a model for use.")
     order = np.random.default_rng(plan.seed).permutation(problem.labeled)
-    if problem.test_only is not None:
-        order = order[~problem.test_only[order]]
     more = problem.unlabeled if method.unlabeled and not labeled_only else problem.unlabeled[:0]
     more = np.sort(np.random.default_rng(plan.seed).permutation(more)[:MAX_FIT])
     chosen = problem.take(np.concatenate([np.sort(order[:MAX_CHOICE]), more]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 from lupi.comparison.problem import METRICS
 from lupi.comparison.results import HELPS, HURTS, LEVEL, MATCHED, NOT_THE_COLUMNS
@@ -23,20 +24,14 @@ class SizeAnswer:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(SizeAnswer):
     """The answer for the largest training size ("yes", "no", "unclear"), with the answers for all sizes.
 
-    `method` and `title` are of the method to use; `candidate` is the privileged method with the best mean, whatever the
-    answer; `actions` are the next steps.
+    `method` is the method to use; `candidate` is the privileged method with the best mean, whatever the answer; `actions`
+    are the next steps.
     """
 
-    answer: str
-    helps: bool
-    method: str | None
-    title: str | None
     candidate: str | None
-    train_size: int
-    text: str
     notes: list[str]
     actions: list[str]
     sizes: list[SizeAnswer]
@@ -57,7 +52,8 @@ def verdict(sizes, plan, *, permutation=None, skipped=None, leaks=(), worth=()):
     no gain over one of them                              no, with an interval
     ====================================================  =====================================================
 
-    `skipped` is the reason why there is no permutation test.
+    `skipped` is the reason why there is no permutation test. Also returns the learning curve, which is `shown` where the
+    columns save labeled rows.
     """
     last, leaks = sizes[-1], [leak for leak in leaks if leak["kind"] == "privileged"]
     answers = []
@@ -65,21 +61,14 @@ def verdict(sizes, plan, *, permutation=None, skipped=None, leaks=(), worth=()):
         answer, keep, text = _answer(size, plan, permutation if size is last else None, leaks)
         answers.append(SizeAnswer(size.train_size, answer, keep and keep.name, text))
     notes = _notes(last, plan, permutation, skipped)
+    helped = {part.train_size for part in answers if answer == part.answer == "yes"}
+    worth = [replace(w, shown=w.train_size in helped and (w.baseline_rows or inf) > w.train_size) for w in worth]
     if len(sizes) > 1:
         by_size = ", ".join(f"{part.train_size} rows: {part.answer}" for part in answers)
-        notes = [f"By training size: {by_size}.", *map(worth_sentence, savings(worth, answers)), *notes]
-    return Verdict(
-        answer=answer,
-        helps=answer == "yes",
-        method=keep and keep.name,
-        title=keep and keep.title,
-        candidate=last.candidate and last.candidate.name,
-        train_size=last.train_size,
-        text=text,
-        notes=notes,
-        actions=_actions(answer, keep, last, plan, leaks),
-        sizes=answers,
-    )
+        saved = [worth_sentence(part) for part in worth if part.shown]
+        notes = [f"By training size: {by_size}.", *saved, *notes]
+    candidate, actions = last.candidate and last.candidate.name, _actions(answer, keep, last, plan, leaks)
+    return Verdict(**vars(answers[-1]), candidate=candidate, notes=notes, actions=actions, sizes=answers), worth
 
 
 def _answer(size, plan, permutation, leaks):
@@ -157,7 +146,9 @@ def _settle(row, size, plan):
     # The spread of a split falls with the root of the rows, that of a mean with the root of the splits.
     behind = {name: gain for name, gain in row.gains.items() if gain.mean <= 0}
     if behind:
-        return _ruled_out(*min(behind.items(), key=lambda item: item[1].high), plan.n_splits)
+        name, gain = min(behind.items(), key=lambda item: item[1].high)
+        size_of_gain = "" if gain.high <= NEGLIGIBLE else f" of more than {_points(gain.high)}"
+        return f" A gain{size_of_gain} over {name} is ruled out."
     splits = max(gain.splits_needed for gain in row.gains.values())
     if splits <= plan.n_splits:
         return ""
@@ -166,24 +157,8 @@ def _settle(row, size, plan):
     if size.n_test >= plan.max_test:  # further rows would not be tested on
         return f"{start}{'' if enough else '; a larger training size may show more'}."
     kept = plan.n_splits if enough else MANY_SPLITS
-    wanted = f"about {_rounded(rows * splits / kept)} labeled rows (here {rows}) with {kept} splits"
+    wanted = f"about {float(f'{rows * splits / kept:.2g}'):.0f} labeled rows (here {rows}) with {kept} splits"
     return f"{start}, or {wanted}." if enough else f"{start}, but {wanted} would."
-
-
-def _ruled_out(name, gain, n_splits):
-    """The largest gain inside the interval, and the splits that would rule out any."""
-    if gain.high <= NEGLIGIBLE:
-        return f" A gain over {name} is ruled out."
-    spread = gain.error * n_splits**0.5
-    needed = int((1.96 * spread / (NEGLIGIBLE - gain.mean)) ** 2) + 1
-    more = f"; about {needed} splits would rule out any" if n_splits < needed <= MANY_SPLITS else ""
-    return f" A gain of more than {_points(gain.high)} over {name} is ruled out{more}."
-
-
-def _rounded(count):
-    """A number rounded to two significant digits."""
-    step = 10 ** max(0, len(str(round(count))) - 2)
-    return round(count / step) * step
 
 
 def _notes(size, plan, permutation, skipped):
@@ -240,18 +215,6 @@ def _actions(answer, keep, size, plan, leaks):
         else:
             found.append("Collect more labeled rows, then run again.")
     return found
-
-
-def savings(worth, answers):
-    """The points of the learning curve where the columns help and save labeled rows; none unless the answer is yes."""
-    if answers[-1].answer != "yes":
-        return []
-    shown = {part.train_size for part in answers if part.answer == "yes"}
-    return [
-        part
-        for part in worth
-        if part.train_size in shown and (not part.baseline_rows or part.baseline_rows > part.train_size)
-    ]
 
 
 def worth_sentence(part):

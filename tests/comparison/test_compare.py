@@ -12,7 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from lupi import SVMPlus
 from lupi.comparison import compare
-from lupi.comparison.comparison import Options, Summary
+from lupi.comparison.comparison import Options
 from lupi.comparison.results import MethodResult, SizeResult
 from lupi.datasets import make_privileged
 
@@ -196,7 +196,6 @@ def test_json_is_the_summary(arrays, tmp_path):
     result = compare(*arrays, **QUICK)
     result.to_json(tmp_path / "deep" / "results.json")
     assert json.loads((tmp_path / "deep" / "results.json").read_text()) == json.loads(json.dumps(result.summary))
-    assert set(result.summary) == {field.name for field in fields(Summary)}
     (size,) = result.summary["sizes"]
     assert set(size) == {field.name for field in fields(SizeResult)}
     assert set(size["methods"][0]) == {field.name for field in fields(MethodResult)}
@@ -276,7 +275,7 @@ def test_python_warns_of_leaks_like_the_command(frame):
     found = compare(leaky, target="died", privileged=["fee"], drop="id,stay,cost_*", **BRIEF | {"train_size": 30})
     assert found.summary["leaks"][0]["columns"] == ["fee"]
     assert "column 'fee' is the target 'died' under another name" in found.verdict
-    assert not found.summary["verdict"]["helps"]
+    assert found.summary["verdict"]["answer"] != "yes"
 
 
 def test_to_frame(compared):

@@ -1,14 +1,17 @@
-"""Options of comparisons: balanced splits, a validation set, rankers searched at once, the rank reference."""
+"""Options of comparisons: splits of the user, a validation set, rankers searched at once, the rank reference."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
+from sklearn.model_selection import StratifiedKFold
 
 from lupi import RankSVM, SVMPlus
 from lupi.comparison import compare
 from lupi.comparison.methods import METHODS, choose_methods
-from lupi.comparison.plan import Plan, inner_folds, split_rows
 from lupi.comparison.problem import Problem
-from lupi.comparison.units import Unit, fit_best, run_unit
+from lupi.comparison.units import Plan, Unit, fit_best, given_splits, inner_folds, run_unit, split_rows
 from lupi.ranking.ranking_metrics import precision_of_ranking
 
 
@@ -19,29 +22,37 @@ def unbalanced(n_rare=20, n_common=70, seed=0, shift=0.8):
     return X, y, X[:, :2] + 0.3 * rng.standard_normal((len(y), 2))
 
 
-def test_balanced_splits_draw_anew_from_both_classes():
-    _, y, _ = unbalanced()
-    protocol = Plan(train_sizes=(20,), balanced=True)
-    data = Problem.of(y[:, None], y, y[:, None])
-    splits = [split_rows(protocol, k, data) for k in range(6)]
-    for trains, test in splits:
-        assert np.bincount(y[trains[20]]).tolist() == [10, 10]
-        assert np.bincount(y[test]).tolist() == [10, 10]
-        assert not set(trains[20]) & set(test)
-    used = np.unique(np.concatenate([np.concatenate([trains[20], test]) for trains, test in splits]))
-    assert np.sum(y[used] == 0) > 40  # one draw has 20 of the common class
-    trains, test = split_rows(Plan(train_sizes=(20,)), 0, data)
-    assert np.bincount(y[trains[20]]).tolist() == [16, 4]  # otherwise classes keep their shares
+SVMS = {"methods": ["svm+"], "baselines": [], "grids": {"svm": {"C": [1.0]}, "svm+": {"C": [1.0], "lam": [1.0]}}}
 
 
-def test_balanced_needs_classes_and_enough_rows():
+def test_splits_of_the_user():
     X, y, Z = unbalanced()
-    with pytest.raises(ValueError, match="must leave 8 rows or more for training and 4 for the test of 40"):
-        compare(X, y, Z, balanced=True, train_size=39)
-    with pytest.raises(ValueError, match="no `groups` or `test_only`"):
-        compare(X, y, Z, balanced=True, groups=y)
-    with pytest.raises(ValueError, match="needs classes"):
-        compare(X, y + 0.5, Z, balanced=True, metric="r2")
+    y = y.astype(float)
+    y[:5] = np.nan  # positions are among the labeled rows
+    cv = StratifiedKFold(3)
+    labeled = np.arange(5, len(y))
+    problem = Problem.of(X, y, Z)
+    splits = given_splits(cv, problem)
+    for split, (train, test) in zip(splits, cv.split(X[labeled], y[labeled])):
+        assert_array_equal(split[0], labeled[train])
+        assert_array_equal(split[1], labeled[test])
+    plan = Plan(train_sizes=(20, 40), splits=splits, n_splits=3)
+    for split, (train, test) in enumerate(splits):
+        trains, tested = split_rows(plan, split, problem)
+        assert_array_equal(tested, test)
+        assert set(trains[20]) < set(trains[40]) < set(train)
+    result = compare(X, y, Z, cv=[(range(40, 80), range(30))] * 2, train_size=40, permutations=0, **SVMS)
+    assert (result.summary["protocol"]["n_splits"], result.summary["sizes"][0]["n_test"]) == (2, 30)
+
+
+def test_wrong_splits_are_named():
+    X, y, Z = unbalanced()
+    with pytest.raises(ValueError, match="must leave 8 rows or more for training and 4 for the test of 44"):
+        compare(X, y, Z, cv=[(range(40), range(40, 80))], train_size=41)
+    with pytest.raises(ValueError, match=r"must give pairs \(train, test\)"):
+        compare(X, y, Z, cv=[(range(40),)])
+    with pytest.raises(ValueError, match="must give pairs"):
+        compare(X, y, Z, cv=[])
 
 
 def test_at_most_so_many_test_rows():
@@ -57,7 +68,7 @@ def test_parameters_are_chosen_on_the_validation_rows():
     grid = {"C": [0.1, 0.3, 1.0, 3.0, 10.0], "lam": [0.1, 1.0, 10.0]}
     settings = {"metric": "accuracy", "train_sizes": (60,), "kernel": "linear", "standardize": False, "n_splits": 2}
     protocol = Plan(**settings, grids={"svm+": grid})
-    data = Problem.of(X, y, Z, validation=(X_valid, y_valid))
+    data = Problem.of(X, y, Z, validation=Problem.of(X_valid, y_valid, X_valid))
     model, best, score = fit_best(METHODS["svm+"], protocol, 0, data)
     found = {}
     for C in grid["C"]:
@@ -73,15 +84,17 @@ def test_parameters_are_chosen_on_the_validation_rows():
     )
 
 
-def test_validation_is_checked():
-    X, y, Z = unbalanced()
-    with pytest.raises(ValueError, match="`validation` has 2 columns, but `X` has 3"):
-        compare(X, y, Z, validation=(X[:, :2], y))
-    with pytest.raises(ValueError, match="labels that `y` does not have: 7"):
-        compare(X, y, Z, validation=(X, np.where(y == 1, 7, 0)))
-    problem, plan = Problem.of(X, y, Z, validation=(X, y)), Plan(train_sizes=(20,), methods=METHODS)
-    result = run_unit(Unit(20, 0, "reference"), problem, plan)
-    assert "validation rows have no privileged features" in result["error"]
+def test_validation_rows_of_a_split_select_the_parameters():
+    X, y, Z = unbalanced(60, 60, 1, shift=1.5)
+    train, validation, test = np.arange(0, 120, 3), np.arange(1, 120, 3), np.arange(2, 120, 3)
+    settings = {"metric": "accuracy", "train_sizes": (40,), "n_splits": 2, "methods": METHODS}
+    plan, problem = Plan(**settings, splits=((train, test, validation),)), Problem.of(X, y, Z)
+    result = run_unit(Unit(40, 0, "svm+"), problem, plan)
+    model, best, score = fit_best(
+        METHODS["svm+"], plan, 0, replace(problem.take(train), validation=problem.take(validation))
+    )
+    assert (result["params"], result["inner_score"]) == (best, score)
+    assert result["score"] == np.mean(model.predict(X[test]) == y[test])
 
 
 def test_a_ranking_svm_searched_at_once_chooses_as_one_by_one():

@@ -22,17 +22,21 @@ import lupi
 from lupi import SVMPlus
 from lupi.comparison import METHODS, units
 from lupi.comparison.methods import BASELINES, candidates, choose_methods
-from lupi.comparison.plan import (
+from lupi.comparison.problem import Problem
+from lupi.comparison.units import (
     Plan,
+    Result,
+    Unit,
     derived_seed,
     inner_folds,
+    measure,
     permuted_rows,
+    plan_units,
+    run_unit,
     shuffled_rows,
     split_rows,
     unlabeled_rows,
 )
-from lupi.comparison.problem import Problem
-from lupi.comparison.units import Result, Unit, measure, plan_units, run_unit
 from lupi.datasets import make_privileged
 from lupi.ranking.ranking_metrics import area_of_ranking, precision_of_ranking
 from lupi.run import measured
@@ -197,8 +201,8 @@ def test_any_estimator_is_a_method_or_a_baseline():
         ([LinearRegression()], "LinearRegression is not a classifier"),
         ([SVMPlus(), SVMPlus(C=2.0)], "two methods are called 'SVMPlus"),
         (["no.such.module:Class"], "an installed class, package.module:Class"),
-        (["sklearn.svm:Nothing"], "has no class Nothing"),
-        (["sklearn.pipeline:Pipeline"], "requires arguments"),
+        (["sklearn.svm:Nothing"], "has no attribute 'Nothing'; expected"),
+        (["sklearn.pipeline:Pipeline"], "missing 1 required positional argument"),
     ],
 )
 def test_what_is_no_method_is_named(wanted, message):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from experiments import celik, data, sharmanska_tables, surrogate, verdict, xu
 from experiments.__main__ import main
-from experiments.common import ENTRIES, paper_table
+from experiments.common import ENTRIES, balanced_splits, paper_table
 from lupi.vision import Box
 
 app = Typer()
@@ -174,6 +174,16 @@ def test_research_tables(name):
 
 
 # ---------------------------------------------------------------- features of the user
+
+
+def test_balanced_splits_draw_anew_from_all_classes():
+    y = np.repeat([0, 1], [70, 20])
+    splits = list(balanced_splits(y, 6, 20))
+    for train, test in splits:
+        assert np.bincount(y[train]).tolist() == np.bincount(y[test]).tolist() == [10, 10]
+        assert not set(train) & set(test)
+    used = np.unique(np.concatenate([np.concatenate(split) for split in splits]))
+    assert np.sum(y[used] == 0) > 40  # one draw has 20 of the common class
 
 
 @pytest.fixture
