@@ -19,8 +19,8 @@ from sklearn.utils._param_validation import Interval
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-# A relative duality gap above this proves nothing about the point.
-MOST_GAP = 0.1
+# A relative duality gap above this says little about the point.
+MOST_GAP = 2e-2
 # Compiled loops cannot be interrupted: they return after about this many elementary operations, a tenth of a second.
 SLICE = 20_000_000
 

@@ -1,4 +1,4 @@
-"""Solvers of kernel machines by name, which solver when, and the active-set steps that finish a solution."""
+"""Solvers of kernel machines by name, the stages of ``solver="auto"``, and the active-set steps that finish a solution."""
 
 from __future__ import annotations
 
@@ -10,128 +10,37 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from lupi.kernels.linalg import WHOLE, cholesky
-from lupi.solution import Solution, best_of, double_precision, judge, out_of_time, steps_left
-from lupi.svm.decomposition import solve_decomposition
+from lupi.solution import MOST_GAP, Solution, best_of, double_precision, judge, out_of_time, steps_left
 from lupi.svm.interior_point import follow_central_path, solve_weights
 from lupi.svm.kernel_qp import KernelQP
 from lupi.svm.linear import solve_linear, solve_linear_near, solve_newton
 from lupi.svm.reference import solve_reference
-from lupi.svm.smo import solve_smo, step_limit
+from lupi.svm.smo import solve_decomposition, solve_smo, step_limit
 
-# A tolerance below this is met by SMO to this one, followed by active-set steps.
+# SMO first aims at this violation of the optimality conditions, or at a larger tolerance.
 LOOSE = 1e-3
 # With this many variables active-set steps take about a millisecond: exactness for free.
 SMALL = 200
 # Beyond this many variables a factorization would cost more memory and time than further SMO steps.
 MOST_FACTORIZED = 8000
-# Active-set rounds from the bounds that other solvers leave active, and from those of an interior point.
-ROUNDS, ROUNDS_FROM_INTERIOR = 15, 6
-# A relative gap above this says little about the solution.
-LARGE_GAP = 1e-2
+# Active-set rounds from the bounds that other solvers leave active, from those of an interior point, and from those of a
+# neighbor: where more are needed, the sets have little in common.
+ROUNDS, ROUNDS_FROM_INTERIOR, ROUNDS_FROM_NEIGHBOR = 15, 6, 8
 # With this many free variables a few factorizations take less time than SMO from scratch.
 MOST_FACTORIZED_FREELY = 1000
 # With no more than so many they take milliseconds: an exact active-set finish then costs less than further SMO steps.
 CHEAPLY_FACTORIZED = 400
-# Largest share by which the violation is lowered at once on the way to a gap.
-STEEPEST = 0.03
+# SMO aims at this share of the gap that a solution may have, and lowers the violation at once by no more than to this share.
+AIM, STEEPEST = 0.1, 0.03
 # Rounding errors in a sum of kernel values, relative to its largest term.
 ROUNDING = 16 * float(np.finfo(float).eps)
 # Relative size of the proximal term that keeps singular systems solvable; repeated steps remove its effect.
 PROXIMAL = 1e-11
 # After so many rounds without fewer corrections of the guess than ever before, it goes in circles.
 PATIENCE = 3
-
-
-def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
-    """Choose by regime.
-
-    ========================================================  ==================================================
-    both spaces have few explicit features (linear kernels)   interior point on the features
-    the kernel matrix does not fit into ``cache_size``        SMO on working sets, rows on demand
-    otherwise                                                 SMO with a budget; active-set steps when the budget
-                                                              is spent, ``tol`` is below 1e-3 or they are cheap;
-                                                              interior point where those fail
-    ========================================================  ==================================================
-    """
-    if problem.on_demand:
-        return solve_decomposition(problem, tol=tol, max_iter=max_iter)
-    if problem.by_features and problem.n_examples > SMALL:
-        return finish(problem, solve_interior_point(problem, tol=min(tol, 1e-6), max_iter=max_iter), tol, max_iter)
-    several = np.count_nonzero(problem.coef[0]) >= 2 * problem.n_examples
-    budget = smo_budget(problem.n_examples) * (SEVERAL_VARIABLES if several else 1)
-    budget = budget if max_iter < 0 else min(budget, max_iter)
-    found = finish(problem, _smo_within(problem, max(tol, LOOSE), budget), tol, max_iter)
-    return _until_gap(problem, found, tol, max_iter) if problem.to_gap else found
-
-
-def _until_gap(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> Solution:
-    """Continue until the gap is below the tolerance; it falls about as the violation does."""
-    budget = steps_left(max_iter, solution.n_iter, 2 * smo_budget(problem.n_examples))
-    while solution.gap > tol and budget > 0 and not problem.diverges(solution.point) and not out_of_time():
-        goal = solution.violation * max(STEEPEST, min(0.5, 0.5 * tol / solution.gap))
-        more = solve_smo(problem, tol=goal, max_iter=budget, start=solution.point)
-        budget -= more.n_iter
-        solution = best_of(more, solution)
-        if more.violation > goal:
-            break
-    if solution.gap > tol and steps_left(max_iter, solution.n_iter) != 0 and not out_of_time():
-        more = solve_interior_point(problem, tol=tol, max_iter=steps_left(max_iter, solution.n_iter))
-        solution = best_of(solution, more)
-    return replace(solution, converged=solution.gap <= tol and not problem.diverges(solution.point))
-
-
-def _smo_within(problem: KernelQP, tol: float, budget: int) -> Solution:
-    """SMO; where a quarter of its steps does not suffice and active-set steps take less time than the others, these first."""
-    n = problem.n_examples
-    first = budget // 4 if n >= FEW_VARIABLES else budget
-    begun = None
-    if first < budget and n <= MOST_MIXED and sum(space.few_features for space in problem.spaces) == 1:
-        solution = solve_smo(problem, tol=tol, max_iter=n)
-        if solution.violation > STUBBORN * _first_violation(problem) and solution.n_iter == n:
-            return _from_central_path(problem, solution)
-        begun = solution.point
-    solution = solve_smo(problem, tol=tol, max_iter=first, start=begun)
-    if solution.violation <= tol or first == budget or solution.n_iter < first or out_of_time():
-        return solution
-    free = int(np.sum((solution.point > problem.lower) & (solution.point < problem.upper)))
-    if ROUND_OPERATION * free**3 < STEP_OPERATION * n * (budget - first) and not problem.diverges(solution.point):
-        solution = polish(problem, solution)
-        if _exact(solution):
-            return solution
-    more = solve_smo(problem, tol=tol, max_iter=budget - first, start=solution.point)
-    return replace(more, n_iter=solution.n_iter + more.n_iter)
-
-
-def _first_violation(problem: KernelQP) -> float:
-    """Of the optimality conditions, where SMO begins."""
-    start = problem.start()
-    return problem.optimal_biases(start, problem.margins(start))[1]
-
-
-def _from_central_path(problem: KernelQP, start: Solution) -> Solution:
-    """Active-set steps from the bounds that an interior point finds active long before its end; else from its end."""
-    rough, active = follow_central_path(problem, tol=NEAR_THE_END, max_iter=-1, early=True)
-    found = polish(problem, rough, guess=active, max_iter=ROUNDS_FROM_INTERIOR)
-    if not _exact(found) and not out_of_time():
-        found = best_of(found, solve_interior_point(problem))
-    return best_of(found, start)
-
-
-def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
-    """Interior point, finished by active-set steps from the bounds that it finds active.
-
-    ``tol`` is the relative duality gap; ``max_iter`` limits the steps of both, -1 stands for the built-in limits.
-    """
-    rough, active = follow_central_path(problem, tol=tol, max_iter=max_iter)
-    finished = polish(problem, rough, guess=active, max_iter=steps_left(max_iter, rough.n_iter, ROUNDS_FROM_INTERIOR))
-    return replace(finished, converged=finished.gap <= max(tol, 1e-8))
-
-
 # Nanoseconds: of a cubed number of free variables in the rounds that active-set steps usually take, of an example in an SMO step.
 ROUND_OPERATION, STEP_OPERATION = 0.15, 5.0
-# So many rounds that is; and the gap that SMO aims at where its conditions are met with one that says little.
-ROUNDS_USUAL, CLEAR = 3, 1e-3
-# Up to here an interior point takes some 20 milliseconds whatever the prices are: where a neighbor's bounds do not help in a
+# Up to here an interior point takes some 20 milliseconds whatever the weights are: where a neighbor's bounds do not help in a
 # two-space problem, SMO does not either.
 FEW_VARIABLES = 600
 # One space by features, the other by its matrix: where as many steps as examples leave more than this many times the violation
@@ -139,8 +48,170 @@ FEW_VARIABLES = 600
 STUBBORN, MOST_MIXED, NEAR_THE_END = 1.2, 3000, 1e-2
 # Where an example has two or more variables in the decision space, a factorization takes at least eight times as long.
 SEVERAL_VARIABLES = 5
-# Rounds from a neighbor's active set; where more are needed, the sets have little in common.
-ROUNDS_FROM_NEIGHBOR = 8
+
+
+def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+    """Take the stages of a regime, one after the other, until the gap and the optimality conditions are within ``tol``.
+
+    ========================================================  ==================================================
+    both spaces have few explicit features (linear kernels)   interior point on the features
+    the kernel matrix does not fit into ``cache_size``        SMO on working sets, rows on demand
+    otherwise                                                 SMO with a budget; active-set steps when the budget
+                                                              is spent or they cost less than further SMO steps;
+                                                              interior point where those fail
+    ========================================================  ==================================================
+    """
+    if problem.on_demand:
+        return solve_decomposition(problem, tol=tol, max_iter=max_iter)
+    solution = problem.solution(problem.start(), 0, False, "start")
+    # With few features, the interior point comes first.
+    stages = STAGES[-2:] if problem.by_features and problem.n_examples > SMALL else STAGES
+    for stage, limit in stages:
+        most = steps_left(max_iter, solution.n_iter, limit(problem, solution, tol))
+        if most != 0:
+            solution = stage(problem, solution, tol, most)
+        if _good(problem, solution, tol) or problem.diverges(solution.point) or out_of_time():
+            break
+    converged = solution.gap <= tol if problem.to_gap else _good(problem, solution, tol)
+    return replace(solution, converged=converged and not problem.diverges(solution.point))
+
+
+def _largest_gap(problem: KernelQP, tol: float) -> float:
+    """Gap that a solution may have."""
+    return tol if problem.to_gap else max(tol, MOST_GAP)
+
+
+def _smo_budget(problem: KernelQP) -> int:
+    """Steps that cost about as much as active-set steps, n^3 a round; beyond n = 640 the number that usually suffices."""
+    n = problem.n_examples
+    several = np.count_nonzero(problem.coef[0]) >= 2 * n
+    return min(40 * n, max(1000, n * n // 16)) * (SEVERAL_VARIABLES if several else 1)
+
+
+def _n_free(problem: KernelQP, x: np.ndarray) -> int:
+    """Number of variables between their bounds."""
+    return int(np.sum((x > problem.lower) & (x < problem.upper)))
+
+
+# Stages: (problem, solution, tol, most steps) -> a better solution, with the steps of both.
+
+
+def _smo(problem: KernelQP, solution: Solution, tol: float, most: int) -> Solution:
+    """SMO to the first violation; few variables are then made exact."""
+    more = solve_smo(problem, tol=max(tol, LOOSE), max_iter=most, start=solution.point)
+    found = replace(more, n_iter=solution.n_iter + more.n_iter)
+    small = problem.n_variables <= SMALL and not problem.diverges(found.point)
+    return polish(problem, found, max_iter=min(ROUNDS, most - more.n_iter)) if small else found
+
+
+def _smo_to_gap(problem: KernelQP, solution: Solution, tol: float, most: int) -> Solution:
+    """SMO to a smaller violation each time, until the gap is small enough: it falls about as the violation does."""
+    end = solution.n_iter + most
+    while solution.n_iter < end and not _good(problem, solution, tol) and not out_of_time():
+        goal = max(tol, LOOSE)
+        if solution.violation <= goal:
+            share = AIM * _largest_gap(problem, tol) / solution.gap
+            goal = tol if share >= AIM else solution.violation * max(STEEPEST, share)
+        more = solve_smo(problem, tol=goal, max_iter=end - solution.n_iter, start=solution.point)
+        solution = best_of(more, solution)
+        if not more.violation <= goal or problem.diverges(more.point):
+            break
+    return solution
+
+
+def _polish(problem: KernelQP, solution: Solution, tol: float, most: int) -> Solution:
+    return polish(problem, solution, max_iter=most)
+
+
+def _early_bounds(problem: KernelQP, solution: Solution, tol: float, most: int) -> Solution:
+    """Active-set steps from the bounds that an interior point finds active long before its end; else from its end."""
+    early, active = follow_central_path(problem, tol=NEAR_THE_END, max_iter=most, early=True)
+    left = steps_left(most, early.n_iter, ROUNDS_FROM_INTERIOR)
+    found = best_of(polish(problem, early, guess=active, max_iter=left), solution)
+    left = steps_left(most, found.n_iter - solution.n_iter)
+    return found if _exact(found) or left == 0 or out_of_time() else _interior_point(problem, found, tol, left)
+
+
+def _interior_point(problem: KernelQP, solution: Solution, tol: float, most: int) -> Solution:
+    return best_of(solve_interior_point(problem, tol=min(tol, 1e-6), max_iter=most), solution)
+
+
+# Limits of the stages: (problem, solution, tol) -> steps, -1 for the built-in limit, 0 where the stage does not pay.
+
+
+def _steps_of_mixed(problem: KernelQP, solution: Solution, tol: float) -> int:
+    mixed = sum(space.few_features for space in problem.spaces) == 1 and len(problem.spaces) == 2
+    return problem.n_examples if mixed and FEW_VARIABLES <= problem.n_examples <= MOST_MIXED else 0
+
+
+def _unless_stubborn(problem: KernelQP, solution: Solution, tol: float) -> int:
+    start = problem.start()
+    _, first = problem.optimal_biases(start, problem.margins(start))
+    return -1 if solution.n_iter > 0 and solution.violation > STUBBORN * first else 0
+
+
+def _first_steps(problem: KernelQP, solution: Solution, tol: float) -> int:
+    budget = _smo_budget(problem)
+    return max(0, (budget // 4 if problem.n_examples >= FEW_VARIABLES else budget) - solution.n_iter)
+
+
+def _rounds_if_cheap(problem: KernelQP, solution: Solution, tol: float) -> int:
+    """Active-set rounds where they cost less than the SMO steps that are left, or those that a small gap takes."""
+    free = _n_free(problem, solution.point)
+    if solution.violation <= max(tol, LOOSE):
+        return ROUNDS if free <= CHEAPLY_FACTORIZED else 0
+    left = _smo_budget(problem) - solution.n_iter
+    return ROUNDS if ROUND_OPERATION * free**3 < STEP_OPERATION * problem.n_examples * left else 0
+
+
+def _steps_of_budget(problem: KernelQP, solution: Solution, tol: float) -> int:
+    # The last digits come from active-set steps.
+    return max(0, _smo_budget(problem) - solution.n_iter) if solution.violation > LOOSE or tol >= LOOSE else 0
+
+
+def _rounds(problem: KernelQP, solution: Solution, tol: float) -> int:
+    return ROUNDS if _n_free(problem, solution.point) <= MOST_FACTORIZED and not _exact(solution) else 0
+
+
+def _steps_before_interior_point(problem: KernelQP, solution: Solution, tol: float) -> int:
+    """Half the cost of an interior point that factorizes a large matrix over two spaces, or one over three."""
+    n_spaces = len(problem.spaces) if problem.n_variables > problem.n_examples else 1
+    several = n_spaces > 2 or (n_spaces == 2 and problem.n_examples >= FEW_VARIABLES)
+    pays = several and tol >= LOOSE and not any(space.few_features for space in problem.spaces)
+    return problem.n_examples**2 // 4 if pays else 0
+
+
+def _unless_large(problem: KernelQP, solution: Solution, tol: float) -> int:
+    return -1 if problem.n_variables <= MOST_FACTORIZED else 0
+
+
+def _last_steps(problem: KernelQP, solution: Solution, tol: float) -> int:
+    # Where even the interior point ran out of digits, SMO would not find more.
+    return step_limit(problem) if solution.gap > 1e-4 else 0
+
+
+STAGES = (
+    (_smo, _steps_of_mixed),
+    (_early_bounds, _unless_stubborn),
+    (_smo, _first_steps),
+    (_polish, _rounds_if_cheap),
+    (_smo_to_gap, _steps_of_budget),
+    (_polish, _rounds),
+    (_smo_to_gap, _steps_before_interior_point),
+    (_interior_point, _unless_large),
+    (_smo_to_gap, _last_steps),
+)
+
+
+def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
+    """Interior point, finished by active-set steps from the bounds that it finds active.
+
+    ``tol`` is the relative duality gap; ``max_iter`` limits the steps of both, -1 stands for the built-in limits.
+    """
+    inside, active = follow_central_path(problem, tol=tol, max_iter=max_iter)
+    left = steps_left(max_iter, inside.n_iter, ROUNDS_FROM_INTERIOR)
+    finished = polish(problem, inside, guess=active, max_iter=left)
+    return replace(finished, converged=finished.gap <= max(tol, 1e-8))
 
 
 def solve_kernel_near(problem: KernelQP, neighbor: KernelQP, solved: Solution, *, tol: float = 1e-3) -> Solution | None:
@@ -153,8 +224,7 @@ def solve_kernel_near(problem: KernelQP, neighbor: KernelQP, solved: Solution, *
     """
     if problem.on_demand or len(solved.point) != problem.n_variables:
         return None
-    free = int(np.sum((solved.point > neighbor.lower) & (solved.point < neighbor.upper)))
-    if free > MOST_FACTORIZED_FREELY or not solved.converged:
+    if _n_free(neighbor, solved.point) > MOST_FACTORIZED_FREELY or not solved.converged:
         return None
     # A bound that the neighbor has and the problem does not (another kappa) is no guess.
     guess = (
@@ -171,68 +241,15 @@ def solve_kernel_near(problem: KernelQP, neighbor: KernelQP, solved: Solution, *
     return replace(found, converged=True) if usable and not problem.diverges(found.point) else None
 
 
-def smo_budget(n: int) -> int:
-    """Steps that cost about as much as active-set steps would.
-
-    A round of these costs n^3, an SMO step n: small problems should turn to them early. Beyond n = 640 the number of
-    steps that usually suffice counts.
-    """
-    return min(40 * n, max(1000, n * n // 16))
-
-
-def finish(problem: KernelQP, solution: Solution, tol: float, max_iter: int) -> Solution:
-    """Bring a point within the tolerance, by the cheapest means that works."""
-    if problem.diverges(solution.point):
-        return replace(solution, converged=False)
-    free = int(np.sum((solution.point > problem.lower) & (solution.point < problem.upper)))
-    # With large prices a small violation still costs much: the conditions are met, and the value is far off.
-    inconclusive = solution.gap > LARGE_GAP and free <= MOST_FACTORIZED_FREELY
-    met = solution.violation <= tol and np.isfinite(solution.gap)
-    if inconclusive and met and free > CHEAPLY_FACTORIZED and not out_of_time():
-        solution = _smaller_gap(problem, solution, free, tol, max_iter)
-        inconclusive = solution.gap > LARGE_GAP
-    if not _good(problem, solution, tol) or problem.n_variables <= SMALL or inconclusive:
-        if free <= MOST_FACTORIZED and not _exact(solution) and not out_of_time():
-            solution = polish(problem, solution, max_iter=steps_left(max_iter, solution.n_iter, ROUNDS))
-        if _good(problem, solution, tol):
-            return replace(solution, converged=True)
-    else:
-        return solution
-    if steps_left(max_iter, solution.n_iter) == 0 or out_of_time():
-        return replace(solution, converged=False)
-    if problem.n_variables <= MOST_FACTORIZED:
-        left = steps_left(max_iter, solution.n_iter)
-        solution = best_of(solution, solve_interior_point(problem, tol=tol, max_iter=left))
-        if problem.diverges(solution.point):
-            return replace(solution, converged=False)
-        if _good(problem, solution, tol):
-            return replace(solution, converged=True)
-    # Where even the interior point ran out of digits, SMO would not find more.
-    if solution.gap > 1e-4 and not out_of_time():
-        limit = steps_left(max_iter, solution.n_iter, step_limit(problem))
-        # The gap is about proportional to the violation that is left.
-        more = solve_smo(problem, tol=tol * min(1.0, LARGE_GAP / solution.gap), max_iter=limit)
-        solution = best_of(more, solution)
-    return replace(solution, converged=_good(problem, solution, tol))
-
-
-def _smaller_gap(problem: KernelQP, solution: Solution, free: int, tol: float, max_iter: int) -> Solution:
-    """More SMO steps, as many as one round of active-set steps would pay for: the gap falls about as the violation does."""
-    most = int(ROUND_OPERATION * free**3 / (STEP_OPERATION * problem.n_examples)) // ROUNDS_USUAL
-    limit = steps_left(max_iter, solution.n_iter, most)
-    more = solve_smo(problem, tol=tol * CLEAR / solution.gap, max_iter=limit, start=solution.point)
-    return replace(best_of(more, solution), converged=solution.converged)
-
-
 def _exact(solution: Solution) -> bool:
     return solution.solver.endswith("active_set")
 
 
 def _good(problem: KernelQP, solution: Solution, tol: float) -> bool:
-    """Optimality conditions met with a gap that says something, or a gap far below what they would give."""
+    """Gap and optimality conditions within the tolerance, or a gap far below what they would give."""
     if solution.gap <= 1e-3 * min(tol, 1e-3):
         return True
-    if solution.inconclusive:
+    if not solution.gap <= _largest_gap(problem, tol):
         return False
     if solution.violation <= tol:
         return True
