@@ -146,8 +146,8 @@ class PlaneStore:
             self._merge()
         stored = psi != 0.0
         stored[stored.mean(axis=1) > _DENSE] = True
-        ends = np.append(0, np.cumsum(stored.sum(axis=1)))
-        rows = sparse.csr_array((psi[stored], stored.nonzero()[1], ends), psi.shape)
+        ends, columns = np.append(0, np.cumsum(stored.sum(axis=1))), stored.nonzero()[1]
+        rows = sparse.csr_array((psi[stored], columns.astype(np.int32), ends.astype(np.int32)), psi.shape)
         self.psi = sparse.vstack([self.psi, rows], format="csr")
         self.blocks, self.losses = np.append(self.blocks, blocks), np.append(self.losses, losses)
         self.norms = np.append(self.norms, np.einsum("ij,ij->i", psi, psi))
