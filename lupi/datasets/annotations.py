@@ -275,10 +275,9 @@ def load_coco(
         With the file, the place (such as ``annotations[17].bbox``) and what was expected.
     """
     path = Path(path)
+    text = read_text(path, "utf-8")
     try:
-        content = json.loads(read_text(path, "utf-8"))
-    except DataFormatError:
-        raise
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataFormatError(f"{path}: expected JSON ({error}).") from None
     if not isinstance(content, dict) or not all(isinstance(content.get(name), list) for name in _LISTS):
