@@ -215,13 +215,7 @@ def solve_interior_point(problem: KernelQP, *, tol: float = 1e-3, max_iter: int 
 
 
 def solve_kernel_near(problem: KernelQP, neighbor: KernelQP, solved: Solution, *, tol: float = 1e-3) -> Solution | None:
-    """Solve from the solution of a problem with the same examples and other prices, as in a grid search.
-
-    The neighbor's active bounds are the first guess of active-set steps. Nothing is taken on trust: the certificate is
-    computed from the new point alone.
-
-    Returns None where the guess does not help: solve from scratch then.
-    """
+    """Solve by active-set steps from the bounds that a neighbor's solution has active; None where they do not help."""
     if problem.on_demand or len(solved.point) != problem.n_variables:
         return None
     if _n_free(neighbor, solved.point) > MOST_FACTORIZED_FREELY or not solved.converged:

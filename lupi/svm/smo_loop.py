@@ -7,6 +7,7 @@ whose columns cancel form a circuit. Both leave every sum of coefficients unchan
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,10 @@ ROUNDING = 1e-13
 MOST_MEMBERS = 4
 # Entries of ``Slots.box``.
 SIGN, X, LOWER, UPPER, RIDGE = 0, 1, 2, 3, 4
+
+
+# Functions that only compiled code calls need no wrappers, which take time to compile.
+_inner = partial(njit, cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 class Slots(NamedTuple):
@@ -113,7 +118,7 @@ def position(rate: np.ndarray, r: int, mask: np.ndarray, side: int, l: int, lane
     return 0
 
 
-@njit(cache=True, fastmath=True, nogil=True, error_model="numpy")
+@_inner(fastmath=True)
 def _pair_gains(
     gains: np.ndarray, top: float, rate: np.ndarray, r: int, mask: np.ndarray, l: int, own: float, diagonal: np.ndarray,
     a: float, K: np.ndarray, t: int,
@@ -124,7 +129,7 @@ def _pair_gains(
         gains[0, u] = gain * gain / max(own + diagonal[r, u] - a * K[t, u], LEAST)
 
 
-@njit(cache=True, fastmath=True, nogil=True, error_model="numpy")
+@_inner(fastmath=True)
 def _pair_gains_in_two(
     gains: np.ndarray, top: float, rate: np.ndarray, r: int, mask: np.ndarray, l: int, own: float, diagonal: np.ndarray,
     a: float, K: np.ndarray, b: float, c: np.ndarray, m: int, S: np.ndarray, t: int,
@@ -136,13 +141,13 @@ def _pair_gains_in_two(
         gains[0, u] = gain * gain / max(curvature, LEAST)
 
 
-@njit(cache=True, fastmath=True, nogil=True, error_model="numpy")
+@_inner(fastmath=True)
 def _add_rows(rate: np.ndarray, r: int, K: np.ndarray, a: float, t: int, b: float, u: int) -> None:
     for v in range(rate.shape[1]):
         rate[r, v] += a * K[t, v] + b * K[u, v]
 
 
-@njit(cache=True, fastmath=True, nogil=True, error_model="numpy")
+@_inner(fastmath=True)
 def _add_rows_of_two(
     rate: np.ndarray, r: int, K: np.ndarray, a: float, b: float, c: np.ndarray, m: int, S: np.ndarray, d: float,
     e: float, t: int, u: int,
@@ -152,7 +157,7 @@ def _add_rows_of_two(
         rate[r, v] += a * K[t, v] + b * K[u, v] + c[m, r, v] * (d * S[t, v] + e * S[u, v])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_inner()
 def _room(box: np.ndarray, moved: np.ndarray, share: np.ndarray, r: int, t: int, way: float) -> float:
     """Longest step of a slot that its bounds allow, when it changes by ``way`` per unit step."""
     room = 2.0 * BLOCKED
@@ -167,7 +172,7 @@ def _room(box: np.ndarray, moved: np.ndarray, share: np.ndarray, r: int, t: int,
     return room
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_inner()
 def _move(rate: np.ndarray, box: np.ndarray, moved: np.ndarray, share: np.ndarray, r: int, t: int, step: float) -> None:
     """Move the variables of a slot, onto a bound that they come within rounding of."""
     for part in range(2):
@@ -185,7 +190,7 @@ def _move(rate: np.ndarray, box: np.ndarray, moved: np.ndarray, share: np.ndarra
             rate[q, t] -= box[RIDGE, q, t] * along
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_inner()
 def _open_directions(
     box: np.ndarray, moved: np.ndarray, share: np.ndarray, layer: np.ndarray, mask: np.ndarray, t: int,
     touched: np.ndarray,
@@ -201,7 +206,7 @@ def _open_directions(
                     touched[r] = True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_inner()
 def _change(
     weight: np.ndarray, c: np.ndarray, size: int, rows: np.ndarray, at: np.ndarray, w: np.ndarray, spots: np.ndarray,
     change: np.ndarray,
@@ -222,7 +227,7 @@ def _change(
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_inner()
 def _step_length(
     K: tuple[np.ndarray, ...], weight: np.ndarray, rate: np.ndarray, box: np.ndarray, moved: np.ndarray,
     share: np.ndarray, size: int, rows: np.ndarray, at: np.ndarray, w: np.ndarray, count: int, spots: np.ndarray,
@@ -252,7 +257,7 @@ def _step_length(
     return min(slope / max(curvature, TINY_CURVATURE), room)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_inner()
 def _update(
     K: tuple[np.ndarray, ...], rate: np.ndarray, c: np.ndarray, spaces: np.ndarray, count: int, spots: np.ndarray,
     change: np.ndarray, step: float, touched: np.ndarray,
@@ -277,7 +282,7 @@ def _update(
                 touched[r] = True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_inner()
 def _partner(
     K: tuple[np.ndarray, ...], weight: np.ndarray, rate: np.ndarray, c: np.ndarray, spaces: np.ndarray,
     diagonal: np.ndarray, layers: np.ndarray, mask: np.ndarray, k: int, i: int, t: int, gains: np.ndarray,
