@@ -76,8 +76,6 @@ def test_a_gap_that_says_nothing_is_a_warning(data, C):
         assert SVMPlus(C, tol=0.5).fit(X, y, privileged=Z).dual_gap_ < 0.1
 
 
-# The second class weighs so little that the decision is the first class everywhere.
-@pytest.mark.filterwarnings("ignore:SVMPlus. the solution collapsed")
 def test_violation_and_gap_agree_after_an_interior_point(data):
     X, y, Z = data
     for solver in ("interior_point", "auto"):
