@@ -21,8 +21,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # ---------------------------------------------------------------- lines
 
-# Budgets only go down: the goal is 25,000 lines, 14,500 of them code.
-TOTAL, CODE, LARGEST_FILE, OUTSIDE = 27_700, 17_550, 900, 4_500
+# Budgets only go down: the goal for code is 14,500 lines.
+TOTAL, CODE, LARGEST_FILE, OUTSIDE = 25_000, 15_300, 900, 4_500
 LINES = {
     "cli": 695, "comparison": 2_380, "datasets": 1_000, "files.py": 130, "inputs": 1_590, "interop": 390,
     "kernels": 1_135, "localize": 780, "meta": 700, "persistence.py": 240, "plot": 860, "privacy.py": 100,
