@@ -26,7 +26,7 @@ TOTAL, CODE, LARGEST_FILE, OUTSIDE = 25_000, 15_300, 900, 4_500
 LINES = {
     "cli": 695, "comparison": 2_380, "datasets": 1_000, "files.py": 130, "inputs": 1_590, "interop": 390,
     "kernels": 1_135, "localize": 780, "meta": 700, "persistence.py": 240, "plot": 860, "privacy.py": 100,
-    "ranking": 1_860, "run.py": 355, "solution.py": 230, "structured": 2_490, "surrogate": 2_290, "svm": 4_830,
+    "ranking": 1_860, "run.py": 355, "solution.py": 230, "structured": 2_490, "surrogate": 2_290, "svm": 4_840,
     "tabular": 790, "vision": 1_940,
 }  # fmt: skip
 
