@@ -56,6 +56,8 @@ PROBE = 1500
 LARGEST_BLOCK = 2**24
 # Rows of a kernel matrix that are computed at a time; the block stays in the processor's cache.
 BAND = 128
+# A matrix of this many rows stays in the cache as a whole.
+WHOLE_ROWS = 320
 # Kernels without a matrix product, and the operations of one call: Ctrl-C waits for its end.
 SLOW_KERNELS = ("chi2", "laplacian")
 SLOW_OPERATIONS = 3e8
@@ -383,6 +385,15 @@ def _rbf_matrix(A: np.ndarray, gamma: float) -> np.ndarray:
     """The same of A with itself: the upper triangle in bands, then mirrored."""
     n = len(A)
     squares = np.einsum("ij,ij->i", A, A)
+    if n <= WHOLE_ROWS:
+        out: np.ndarray = A @ A.T  # symmetric to the last bit, as every step below
+        out *= -2.0
+        out += squares[:, None] + squares
+        np.maximum(out, 0.0, out=out)
+        out *= -gamma
+        np.exp(out, out=out)
+        np.fill_diagonal(out, 1.0)
+        return out
     out = np.empty((n, n))
     for i in range(0, n, BAND):
         band = -2.0 * (A[i : i + BAND] @ A[i:].T)

@@ -63,15 +63,19 @@ def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> S
     """
     if problem.on_demand:
         return solve_decomposition(problem, tol=tol, max_iter=max_iter)
-    solution = problem.solution(problem.start(), 0, False, "start")
     # With few features, the interior point comes first.
     stages = STAGES[-2:] if problem.by_features and problem.n_examples > SMALL else STAGES
+    solution = Solution(problem.start(), np.inf, -np.inf, 0, False, "start", violation=np.inf)
+    if stages is not STAGES:  # SMO, which goes first otherwise, certifies its own point
+        solution = problem.solution(solution.point, 0, False, "start")
     for stage, limit in stages:
         most = steps_left(max_iter, solution.n_iter, limit(problem, solution, tol))
         if most != 0:
             solution = stage(problem, solution, tol, most)
         if _good(problem, solution, tol) or problem.diverges(solution.point) or out_of_time():
             break
+    if solution.certificate is None:  # no time, or no steps
+        solution = problem.solution(solution.point, 0, False, "start")
     converged = solution.gap <= tol if problem.to_gap else _good(problem, solution, tol)
     return replace(solution, converged=converged and not problem.diverges(solution.point))
 
@@ -145,9 +149,11 @@ def _steps_of_mixed(problem: KernelQP, solution: Solution, tol: float) -> int:
 
 
 def _unless_stubborn(problem: KernelQP, solution: Solution, tol: float) -> int:
+    if solution.n_iter == 0:
+        return 0
     start = problem.start()
     _, first = problem.optimal_biases(start, problem.margins(start))
-    return -1 if solution.n_iter > 0 and solution.violation > STUBBORN * first else 0
+    return -1 if solution.violation > STUBBORN * first else 0
 
 
 def _first_steps(problem: KernelQP, solution: Solution, tol: float) -> int:

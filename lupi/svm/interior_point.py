@@ -47,7 +47,7 @@ Step = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def follow_central_path(
-    problem: KernelQP, *, tol: float, max_iter: int, early: bool = False
+    problem: KernelQP, *, tol: float, max_iter: int, early: bool = False, theta: np.ndarray | None = None
 ) -> tuple[Solution, tuple[np.ndarray, np.ndarray]]:
     """Mehrotra's predictor-corrector method over the dual variables.
 
@@ -58,7 +58,7 @@ def follow_central_path(
     the active bounds are needed; problems on weights where their certificate proves ``tol``. Returns the solution, and the
     variables that end at their lower and upper bound.
     """
-    iterate = _Iterate(problem.merged())
+    iterate = _Iterate(problem.merged(), theta)
     limit = MAX_STEPS if max_iter < 0 else min(max_iter, MAX_STEPS)
     steps, found, converged = 0, None, False
     while True:
@@ -87,9 +87,11 @@ def follow_central_path(
     return found, iterate.active_bounds()
 
 
-def solve_weights(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
-    """The interior point on the weights of linear functions; ``tol`` is the relative duality gap."""
-    return follow_central_path(problem, tol=tol, max_iter=max_iter)[0]
+def solve_weights(
+    problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, theta: np.ndarray | None = None
+) -> Solution:
+    """The interior point on the weights of linear functions, from ``theta`` or 0; ``tol`` is the relative duality gap."""
+    return follow_central_path(problem, tol=tol, max_iter=max_iter, theta=theta)[0]
 
 
 class _Iterate:
@@ -99,13 +101,14 @@ class _Iterate:
     no multiplier.
     """
 
-    def __init__(self, problem: KernelQP):
+    def __init__(self, problem: KernelQP, theta: np.ndarray | None = None):
         self.problem, self.system = problem, newton_system(problem)
         self.system.single = self.system.can_be_single and problem.n_examples >= LARGE
         self.bounded = np.isfinite([problem.lower, problem.upper])
         self.x = self._first_point()
         self.distance = np.where(self.bounded, SIDES * [self.x - problem.lower, self.x - problem.upper], 1.0)
-        self.theta, self.biases = np.zeros(self.system.functions.n_weights), np.zeros(len(problem.spaces))
+        self.theta = np.zeros(self.system.functions.n_weights) if theta is None else theta
+        self.biases = np.zeros(len(problem.spaces))
         self._evaluate()
         force = max(1.0, float(np.max(np.abs(self.slack - problem.ridge * self.x))))
         self.z = self.bounded * force

@@ -152,7 +152,8 @@ def _solve_part(
     up = ((slack > 0) & np.isfinite(problem.upper)) | np.isinf(problem.lower)
     x = np.where(free, 0.0, np.where(up, problem.upper, problem.lower))
     part, theta = problem.rows_beside(np.flatnonzero(inside), x)
-    solved = solve_weights(part, tol=0.5 * tol, max_iter=max_iter)
+    # From weights of 0 in all: those of the fixed variables alone are far too large.
+    solved = solve_weights(part, tol=0.5 * tol, max_iter=max_iter, theta=-theta)
     x[free] = solved.point
     whole = problem.solution(x, solved.n_iter, False, "rows", theta=theta + solved.certificate.theta)
     return whole, solved.converged
