@@ -76,7 +76,7 @@ def run_stored(work, path, facts, *, n_jobs=1, on_progress=None):
 
 
 def balanced_splits(y, n_splits, n_train):
-    """Splits of as many rows of each class as the rarest class has, drawn anew each time."""
+    """Splits of as many rows of each class as the rarest class has, with other random rows in each split."""
     members = [np.flatnonzero(y == label) for label in np.unique(y)]
     size = min(map(len, members))
     for split in range(n_splits):

@@ -59,7 +59,7 @@ def to_onnx(model: Any, path: str | PathLike[str] | None = None, *, dtype: str =
     Raises
     ------
     TypeError
-        If the model has a part that cannot be converted, such as a kernel function of yours.
+        If the model has a part that cannot be converted, such as a custom kernel function.
 
     Examples
     --------

@@ -82,7 +82,7 @@ class Graph:
         """Kernel matrix of X and rows."""
         op, gamma = self.op, float(kernel.gamma)
         if callable(kernel.name):
-            raise TypeError("a kernel function of yours cannot be written as ONNX; use one of the named kernels.")
+            raise TypeError("a custom kernel function cannot be written as ONNX; use one of the named kernels.")
         if kernel.name in ("laplacian", "chi2", "intersection"):
             return self._pairwise_kernel(op("Unsqueeze", X, [1]), self.constant(rows[None]), kernel.name, gamma)
         inner = op("MatMul", X, rows.T)

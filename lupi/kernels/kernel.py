@@ -382,7 +382,7 @@ def _rbf(A: np.ndarray, B: np.ndarray, gamma: float) -> np.ndarray:
 
 
 def _rbf_matrix(A: np.ndarray, gamma: float) -> np.ndarray:
-    """The same of A with itself: the upper triangle in bands, then mirrored."""
+    """The same of A with itself; of large matrices the upper triangle in bands, then mirrored."""
     n = len(A)
     squares = np.einsum("ij,ij->i", A, A)
     if n <= WHOLE_ROWS:

@@ -28,7 +28,7 @@ MOST_FACTORIZED = 8000
 ROUNDS, ROUNDS_FROM_INTERIOR, ROUNDS_FROM_NEIGHBOR = 15, 6, 8
 # With this many free variables a few factorizations take less time than SMO from scratch.
 MOST_FACTORIZED_FREELY = 1000
-# With no more than so many they take milliseconds: an exact active-set finish then costs less than further SMO steps.
+# With at most this many they take milliseconds: an exact active-set finish then costs less than further SMO steps.
 CHEAPLY_FACTORIZED = 400
 # SMO aims at this share of the gap that a solution may have, and lowers the violation at once by no more than to this share.
 AIM, STEEPEST = 0.1, 0.03
@@ -36,7 +36,7 @@ AIM, STEEPEST = 0.1, 0.03
 ROUNDING = 16 * float(np.finfo(float).eps)
 # Relative size of the proximal term that keeps singular systems solvable; repeated steps remove its effect.
 PROXIMAL = 1e-11
-# After so many rounds without fewer corrections of the guess than ever before, it goes in circles.
+# Give up after this many rounds that do not lower the number of corrections: the sets repeat.
 PATIENCE = 3
 # Nanoseconds: of a cubed number of free variables in the rounds that active-set steps usually take, of an example in an SMO step.
 ROUND_OPERATION, STEP_OPERATION = 0.15, 5.0
