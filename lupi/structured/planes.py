@@ -24,7 +24,7 @@ _BUDGET = 50_000_000
 _PATIENCE = 4
 # Sweeps over the planes with weight between two over all planes, and conjugate-gradient steps after them.
 _SWEEPS = 24
-_CG = 30
+_CG = 10
 # Share of the mass of a block below which the rest of its mass is rounding.
 _ROUNDING = 1e-12
 # Share of nonzeros above which products with all entries of a plane are faster.

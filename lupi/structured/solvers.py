@@ -168,7 +168,7 @@ class StoredFrankWolfe(NSlack):
     blocks. Between passes, steps on the stored planes require no search.
     """
 
-    max_sweeps, share = 30, 0.3
+    max_sweeps, share = 30, 0.4
 
     def __init__(self, problem: StructuralProblem) -> None:
         super().__init__(problem)
