@@ -96,6 +96,8 @@ def run(seed):
     rng = np.random.default_rng(seed)
     case = draw(rng)
     model, arguments, options = (classifiers if rng.random() < 0.6 else others)(rng, case)
+    # Some cannot be solved, and would be tried for ten seconds.
+    model.set_params(max_time=1.0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

@@ -263,32 +263,41 @@ def _results(out):
     return timeless(json.loads((out / "results.json").read_text()))
 
 
-@pytest.mark.parametrize(
-    ("number", "whole_group"), [(signal.SIGTERM, False), (signal.SIGKILL, False), (signal.SIGKILL, True)]
-)
-def test_workers_end_with_the_command_and_finished_units_are_kept(number, whole_group, tmp_path, request):
-    """A whole process group is killed when a machine goes down."""
+def test_workers_end_with_the_command_and_finished_units_are_kept(tmp_path, request):
+    """A command that is told to end, is killed, and is killed with its whole process group, as when a machine goes down."""
     pytest.importorskip("jinja2")
     table, killed, whole = tmp_path / "table.csv", tmp_path / "killed", tmp_path / "whole"
     make_privileged(120, 4, 2, random_state=0, as_frame=True).frame.to_csv(table, index=False)
-    process = start(*_command(table, killed, splits=500, jobs=2), start_new_session=True)
-    request.addfinalizer(process.kill)
-    wait_until(lambda: _stored(killed) or process.poll() is not None, "the command stored nothing")
-    assert process.poll() is None
-    family = descendants(process.pid)
-    assert len(family) >= 2
-    (os.killpg if whole_group else os.kill)(process.pid, number)
-    # One second; 30 on a busy machine. Idle workers of joblib would stay for 300.
-    wait_until(lambda: process.poll() is not None and not any(map(is_alive, family)), f"left behind: {family}", 30)
-    assert process.returncode == {signal.SIGTERM: 128 + signal.SIGTERM, signal.SIGKILL: -signal.SIGKILL}[number]
-    assert _rows(killed, "PRAGMA integrity_check") == [("ok",)]
-    kept = _stored(killed)
+    kept = {}
+    for number, whole_group in ((signal.SIGTERM, False), (signal.SIGKILL, False), (signal.SIGKILL, True)):
+        process = start(*_command(table, killed, splits=500, jobs=2), start_new_session=True)
+        request.addfinalizer(process.kill)
+        wait_until(
+            lambda process=process, known=len(kept): process.poll() is not None
+            or (killed.exists() and len(_stored(killed)) > known),
+            "the command stored nothing",
+        )
+        assert process.poll() is None
+        family = descendants(process.pid)
+        assert len(family) >= 2
+        (os.killpg if whole_group else os.kill)(process.pid, number)
+        # One second; 30 on a busy machine. Idle workers of joblib would stay for 300.
+        wait_until(
+            lambda process=process, family=family: process.poll() is not None and not any(map(is_alive, family)),
+            f"left behind: {family}",
+            30,
+        )
+        assert process.returncode == {signal.SIGTERM: 128 + signal.SIGTERM, signal.SIGKILL: -signal.SIGKILL}[number]
+        assert _rows(killed, "PRAGMA integrity_check") == [("ok",)]
+        now = _stored(killed)
+        # To the last character: a unit that ran again would have taken another time.
+        assert {unit: now[unit] for unit in kept} == kept
+        kept = now
     n_splits = len(kept) // 3 + 2
     for out in (killed, whole):  # the interrupted comparison, and an undisturbed one
         done = CliRunner().invoke(app, [str(word) for word in _command(table, out, n_splits, jobs=1)])
         assert done.exit_code == 0, done.output
     now = _stored(killed)
-    # To the last character: a unit that ran again would have taken another time.
     assert {unit: now[unit] for unit in kept} == kept
     assert now.keys() >= _stored(whole).keys()
     assert len(_stored(whole)) == 3 * n_splits
