@@ -268,13 +268,13 @@ def test_workers_end_with_the_command_and_finished_units_are_kept(tmp_path, requ
     pytest.importorskip("jinja2")
     table, killed, whole = tmp_path / "table.csv", tmp_path / "killed", tmp_path / "whole"
     make_privileged(120, 4, 2, random_state=0, as_frame=True).frame.to_csv(table, index=False)
-    kept = {}
+    kept: dict = {}
     for number, whole_group in ((signal.SIGTERM, False), (signal.SIGKILL, False), (signal.SIGKILL, True)):
         process = start(*_command(table, killed, splits=500, jobs=2), start_new_session=True)
         request.addfinalizer(process.kill)
         wait_until(
-            lambda process=process, known=len(kept): process.poll() is not None
-            or (killed.exists() and len(_stored(killed)) > known),
+            lambda process=process, kept=kept: process.poll() is not None
+            or (killed.exists() and len(_stored(killed)) > len(kept)),
             "the command stored nothing",
         )
         assert process.poll() is None
