@@ -3,6 +3,10 @@
 import os
 from pathlib import Path
 
+# One thread of linear algebra per process, set before NumPy is imported: two workers with two threads each wait for each
+# other most of the time. Workers of pytest and commands that tests start inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from browser import find_browser
 from typer.testing import CliRunner
