@@ -273,8 +273,9 @@ def test_workers_end_with_the_command_and_finished_units_are_kept(tmp_path, requ
         process = start(*_command(table, killed, splits=500, jobs=2), start_new_session=True)
         request.addfinalizer(process.kill)
         wait_until(
-            lambda process=process, kept=kept: process.poll() is not None
-            or (killed.exists() and len(_stored(killed)) > len(kept)),
+            lambda process=process, kept=kept: (
+                process.poll() is not None or (killed.exists() and len(_stored(killed)) > len(kept))
+            ),
             "the command stored nothing",
         )
         assert process.poll() is None
