@@ -11,7 +11,7 @@ from numba import njit
 
 from lupi.privacy import model_part
 from lupi.structured.task import Examples, Searched, Task, check_integer, check_positive
-from lupi.vision.box_search import SEARCHES, Images, check_weights, grid_edges, inside, search_images
+from lupi.vision.box_search import SEARCHES, Images, check_weights, grid_edges, search_images
 from lupi.vision.images import N_PLACEMENT, Box, WordImage, check_box, placement
 from lupi.vision.kernel_search import CHI2, INTERSECTION, Expansion, integral_histograms, kernel_branch_and_bound
 
@@ -46,7 +46,8 @@ class BoxExamples(Examples):
         words = words + np.repeat(shifts, np.concatenate(sizes).astype(int))
         boxes = np.array([(np.nan,) * 4 if y is None else tuple(map(float, y)) for y in self.Y])
         shapes = np.array([some[0].shape if some else (1, 1) for some in images])
-        self.images = Images(rows, cols, words, np.cumsum([0, *map(sum, sizes)]), shapes, boxes)
+        edges = grid_edges(shapes, self.tasks[0].grid_step)
+        self.images = Images(rows, cols, words, np.cumsum([0, *map(sum, sizes)]), shapes, boxes, edges)
         self.present = ~np.isnan(boxes[:, 0])
         # Columns of the words in the joint feature. Counts are exact until they are multiplied by the factors of the columns.
         self.word_columns = np.concatenate([a + np.arange(task.n_words) for task, a in zip(self.tasks, self.ends)])
@@ -67,8 +68,8 @@ class BoxExamples(Examples):
                 places += has * w[placements]
         # A missing true box means "no object": every box costs 1.
         search_weights = np.where(present, c, 0.0)
-        options = task.grid_step, SEARCHES[task.method], task.max_nodes
-        found = search_images(self.images, rows, w[self.word_columns], places, search_weights, *options)
+        options: dict[str, Any] = {"step": task.grid_step, "method": task.method, "max_nodes": task.max_nodes}
+        found = search_images(self.images, rows, w[self.word_columns], places, search_weights, **options)
         missed = np.max(found.bounds - found.values, initial=0.0)
         if missed > 0.0:
             warnings.warn(
@@ -77,7 +78,8 @@ class BoxExamples(Examples):
                 RuntimeWarning,
                 stacklevel=3,
             )
-        boxes, loss = found.boxes, np.where(present, found.losses, 1.0)
+        boxes = found.boxes
+        loss = np.where(present, 1.0 - overlaps(boxes, self.images.boxes[rows][:, None]), 1.0)
         score = found.values + offset - search_weights * loss
         if task.allow_absent:
             none = search_weights > score + c * loss
@@ -186,7 +188,7 @@ class BoxLocalization(Task):
         self.geometry = bool(geometry)
         self.geometry_scale = check_positive(geometry_scale, "geometry_scale", or_zero=True)
         if method not in SEARCHES:
-            raise ValueError(f"method must be one of {sorted(SEARCHES)}, got {method!r}.")
+            raise ValueError(f"method must be one of {list(SEARCHES)}, got {method!r}.")
         self.method = method
         self.max_nodes = check_integer(max_nodes, "max_nodes")
 
@@ -230,7 +232,7 @@ class BoxLocalization(Task):
     def argmax_kernel(self, x: Any, kernel: Kernel, support: np.ndarray, coef: np.ndarray, normalize: bool) -> Box:
         """The box with the largest kernel expansion, by branch and bound over all boxes of the grid."""
         check_weights(np.zeros(self.n_words), x, "n_words")
-        rows, cols = grid_edges(x.shape[0], self.grid_step), grid_edges(x.shape[1], self.grid_step)
+        rows, cols = (grid_edges(np.array([size]), self.grid_step)[0] for size in x.shape)
         if 4 * len(rows) * len(cols) * self.n_words > _MOST_BYTES:
             raise ValueError(
                 f"kernel inference on a grid of {len(rows) - 1} x {len(cols) - 1} cells and {self.n_words} words needs more than "
@@ -299,12 +301,24 @@ class BoxLocalization(Task):
         return f"BoxLocalization(n_words={self.n_words}, grid_step={self.grid_step}, allow_absent={self.allow_absent})"
 
 
-@njit(cache=True, nogil=True)
+def overlaps(boxes: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """Intersection over union of rows of four edges."""
+    height, width = np.maximum(np.minimum(boxes, true)[..., 2:] - np.maximum(boxes, true)[..., :2], 0.0).T
+    areas = [((box[..., 2] - box[..., 0]) * (box[..., 3] - box[..., 1])) for box in (boxes, true)]
+    common = (height * width).T
+    return np.asarray(common / (areas[0] + areas[1] - common))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _count_differences(
     images: Images, index: np.ndarray, boxes: np.ndarray, columns: np.ndarray, out: np.ndarray
 ) -> None:
     """Word counts of the true box of each image minus those of another one."""
     for q in range(len(index)):
-        true = images.boxes[index[q]]
+        true, other = images.boxes[index[q]], boxes[q]
         for k in range(images.start[index[q]], images.start[index[q] + 1]):
-            out[q, columns[images.words[k]]] += inside(images, k, true) * 1.0 - inside(images, k, boxes[q])
+            r, c, column = images.rows[k], images.cols[k], columns[images.words[k]]
+            if true[0] <= r < true[2] and true[1] <= c < true[3]:
+                out[q, column] += 1.0
+            if other[0] <= r < other[2] and other[1] <= c < other[3]:
+                out[q, column] -= 1.0

@@ -70,6 +70,7 @@ def _sweep(planes, norms, losses, blocks, order, alpha, w, cap, zeros, active_on
     `order` sorts the planes by block, `zeros` is a buffer, and plane -1 is the zero plane. `active_only` skips planes without
     weight. Updates alpha and w; returns the sum of the blocks' gaps, each before its step.
     """
+    none = np.int64(-1)  # a literal -1 would have `_dot` and `_add` compiled for its type as well
     total, first, end = 0.0, 0, 0
     while end < len(order):
         first, rest, active = end, cap, 0
@@ -80,7 +81,7 @@ def _sweep(planes, norms, losses, blocks, order, alpha, w, cap, zeros, active_on
         zero_active = rest > _ROUNDING * cap
         if active_only and active + zero_active < 2:
             continue
-        high = low = -1
+        high = low = none
         mean = top = least = 0.0
         for k in range(first, end):
             p = order[k]
@@ -93,7 +94,7 @@ def _sweep(planes, norms, losses, blocks, order, alpha, w, cap, zeros, active_on
             if alpha[p] > 0.0 and (low < 0 or grad < least):
                 low, least = p, grad
         if low < 0 or (zero_active and least >= 0.0):
-            low, least = -1, 0.0
+            low, least = none, 0.0
         total += cap * top - mean
         if high == low or top <= least:
             continue

@@ -22,16 +22,17 @@ from numba import njit
 
 from lupi.vision.images import CENTER, CENTER_AREA, N_PLACEMENT, Box, WordImage, check_box
 
-SEARCHES = {"auto": 0, "branch_and_bound": 1, "row_pairs": 2}
+SEARCHES = ("auto", "branch_and_bound", "row_pairs")
 
 _FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
+INNER: dict[str, Any] = {"cache": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 # Below this many cells x row pairs the scan over row pairs is faster than branch and bound.
 _SMALL = 80_000
 _PAD = 8
 
 
 class Images(NamedTuple):
-    """Points of several word images, image i from ``start[i]`` to ``start[i + 1]``, with their shapes and true boxes."""
+    """Points of several word images, image i from ``start[i]`` to ``start[i + 1]``; their shapes, true boxes and grid lines."""
 
     rows: np.ndarray
     cols: np.ndarray
@@ -39,6 +40,7 @@ class Images(NamedTuple):
     start: np.ndarray
     shapes: np.ndarray
     boxes: np.ndarray
+    edges: np.ndarray
 
 
 class FoundBox(NamedTuple):
@@ -63,10 +65,9 @@ class FoundBox(NamedTuple):
 
 
 class FoundBoxes(NamedTuple):
-    """Best boxes of several images and loss weights: boxes, losses, values, upper bounds, nodes; scores of the true boxes."""
+    """Best boxes of several images and loss weights: boxes, values, upper bounds, nodes; scores of the true boxes."""
 
     boxes: np.ndarray
-    losses: np.ndarray
     values: np.ndarray
     bounds: np.ndarray
     nodes: np.ndarray
@@ -74,107 +75,117 @@ class FoundBoxes(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """A grid of scores: integral images of all scores, transposed, and of positive ones; scores of the sides; lines in pixels."""
+    """A grid of scores: cells and their integral image, terms of the four sides, lines in pixels."""
 
+    cells: np.ndarray
     total: np.ndarray
-    transposed: np.ndarray
-    positive: np.ndarray
     sides: np.ndarray
     rows: np.ndarray
     cols: np.ndarray
 
 
-@njit(cache=True, nogil=True)
-def inside(images, k, box):
-    """Whether point k lies in a box; never for NaN."""
-    r, c = images.rows[k], images.cols[k]
-    return (r >= box[0]) & (r < box[2]) & (c >= box[1]) & (c < box[3])
-
-
-@njit(cache=True, nogil=True)
-def grid_edges(size, step):
-    """Pixel positions of the grid lines: 0, step, 2 step, ..., size."""
-    edges = np.empty((size + step - 1) // step + 1)
-    for k in range(len(edges)):
-        edges[k] = min(k * step, size)
-    return edges
-
-
-@njit(cache=True, nogil=True)
-def search_images(images, index, weights, place_weights, loss_weights, step, method, max_nodes):
+def search_images(
+    images: Images,
+    index: np.ndarray,
+    weights: np.ndarray,
+    place_weights: np.ndarray,
+    loss_weights: np.ndarray,
+    *,
+    step: int,
+    method: str,
+    max_nodes: int,
+) -> FoundBoxes:
     """Best box of the images `index` for each of their loss weights.
 
     Row q of `place_weights` and `loss_weights` belongs to image ``index[q]``.
     """
     shape = loss_weights.shape
-    boxes, losses, true_scores = np.empty((shape[0], shape[1], 4)), np.empty(shape), np.zeros(shape[0])
-    values, bounds, nodes = np.empty(shape), np.empty(shape), np.zeros(shape, dtype=np.int64)
-    for q in range(shape[0]):
-        i = index[q]
-        gt = images.boxes[i]
-        row_edges, col_edges = grid_edges(images.shapes[i, 0], step), grid_edges(images.shapes[i, 1], step)
-        n_rows, n_cols = len(row_edges) - 1, len(col_edges) - 1
-        scores = np.zeros((n_rows, n_cols))
-        for k in range(images.start[i], images.start[i + 1]):
-            scores[images.rows[k] // step, images.cols[k] // step] += weights[images.words[k]]
-            if inside(images, k, gt):
-                true_scores[q] += weights[images.words[k]]
-        grid = new_grid(scores, row_edges, col_edges, place_weights[q])
-        small = method == 2 or (method == 0 and n_rows * (n_rows + 1) // 2 * n_cols <= _SMALL)
-        scanned = False
-        for j in range(shape[1]):
-            c = loss_weights[q, j]
-            scan = small
-            if not scan:
-                found, value, bound, nodes[q, j] = branch_and_bound(grid, gt, c, max_nodes)
-                scan = bound > value and method == 0
-            if scan:
-                if not scanned:
-                    columns = best_columns(grid)
-                    scanned = True
-                found, value = row_pairs(grid, columns, gt, c)
-                bound = value
-            t, l, b, r = found
-            edges = row_edges[t], col_edges[l], row_edges[b], col_edges[r]
-            for side in range(4):
-                boxes[q, j, side] = edges[side]
-            losses[q, j] = grid_loss(grid, t, l, b, r, gt)
-            values[q, j], bounds[q, j] = value, bound
-    return FoundBoxes(boxes, losses, values, bounds, nodes, true_scores)
+    found = FoundBoxes(np.empty((*shape, 4)), *np.zeros((2, *shape)), np.zeros(shape, dtype=np.int64), np.zeros(len(index)))
+    sides, areas = side_terms(images.edges[index], images.shapes[index], place_weights)
+    case = images, index, weights, sides, areas, loss_weights, step
+    n_rows, n_cols = -(-images.shapes[index].T // step)
+    scanned = (method == "row_pairs") | ((method == "auto") & (n_rows * (n_rows + 1) // 2 * n_cols <= _SMALL))
+    if not scanned.all():
+        branch_images(np.flatnonzero(~scanned), *case, max_nodes, found)
+        scanned |= (method == "auto") & (found.bounds > found.values).any(axis=1)
+    if scanned.any():
+        scan_images(np.flatnonzero(scanned), *case, found)
+    return found
 
 
-@njit(cache=True, nogil=True)
-def new_grid(scores, rows, cols, weights):
-    """Grid of the scores of its cells and of the nine weights of the placement; the area is part of the cells."""
-    h, w = scores.shape
-    total, transposed, positive = np.zeros((h + 1, w + 1)), np.zeros((w + 1, h + 1)), np.zeros((h + 1, w + 1))
-    sides = np.zeros((4, max(len(rows), len(cols))))
-    for k in range(4):
-        edges = rows if k % 2 == 0 else cols
-        for i in range(len(edges)):
-            v = edges[i] / edges[-1] - CENTER[k]
-            sides[k, i] = weights[k] * v + weights[4 + k] * v * v
-            if k == 0:
-                sides[k, i] -= weights[8] * CENTER_AREA
-    scale = weights[8] / (rows[-1] * cols[-1])
-    for i in range(h):
-        row = row_positive = 0.0
-        for j in range(w):
-            v = scores[i, j] + scale * (rows[i + 1] - rows[i]) * (cols[j + 1] - cols[j])
-            row += v
-            row_positive += max(v, 0.0)
-            total[i + 1, j + 1] = total[i, j + 1] + row
-            positive[i + 1, j + 1] = positive[i, j + 1] + row_positive
-    # In tiles: a column-wise copy of the whole image would miss the cache at every step.
-    for i0 in range(0, h + 1, 16):
-        for j0 in range(0, w + 1, 16):
-            for j in range(j0, min(j0 + 16, w + 1)):
-                for i in range(i0, min(i0 + 16, h + 1)):
-                    transposed[j, i] = total[i, j]
-    return Grid(total, transposed, positive, sides, rows, cols)
+def grid_edges(shapes: np.ndarray, step: int) -> np.ndarray:
+    """Pixel positions of the grid lines of rows and of columns: 0, step, 2 step, ..., size, which the last ones repeat."""
+    return np.minimum(step * np.arange(-(-shapes.max() // step) + 1.0), shapes[..., None])
+
+
+def side_terms(edges: np.ndarray, shapes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Terms of the four sides of boxes at the lines of grids, and the weights of a pixel, from the weights of placements."""
+    if not weights.any():
+        return np.zeros((len(edges), 4, edges.shape[2])), np.zeros(len(edges))
+    weights = weights[..., None]
+    v = np.tile(edges / shapes[..., None], (2, 1)) - np.array(CENTER)[:, None]
+    terms, area = v * (weights[:, :4] + weights[:, 4:8] * v), weights[:, 8]
+    terms[:, 0] -= area * CENTER_AREA
+    return terms, area[:, 0] / shapes.prod(axis=1)
+
+
+# Two entry points with loops over images: a fit compiles the one that it uses.
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def scan_images(chosen, images, index, weights, sides, areas, loss_weights, step, found):
+    """Fill the rows `chosen` of `found` by the scan over row pairs."""
+    for q in chosen:
+        grid, found.true_scores[q] = image_grid(images, index[q], weights, sides[q], areas[q], step)
+        columns = best_columns(grid)
+        for j in range(loss_weights.shape[1]):
+            (t, l, b, r), value = row_pairs(grid, columns, images.boxes[index[q]], loss_weights[q, j])
+            found.values[q, j] = found.bounds[q, j] = value
+            box = found.boxes[q, j]
+            box[0], box[1], box[2], box[3] = grid.rows[t], grid.cols[l], grid.rows[b], grid.cols[r]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def branch_images(chosen, images, index, weights, sides, areas, loss_weights, step, max_nodes, found):
+    """Fill the rows `chosen` of `found` by branch and bound."""
+    for q in chosen:
+        grid, found.true_scores[q] = image_grid(images, index[q], weights, sides[q], areas[q], step)
+        for j in range(loss_weights.shape[1]):
+            gt, c = images.boxes[index[q]], loss_weights[q, j]
+            (t, l, b, r), value, bound, nodes = branch_and_bound(grid, gt, c, max_nodes)
+            found.values[q, j], found.bounds[q, j], found.nodes[q, j] = value, bound, nodes
+            box = found.boxes[q, j]
+            box[0], box[1], box[2], box[3] = grid.rows[t], grid.cols[l], grid.rows[b], grid.cols[r]
+
+
+@njit(**INNER)
+def image_grid(images, i, weights, sides, area, step):
+    """Grid of one image, and the score of the words in its true box."""
+    h, w = (images.shapes[i, 0] + step - 1) // step, (images.shapes[i, 1] + step - 1) // step
+    cells, gt, true_score = np.zeros((h, w)), images.boxes[i], 0.0
+    for k in range(images.start[i], images.start[i + 1]):
+        r, c, weight = images.rows[k], images.cols[k], weights[images.words[k]]
+        cells[r // step, c // step] += weight
+        if gt[0] <= r < gt[2] and gt[1] <= c < gt[3]:  # never for NaN
+            true_score += weight
+    return new_grid(cells, images.edges[i, 0, : h + 1], images.edges[i, 1, : w + 1], sides, area), true_score
+
+
+@njit(**INNER)
+def new_grid(cells, rows, cols, sides, area):
+    """Grid of the scores of its cells, to which the weight of their area is added."""
+    h, w = cells.shape
+    total = np.zeros((h + 1, w + 1))
+    for i in range(h):
+        row = 0.0
+        for j in range(w):
+            cells[i, j] += area * (rows[i + 1] - rows[i]) * (cols[j + 1] - cols[j])
+            row += cells[i, j]
+            total[i + 1, j + 1] = total[i, j + 1] + row
+    return Grid(cells, total, sides, rows, cols)
+
+
+@njit(**INNER)
 def overlap(t, l, b, r, gt):
     """Intersection over union of a box with the true box, in pixels; 0 for an empty box."""
     height, width = min(b, gt[2]) - max(t, gt[0]), min(r, gt[3]) - max(l, gt[1])
@@ -184,13 +195,7 @@ def overlap(t, l, b, r, gt):
     return common / ((b - t) * (r - l) + (gt[2] - gt[0]) * (gt[3] - gt[1]) - common)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def grid_loss(grid, t, l, b, r, gt):
-    """1 - overlap of a grid box with the true box."""
-    return 1.0 - overlap(grid.rows[t], grid.cols[l], grid.rows[b], grid.cols[r], gt)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def largest_loss(grid, n, gt, c):
     """Largest c * loss over the boxes of node n."""
     t0, t1, l0, l1, b0, b1, r0, r1 = n
@@ -209,7 +214,7 @@ def largest_loss(grid, n, gt, c):
     return c * (1.0 - smallest)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def halves(n):
     """Both halves of a node, cut in the middle of its widest interval and restricted to top < bottom and left < right."""
     t0, t1, l0, l1, b0, b1, r0, r1 = n
@@ -227,19 +232,19 @@ def halves(n):
     return (t0, t1, l0, min(l1, m - 1), b0, b1, r0, m), (t0, t1, l0, l1, b0, b1, m + 1, r1)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def is_box(n):
     """Whether a node holds a single box."""
     return n[0] == n[1] and n[2] == n[3] and n[4] == n[5] and n[6] == n[7]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def rectangle(image, t, l, b, r):
     """Sum over rows t..b-1 and columns l..r-1."""
     return (image[b, r] - image[t, r]) - (image[b, l] - image[t, l])
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(**INNER, fastmath=_FAST)
 def best_pair(before, after, low_side, high_side, lo0, lo1, hi0, hi1):
     """Largest sum of after - before between two lines lo < hi of two intervals, with the terms of both lines."""
     best, arg_lo, arg_hi = -np.inf, lo0, hi1
@@ -262,11 +267,19 @@ def best_pair(before, after, low_side, high_side, lo0, lo1, hi0, hi1):
     return best, arg_lo, arg_hi
 
 
-@njit(cache=True, nogil=True)
-def score_bound(grid, n):
+@njit(**INNER)
+def value_of(grid, box, gt, c):
+    """Score + sides + c * (1 - overlap) of a grid box."""
+    t, l, b, r = box
+    value = rectangle(grid.total, t, l, b, r)
+    value += grid.sides[0, t] + grid.sides[1, l] + grid.sides[2, b] + grid.sides[3, r]
+    return value if c == 0.0 else value + c * (1.0 - overlap(grid.rows[t], grid.cols[l], grid.rows[b], grid.cols[r], gt))
+
+
+@njit(**INNER)
+def score_bound(total, transposed, positive, sides, n):
     """Upper bound of the score over node n, and its candidate."""
     t0, t1, l0, l1, b0, b1, r0, r1 = n
-    total, transposed, positive, sides = grid.total, grid.transposed, grid.positive, grid.sides
     # The core of all boxes lies in rows t1..b2 and columns l1..r2; without one they are empty.
     b2, r2 = max(b0, t1), max(r0, l1)
     across, l, r = best_pair(total[t1], total[b2], sides[1], sides[3], l0, l1, r0, r1)
@@ -277,27 +290,31 @@ def score_bound(grid, n):
     return bound, (t, l, b, r)
 
 
-@njit(cache=True, nogil=True)
-def value_of(grid, box, gt, c):
-    """Score + sides + c * (1 - overlap) of a grid box."""
-    t, l, b, r = box
-    value = rectangle(grid.total, t, l, b, r)
-    value += grid.sides[0, t] + grid.sides[1, l] + grid.sides[2, b] + grid.sides[3, r]
-    return value + c * grid_loss(grid, t, l, b, r, gt) if c != 0.0 else value
-
-
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def branch_and_bound(grid, gt, c, max_nodes):
     """Best box of a grid for score + sides + c * (1 - overlap).
 
     Returns the grid box (t, l, b, r), its value, an upper bound of the maximum (equal to the value unless the search reached
     `max_nodes`) and the number of expanded nodes.
     """
-    h, w = len(grid.rows) - 1, len(grid.cols) - 1
+    h, w = grid.cells.shape
     best = (0, 0, h, w)
     best_value = value_of(grid, best, gt, c)
     if h == w == 1:
         return best, best_value, best_value, 0
+    total, positive, transposed = grid.total, np.empty((h + 1, w + 1)), np.empty((w + 1, h + 1))
+    positive[0] = 0.0
+    for i in range(h):
+        row = positive[i + 1, 0] = 0.0
+        for j in range(w):
+            row += max(grid.cells[i, j], 0.0)
+            positive[i + 1, j + 1] = positive[i, j + 1] + row
+    # In tiles: a column-wise copy of the whole image would miss the cache at every step.
+    for i0 in range(0, h + 1, 16):
+        for j0 in range(0, w + 1, 16):
+            for j in range(j0, min(j0 + 16, w + 1)):
+                for i in range(i0, min(i0 + 16, h + 1)):
+                    transposed[j, i] = total[i, j]
     heap = [(-np.inf, (0, h - 1, 0, w - 1, 1, h, 1, w))]
     expanded, upper = 0, best_value
     while heap:
@@ -307,7 +324,7 @@ def branch_and_bound(grid, gt, c, max_nodes):
         node = heappop(heap)[1]
         expanded += 1
         for n in halves(node):
-            bound, box = score_bound(grid, n)
+            bound, box = score_bound(total, transposed, positive, grid.sides, n)
             if bound + max(c, 0.0) <= best_value:
                 continue
             if c != 0.0:
@@ -322,22 +339,26 @@ def branch_and_bound(grid, gt, c, max_nodes):
     return best, best_value, upper if heap else best_value, expanded
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER, fastmath=_FAST)
 def best_columns(grid):
     """For every pair of rows the best score of a box between them, and its left and right side: the search without a loss."""
-    h, w = len(grid.rows) - 1, len(grid.cols) - 1
-    scores = np.empty((h, h + 1))
-    lefts, rights = np.empty((h, h + 1), dtype=np.int16), np.empty((h, h + 1), dtype=np.int16)
+    total, sides, h, w = grid.total, grid.sides, len(grid.rows) - 1, len(grid.cols) - 1
+    scores, lefts, rights = np.empty((h, h + 1)), np.empty((h, h + 1), np.int16), np.empty((h, h + 1), np.int16)
     for t in range(h):
         for b in range(t + 1, h + 1):
-            score, lefts[t, b], rights[t, b] = best_pair(
-                grid.total[t], grid.total[b], grid.sides[1], grid.sides[3], 0, w - 1, 1, w
-            )
-            scores[t, b] = score + grid.sides[0, t] + grid.sides[2, b]
+            best, low, left, low_left, right = -np.inf, np.inf, 0, 0, 1
+            for k in range(w + 1):  # Kadane's pass
+                v = total[b, k] - total[t, k]
+                if v + sides[3, k] - low > best:
+                    best, left, right = v + sides[3, k] - low, low_left, k
+                if v - sides[1, k] < low:
+                    low, low_left = v - sides[1, k], k
+            lefts[t, b], rights[t, b] = left, right
+            scores[t, b] = best + sides[0, t] + sides[2, b]
     return scores, lefts, rights
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@njit(**INNER, fastmath=_FAST)
 def _scan(prefix, loss_weight, height, common_height, true_area, widths, common_widths):
     """Largest prefix + loss over the right edges that follow a left edge, in single precision."""
     best = np.float32(-np.inf)
@@ -348,7 +369,7 @@ def _scan(prefix, loss_weight, height, common_height, true_area, widths, common_
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def row_pairs(grid, columns, gt, c):
     """Best box of a grid for score + sides + c * (1 - overlap): the grid box (t, l, b, r) and its value.
 
@@ -356,42 +377,43 @@ def row_pairs(grid, columns, gt, c):
     precision; every left edge that comes within its rounding of the incumbent is recomputed.
     """
     scores, lefts, rights = columns
-    h, w = len(grid.rows) - 1, len(grid.cols) - 1
-    best, best_value = (0, 0, h, w), -np.inf
+    total, sides, rows, cols = grid.total, grid.sides, grid.rows, grid.cols
+    h, w = len(rows) - 1, len(cols) - 1
+    best, best_value, gain = (0, 0, h, w), -np.inf, max(c, 0.0)
     for t in range(h):
         for b in range(t + 1, h + 1):
-            if scores[t, b] + max(c, 0.0) > best_value:
-                box, value = (t, int(lefts[t, b]), b, int(rights[t, b])), scores[t, b]
+            if scores[t, b] + gain > best_value:
+                l, r, value = int(lefts[t, b]), int(rights[t, b]), scores[t, b]
                 if c != 0.0:
-                    value += c * grid_loss(grid, *box, gt)
+                    value += c * (1.0 - overlap(rows[t], cols[l], rows[b], cols[r], gt))
                 if value > best_value:
-                    best, best_value = box, value
+                    best, best_value = (t, l, b, r), value
     if c == 0.0:
         return best, best_value
     f32 = np.float32
     true_area, weight = f32((gt[2] - gt[0]) * (gt[3] - gt[1])), f32(c)
     # Padding to whole vectors: short loops would spend their time in the remainder.
-    widths, common = np.empty((w, w + _PAD), dtype=np.float32), np.empty((w, w + _PAD), dtype=np.float32)
+    widths, common = np.empty((w, w + _PAD), f32), np.empty((w, w + _PAD), f32)
     for l in range(w):
         for k in range(w + _PAD):
             r = min(l + 1 + k, w)
-            widths[l, k] = grid.cols[r] - grid.cols[l]
-            common[l, k] = max(min(grid.cols[r], gt[3]) - max(grid.cols[l], gt[1]), 0.0)
-    low, high, later = np.empty(w + 1), np.empty(w + 1), np.full(w + 2, -np.inf)
-    single = np.full(w + 1 + _PAD, f32(-np.inf))
+            widths[l, k] = cols[r] - cols[l]
+            common[l, k] = max(min(cols[r], gt[3]) - max(cols[l], gt[1]), 0.0)
+    low, high, later, single = np.empty(w + 1), np.empty(w + 1), np.empty(w + 2), np.empty(w + 1 + _PAD, f32)
+    later[w + 1], single[w + 1 :] = -np.inf, -np.inf
     for t in range(h):
         for b in range(t + 1, h + 1):
             # For c < 0 the best columns of a row pair are the true ones.
-            loss = c if c > 0.0 else c * (1.0 - overlap(grid.rows[t], gt[1], grid.rows[b], gt[3], gt))
+            loss = c if c > 0.0 else c * (1.0 - overlap(rows[t], gt[1], rows[b], gt[3], gt))
             if scores[t, b] + loss <= best_value:
                 continue
-            common_height = f32(min(grid.rows[b], gt[2]) - max(grid.rows[t], gt[0]))
-            height = f32(grid.rows[b] - grid.rows[t])
+            common_height = f32(min(rows[b], gt[2]) - max(rows[t], gt[0]))
+            height = f32(rows[b] - rows[t])
             size = abs(c)
             for k in range(w, -1, -1):
-                prefix = grid.total[b, k] - grid.total[t, k]
-                low[k] = prefix - grid.sides[1, k]
-                high[k] = prefix + grid.sides[3, k] + grid.sides[0, t] + grid.sides[2, b]
+                prefix = total[b, k] - total[t, k]
+                low[k] = prefix - sides[1, k]
+                high[k] = prefix + sides[3, k] + sides[0, t] + sides[2, b]
                 later[k] = max(high[k], later[k + 1])
                 single[k] = high[k]
                 size = max(size, abs(low[k]), abs(high[k]))
@@ -402,7 +424,7 @@ def row_pairs(grid, columns, gt, c):
                 value = _scan(single[l + 1 : stop], weight, height, common_height, true_area, widths[l], common[l])
                 if value + c - low[l] > best_value - 2e-6 * size:
                     for r in range(l + 1, w + 1):
-                        v = high[r] - low[l] + c * grid_loss(grid, t, l, b, r, gt)
+                        v = high[r] - low[l] + c * (1.0 - overlap(rows[t], cols[l], rows[b], cols[r], gt))
                         if v > best_value:
                             best, best_value = (t, l, b, r), v
     return best, best_value
@@ -475,16 +497,16 @@ def best_box(
     if not isinstance(word_image, WordImage):
         raise ValueError(f"word_image must be a WordImage, got {type(word_image).__name__}.")
     if method not in SEARCHES:
-        raise ValueError(f"method must be one of {sorted(SEARCHES)}, got {method!r}.")
+        raise ValueError(f"method must be one of {list(SEARCHES)}, got {method!r}.")
     if int(grid_step) < 1 or int(max_nodes) < 1:
         raise ValueError(f"grid_step and max_nodes must be at least 1, got {grid_step} and {max_nodes}.")
     if loss_weight != 0.0 and true_box is None:
         raise ValueError("true_box is required when loss_weight is not 0.")
     box = np.zeros(4) if true_box is None else np.array(check_box(true_box, "true_box"))
     points, shape = (word_image.rows, word_image.cols, word_image.words), np.array([word_image.shape])
-    image = Images(*points, np.array([0, len(word_image)]), shape, box[None])
+    image = Images(*points, np.array([0, len(word_image)]), shape, box[None], grid_edges(shape, int(grid_step)))
     words, places, c = check_weights(weights, word_image), np.zeros((1, N_PLACEMENT)), np.array([[float(loss_weight)]])
-    options = int(grid_step), SEARCHES[method], int(max_nodes)
-    found = search_images(image, np.zeros(1, dtype=np.int64), words, places, c, *options)
+    options: dict[str, Any] = {"step": int(grid_step), "method": method, "max_nodes": int(max_nodes)}
+    found = search_images(image, np.zeros(1, dtype=np.int64), words, places, c, **options)
     edges = Box(*(int(v) for v in found.boxes[0, 0]))
     return FoundBox(edges, float(found.values[0, 0]), float(found.bounds[0, 0]), int(found.nodes[0, 0]))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from lupi.vision.box_search import halves, is_box
+from lupi.vision.box_search import INNER, halves, is_box
 from lupi.vision.images import CENTER, CENTER_AREA, N_PLACEMENT
 
 CHI2, INTERSECTION = 0, 1

@@ -4,24 +4,55 @@ import itertools
 
 import numpy as np
 import pytest
+from numba import njit
 from structured_reference import brute_force_box, random_grid_case
 
 from lupi.datasets import make_planted_boxes
-from lupi.vision import Box, WordImage, best_box
-from lupi.vision.box_search import Grid, best_columns, branch_and_bound, largest_loss, new_grid, overlap, row_pairs
+from lupi.vision import Box, WordImage, best_box, box_search, kernel_search
+from lupi.vision.box_search import Grid, best_columns, branch_and_bound, new_grid, row_pairs, side_terms
 from lupi.vision.images import N_PLACEMENT, placement
-from lupi.vision.kernel_search import placement_range
 
 LINES = np.arange(9.0)
-GRID = Grid(*np.zeros((4, 1, 1)), LINES, LINES)
+EMPTY = np.zeros((1, 1))
+GRID = Grid(EMPTY, EMPTY, EMPTY, LINES, LINES)
 
 
-def searched(method, grid, weights, row_edges, col_edges, gt, c):
+# The compiled parts of the searches have no wrappers for Python.
+@njit
+def by_row_pairs(cells, rows, cols, sides, area, gt, c):
+    grid = new_grid(cells, rows, cols, sides, area)
+    return row_pairs(grid, best_columns(grid), gt, c)
+
+
+@njit
+def by_branch_and_bound(cells, rows, cols, sides, area, gt, c):
+    return branch_and_bound(new_grid(cells, rows, cols, sides, area), gt, c, 10**9)
+
+
+@njit
+def overlap(t, l, b, r, gt):
+    return box_search.overlap(t, l, b, r, gt)
+
+
+@njit
+def largest_loss(grid, n, gt, c):
+    return box_search.largest_loss(grid, n, gt, c)
+
+
+@njit
+def placement_range(n, rows, cols, low, high):
+    kernel_search.placement_range(n, rows, cols, low, high)
+
+
+def searched(method, cells, weights, rows, cols, gt, c):
     """Box and value of one of the searches, with weights of the placement."""
-    searched = new_grid(grid, row_edges, col_edges, weights)
+    edges, sizes = np.zeros((1, 2, max(len(rows), len(cols)))), np.array([[rows[-1], cols[-1]]])
+    edges[0, 0, : len(rows)], edges[0, 1, : len(cols)] = rows, cols
+    sides, areas = side_terms(edges, sizes, weights[None])
+    case = cells.copy(), rows, cols, sides[0], areas[0], gt, c
     if method == "row_pairs":
-        return row_pairs(searched, best_columns(searched), gt, c)
-    box, value, upper, _ = branch_and_bound(searched, gt, c, 10**9)
+        return by_row_pairs(*case)
+    box, value, upper, _ = by_branch_and_bound(*case)
     assert upper == value
     return box, value
 
