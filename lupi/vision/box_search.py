@@ -24,7 +24,7 @@ from lupi.vision.images import CENTER, CENTER_AREA, N_PLACEMENT, Box, WordImage,
 
 SEARCHES = ("auto", "branch_and_bound", "row_pairs")
 
-_FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
+FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 INNER: dict[str, Any] = {"cache": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 # Below this many cells x row pairs the scan over row pairs is faster than branch and bound.
 _SMALL = 80_000
@@ -100,7 +100,8 @@ def search_images(
     Row q of `place_weights` and `loss_weights` belongs to image ``index[q]``.
     """
     shape = loss_weights.shape
-    found = FoundBoxes(np.empty((*shape, 4)), *np.zeros((2, *shape)), np.zeros(shape, dtype=np.int64), np.zeros(len(index)))
+    values, nodes = np.zeros((2, *shape)), np.zeros(shape, dtype=np.int64)
+    found = FoundBoxes(np.empty((*shape, 4)), values[0], values[1], nodes, np.zeros(len(index)))
     sides, areas = side_terms(images.edges[index], images.shapes[index], place_weights)
     case = images, index, weights, sides, areas, loss_weights, step
     n_rows, n_cols = -(-images.shapes[index].T // step)
@@ -244,7 +245,7 @@ def rectangle(image, t, l, b, r):
     return (image[b, r] - image[t, r]) - (image[b, l] - image[t, l])
 
 
-@njit(**INNER, fastmath=_FAST)
+@njit(**INNER, fastmath=FAST)
 def best_pair(before, after, low_side, high_side, lo0, lo1, hi0, hi1):
     """Largest sum of after - before between two lines lo < hi of two intervals, with the terms of both lines."""
     best, arg_lo, arg_hi = -np.inf, lo0, hi1
@@ -273,7 +274,9 @@ def value_of(grid, box, gt, c):
     t, l, b, r = box
     value = rectangle(grid.total, t, l, b, r)
     value += grid.sides[0, t] + grid.sides[1, l] + grid.sides[2, b] + grid.sides[3, r]
-    return value if c == 0.0 else value + c * (1.0 - overlap(grid.rows[t], grid.cols[l], grid.rows[b], grid.cols[r], gt))
+    if c != 0.0:
+        value += c * (1.0 - overlap(grid.rows[t], grid.cols[l], grid.rows[b], grid.cols[r], gt))
+    return value
 
 
 @njit(**INNER)
@@ -339,7 +342,7 @@ def branch_and_bound(grid, gt, c, max_nodes):
     return best, best_value, upper if heap else best_value, expanded
 
 
-@njit(**INNER, fastmath=_FAST)
+@njit(**INNER, fastmath=FAST)
 def best_columns(grid):
     """For every pair of rows the best score of a box between them, and its left and right side: the search without a loss."""
     total, sides, h, w = grid.total, grid.sides, len(grid.rows) - 1, len(grid.cols) - 1
@@ -358,7 +361,7 @@ def best_columns(grid):
     return scores, lefts, rights
 
 
-@njit(**INNER, fastmath=_FAST)
+@njit(**INNER, fastmath=FAST)
 def _scan(prefix, loss_weight, height, common_height, true_area, widths, common_widths):
     """Largest prefix + loss over the right edges that follow a left edge, in single precision."""
     best = np.float32(-np.inf)

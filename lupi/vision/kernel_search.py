@@ -14,11 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from lupi.vision.box_search import INNER, halves, is_box
+from lupi.vision.box_search import FAST, INNER, halves, is_box
 from lupi.vision.images import CENTER, CENTER_AREA, N_PLACEMENT
 
 CHI2, INTERSECTION = 0, 1
-_FAST = {"nnan", "nsz", "reassoc", "contract", "arcp"}
 _TINY = np.float32(1e-30)
 
 
@@ -50,7 +49,7 @@ def integral_histograms(rows, cols, words, shape, step, n_words):
     return out
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(**INNER, fastmath=FAST)
 def _histogram(images, t, l, b, r, out):
     """Histogram of a grid box; returns its sum."""
     bottom_right, top_right, bottom_left, top_left = images[b, r], images[t, r], images[b, l], images[t, l]
@@ -62,7 +61,7 @@ def _histogram(images, t, l, b, r, out):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@njit(**INNER, fastmath=FAST)
 def _nearest_distance(low, high, u):
     """Smallest chi2 distance to u of a histogram between low and high."""
     s = np.float32(0.0)
@@ -75,7 +74,7 @@ def _nearest_distance(low, high, u):
     return s
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(**INNER, fastmath=FAST)
 def _common(high, u):
     """Intersection of two histograms."""
     s = np.float32(0.0)
@@ -84,7 +83,7 @@ def _common(high, u):
     return s
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def placement_range(n, rows, cols, low, high):
     """Smallest and largest value of each placement feature over the boxes of a node."""
     h, w = rows[-1], cols[-1]
@@ -99,7 +98,7 @@ def placement_range(n, rows, cols, low, high):
     high[8] = (rows[b1] - rows[t0]) * (cols[r1] - cols[l0]) / (h * w) - CENTER_AREA
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _placement_distances(e, n, row_edges, col_edges, out):
     """Least squared distance of a node's placements to each support vector's; zeros without placements."""
     low, high = np.empty(N_PLACEMENT), np.empty(N_PLACEMENT)
@@ -111,7 +110,7 @@ def _placement_distances(e, n, row_edges, col_edges, out):
             out[i] += gap * gap
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _expand(e, distances, terms):
     """The expansion (its logarithm for chi2) of intersections or chi2 distances, which are overwritten."""
     total, top = 0.0, -np.inf
@@ -128,7 +127,7 @@ def _expand(e, distances, terms):
     return top + np.log(total)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _upper_bound(e, low, high, distances, terms):
     """Largest expansion (its logarithm for chi2) of histograms between low and high."""
     for i in range(len(terms)):
@@ -137,7 +136,7 @@ def _upper_bound(e, low, high, distances, terms):
     return _expand(e, distances, terms)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _box_value(e, images, n, distances, terms):
     """The expansion (its logarithm for chi2) of the grid box of a node without width, in double precision.
 
@@ -161,7 +160,7 @@ def _box_value(e, images, n, distances, terms):
     return _expand(e, distances, terms)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(**INNER, fastmath=FAST)
 def _normalize_range(low, high, low_total, high_total):
     """Turn a range of counts into the range of their L1-normalized values.
 
