@@ -310,9 +310,7 @@ def overlaps(boxes: np.ndarray, true: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _count_differences(
-    images: Images, index: np.ndarray, boxes: np.ndarray, columns: np.ndarray, out: np.ndarray
-) -> None:
+def _count_differences(images, index, boxes, columns, out):  # type: ignore[no-untyped-def]
     """Word counts of the true box of each image minus those of another one."""
     for q in range(len(index)):
         true, other = images.boxes[index[q]], boxes[q]

@@ -144,9 +144,7 @@ class Chain(Task):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _viterbi(
-    unary: np.ndarray, moves: np.ndarray, x: np.ndarray, y_true: np.ndarray, loss_weight: float, y: np.ndarray
-) -> float:
+def _viterbi(unary, moves, x, y_true, loss_weight, y):  # type: ignore[no-untyped-def]
     """Fill y with the best sequence and return its value."""
     n, f = x.shape
     s = len(moves)

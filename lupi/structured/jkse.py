@@ -49,9 +49,9 @@ class PlacedKernel(Kernel):
 
     def __call__(self, A: Any, B: Any = None) -> np.ndarray:
         """Kernel matrix between the rows of A and of B (of A itself by default)."""
-        words, places = _split(A, self.n_geometry)
-        other_words, other_places = (None, None) if B is None else _split(B, self.n_geometry)
-        return np.asarray(super().__call__(words, other_words) * Kernel("rbf")(places, other_places))
+        words, places = np.split(A, [-self.n_geometry], axis=1)
+        others = (None, None) if B is None else np.split(B, [-self.n_geometry], axis=1)
+        return np.asarray(super().__call__(words, others[0]) * Kernel("rbf")(places, others[1]))
 
 
 class PrivilegedSpace(NamedTuple):
@@ -65,8 +65,7 @@ class PrivilegedSpace(NamedTuple):
 
 def joint_kernel(name: str, gamma: float | str, features: np.ndarray, argument: str, n_geometry: int = 0) -> Kernel:
     """Kernel on joint features. gamma="scale" makes the mean chi2 distance 1, and is scikit-learn's for rbf."""
-    words, _ = _split(features, n_geometry)
-    value = 1.0
+    words, value = features[:, : features.shape[1] - n_geometry], 1.0
     if name == "chi2" and gamma == "scale":
         if words.min() >= 0:
             distance = -additive_chi2_kernel(words)
@@ -77,11 +76,6 @@ def joint_kernel(name: str, gamma: float | str, features: np.ndarray, argument: 
     if n_geometry:
         return PlacedKernel(name, gamma=value, argument=argument, n_geometry=n_geometry)
     return Kernel(name, gamma=value, argument=argument)
-
-
-def _split(features: np.ndarray, n_geometry: int) -> tuple[np.ndarray, np.ndarray]:
-    cut = features.shape[1] - n_geometry
-    return features[:, :cut], features[:, cut:]
 
 
 @model_part

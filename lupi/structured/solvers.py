@@ -136,15 +136,8 @@ class NSlack(Passes):
         self.problem, oracle = problem, problem.oracle
         self.store = PlaneStore(oracle.n_samples, oracle.n_features, problem.cap)
 
-    @property
-    def w(self) -> np.ndarray:  # type: ignore[override]
-        """Weights of the last solution."""
-        return self.store.w
-
-    @property
-    def dual(self) -> float:  # type: ignore[override]
-        """Dual objective."""
-        return self.store.dual
+    w: Any = property(lambda self: self.store.w)
+    dual: Any = property(lambda self: self.store.dual)
 
     def learn(self, found: Found, progress: Progress) -> None:
         """Store the planes and solve the QP."""

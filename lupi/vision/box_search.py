@@ -4,9 +4,8 @@ Best-first branch and bound (efficient subwindow search): a node is a product of
 of all its boxes bound the choice of the columns, and its columns that of the rows; outside of both, positive points count. The
 choices also form a good box, the candidate of the node.
 
-On coarse grids a scan over pairs of rows is faster. For fixed rows the score of a box is a difference of two prefix sums; without a
-loss one pass over the columns finds the best pair (Kadane). With a loss, row pairs whose bound exceeds the incumbent are scanned
-column by column, in one vectorized loop per left edge.
+On coarse grids a scan over pairs of rows is faster. Without a loss one pass over the columns finds the best pair (Kadane). With a
+loss, row pairs whose bound exceeds the incumbent are scanned in one vectorized loop per left edge.
 
 A linear function of the placement features (:func:`lupi.vision.images.placement`) is one function per side plus a constant weight
 per pixel, so both searches stay exact.

@@ -391,8 +391,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
             except ImageReadError as error:
                 results[k] = error
         with progress(description, self.verbose) as report:
-            # Shared as memory maps, images would stay on disk until the end.
-            options: dict[str, Any] = {"catch": (ImageReadError,), "share": False}
+            options: dict[str, Any] = {"catch": (ImageReadError,), "share": False}  # memory maps would stay on disk
             results |= run_units(work, store, n_jobs=self.n_jobs, on_progress=report, **options)
         found = [results[key] for key in keys]
         failed = [
@@ -423,15 +422,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         return descriptors, len(images) - len(samples)
 
     def _cluster(self, descriptors: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-        means = MiniBatchKMeans(
-            self.n_words,
-            init="random",
-            n_init=1,
-            batch_size=min(4096, len(descriptors)),
-            max_iter=5,
-            compute_labels=False,
-            random_state=rng,
-        )
+        options: dict[str, Any] = {"init": "random", "n_init": 1, "max_iter": 5, "compute_labels": False}
+        means = MiniBatchKMeans(self.n_words, batch_size=min(4096, len(descriptors)), random_state=rng, **options)
         return np.asarray(means.fit(descriptors).cluster_centers_, dtype=np.float32)
 
 
@@ -446,9 +438,9 @@ def _pack_words(image: WordImage) -> dict[str, np.ndarray]:
     return {"points": np.array([image.rows, image.cols, image.words], dtype=np.int32), "shape": np.array(image.shape)}
 
 
-def _unpack_words(arrays: dict[str, np.ndarray]) -> WordImage:
+def _unpack_words(arrays: dict[str, Any]) -> WordImage:
     rows, cols, words = arrays["points"]
-    return WordImage(rows, cols, words, (arrays["shape"][0], arrays["shape"][1]))
+    return WordImage(rows, cols, words, arrays["shape"])
 
 
 @model_part
@@ -637,18 +629,11 @@ def attribute_words(attributes: Any, box: Any, shape: tuple[int, int]) -> WordIm
         raise ValueError("`attributes` must be a one-dimensional array of 0, 1 and NaN (unknown).")
     box = check_box(box, "box")
     present = np.flatnonzero(values == 1)
-    first, second = _spread(len(present))
-    rows = np.floor(box.top + first * (box.bottom - box.top))
-    cols = np.floor(box.left + second * (box.right - box.left))
+    k, g = np.arange(1, len(present) + 1), 1.32471795724474602596  # the R2 sequence, by the plastic number
+    rows = np.floor(box.top + (0.5 + k / g) % 1.0 * (box.bottom - box.top))
+    cols = np.floor(box.left + (0.5 + k / g**2) % 1.0 * (box.right - box.left))
     rows, cols = (np.clip(a, 0, size - 1) for a, size in zip((rows, cols), shape))
     return WordImage(rows, cols, present, shape)
-
-
-def _spread(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points of the unit square: the R2 sequence."""
-    g = 1.32471795724474602596  # plastic number
-    k = np.arange(1, n + 1)
-    return (0.5 + k / g) % 1.0, (0.5 + k / g**2) % 1.0
 
 
 def join_words(images: Sequence[WordImage], sizes: Sequence[int]) -> WordImage:
