@@ -30,23 +30,15 @@ MOST_UNPACKED = 200
 TREES = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
 
 # Types beyond those that skops trusts: they hold data only.
-TRUSTED = {
-    *TREES,
-    "scipy.sparse._csr.csr_matrix",
-    "scipy.sparse._csr.csr_array",
-    *(
-        f"sklearn._loss._loss.Cy{name}"  # losses of boosted models
-        for name in ("HalfBinomialLoss", "HalfMultinomialLoss", "HalfSquaredError", "AbsoluteError", "HalfPoissonLoss")
-    ),
-    "sklearn.metrics._scorer._PassthroughScorer",
-    "sklearn.utils._metadata_requests.MetadataRequest",  # of the scorer, before scikit-learn 1.8
-    "sklearn.utils._metadata_requests.MethodMetadataRequest",
-    *(
-        f"sklearn.model_selection._split.{prefix}{name}"
-        for name in ("KFold", "GroupKFold", "ShuffleSplit")
-        for prefix in ("", "Stratified")
-    ),
+DATA_TYPES = {
+    "scipy.sparse._csr": "csr_matrix csr_array",
+    "sklearn._loss._loss": "CyHalfBinomialLoss CyHalfMultinomialLoss CyHalfSquaredError CyAbsoluteError CyHalfPoissonLoss",
+    "sklearn.metrics._scorer": "_PassthroughScorer",
+    "sklearn.utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
+    "sklearn.model_selection._split": "KFold GroupKFold ShuffleSplit "
+    "StratifiedKFold StratifiedGroupKFold StratifiedShuffleSplit",
 }
+TRUSTED = {*TREES, *(f"{module}.{name}" for module, names in DATA_TYPES.items() for name in names.split())}
 
 
 def save(model: Any, path: str | PathLike[str], *, keep_privileged: bool = False) -> None:
@@ -89,10 +81,8 @@ def save(model: Any, path: str | PathLike[str], *, keep_privileged: bool = False
         content = skops.io.dumps(without_local_data(model))
     untrusted = [name for name in skops.io.get_untrusted_types(data=content) if not _is_trusted(name)]
     if untrusted:
-        raise TypeError(
-            f"the model contains {', '.join(untrusted)}, which lupi.load would reject; use estimators of lupi and "
-            "scikit-learn, and no functions of your own (a named kernel instead of a callable)."
-        )
+        advice = "use estimators of lupi and scikit-learn, and no functions of your own"
+        raise TypeError(f"the model contains {', '.join(untrusted)}, which lupi.load would reject; {advice}.")
     file = io.BytesIO(content)
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr(FORMAT_MEMBER, str(MODEL_FORMAT))
@@ -133,15 +123,11 @@ def load(path: str | PathLike[str]) -> Any:
     except Warning:  # of scikit-learn, about a file of another version, where warnings are errors
         raise
     except Exception as error:  # damaged content can fail in any way
-        reason = f"{type(error).__name__}: {str(error)[:300]}"
-        raise ValueError(
-            f"{path} is damaged or is not a model of lupi ({reason}); save it again with lupi.save."
-        ) from None
+        problem = f"is damaged or is not a model of lupi ({type(error).__name__}: {str(error)[:300]})"
+        raise ValueError(f"{path} {problem}; save it again with lupi.save.") from None
     if version > MODEL_FORMAT:
-        raise ValueError(
-            f"{path} was written by a newer version of lupi (model format {version}; this version reads {MODEL_FORMAT}). "
-            "Update lupi to load it."
-        )
+        known = f"model format {version}; this version reads {MODEL_FORMAT}"
+        raise ValueError(f"{path} was written by a newer version of lupi ({known}). Update lupi to load it.")
     raise ValueError(f"{path} is not loaded, because it holds types that lupi does not trust: {', '.join(untrusted)}")
 
 

@@ -78,10 +78,8 @@ class Store:
         self.add("", identity)
         if self.get("") != identity:
             self.close()
-            raise ValueError(
-                f"{self.path} holds results of other data, other settings or another version of lupi. Choose another file, or "
-                "delete this one to start again."
-            )
+            problem = "holds results of other data, other settings or another version of lupi"
+            raise ValueError(f"{self.path} {problem}. Choose another file, or delete this one to start again.")
 
     @contextmanager
     def _readable_errors(self) -> Iterator[None]:
@@ -92,9 +90,8 @@ class Store:
             raise OSError(f"{self.path}: {error}. {RESUME}") from None
         except (sqlite3.DatabaseError, json.JSONDecodeError) as error:
             self.close()
-            raise ValueError(
-                f"{self.path} is damaged or is not a store of results ({error}). Delete it to start again."
-            ) from None
+            problem = f"is damaged or is not a store of results ({error})"
+            raise ValueError(f"{self.path} {problem}. Delete it to start again.") from None
 
     def add(self, key: Hashable, result: Any) -> None:
         """Keep a result, a value that JSON can hold; a second result for the same key is ignored."""
@@ -168,9 +165,7 @@ def run_units(
     return {key: results[key] for key in work if key in results}
 
 
-def _run_unit(
-    key: Hashable, catch: Any, store: Any, function: Callable[..., Any], *arguments: Any
-) -> tuple[Any, Any, Any]:
+def _run_unit(key: Any, catch: Any, store: Any, function: Callable[..., Any], *arguments: Any) -> tuple[Any, Any, Any]:
     with threadpool_limits(limits=1):
         try:
             result = function(*arguments)
@@ -230,10 +225,8 @@ def _arriving(calls: Sequence[tuple[Any, ...]], n_jobs: int | None, share: bool)
         try:
             yield from Parallel(**options)(jobs)
         except BrokenProcessPool:
-            raise ChildProcessError(
-                f"a worker process was killed, possibly because memory ran out. {RESUME} Fewer processes (n_jobs, --jobs) "
-                "need less memory."
-            ) from None
+            problem = "a worker process was killed, possibly because memory ran out"
+            raise ChildProcessError(f"{problem}. {RESUME} Fewer processes (n_jobs, --jobs) need less memory.") from None
 
 
 def _end_with_parent(parent: int) -> None:
@@ -255,11 +248,6 @@ def cluster(scheduler: str | None = None) -> Iterator[None]:
     ----------
     scheduler : str or None, default=None
         Address of the scheduler, such as ``tcp://10.0.0.5:8786``; None: this machine.
-
-    Examples
-    --------
-    >>> with cluster(None):
-    ...     pass
     """
     if scheduler is None:
         yield
@@ -271,10 +259,8 @@ def cluster(scheduler: str | None = None) -> Iterator[None]:
     try:
         client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=True)
     except (OSError, ValueError) as error:
-        raise ValueError(
-            f"no Dask scheduler answers at {scheduler!r} ({error}). Start one with `dask scheduler` and workers with "
-            "`dask worker ADDRESS --nthreads 1`, and pass its address, such as tcp://10.0.0.5:8786."
-        ) from None
+        advice = "Start one with `dask scheduler` and workers with `dask worker ADDRESS --nthreads 1`"
+        raise ValueError(f"no Dask scheduler answers at {scheduler!r} ({error}). {advice}.") from None
     token = _client.set(client)
     # A lost cluster is one error, not tracebacks from other threads.
     handlers = {handler: handler.level for handler in logging.getLogger("distributed").handlers}

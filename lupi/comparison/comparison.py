@@ -71,68 +71,27 @@ class Comparison:
         return card(self.summary)
 
     def table(self) -> Any:
-        """Table of all methods for each training size, as the terminal shows it.
-
-        Returns
-        -------
-        object
-            Renderable of `rich`, for any width.
-        """
+        """Table of all methods for each training size, as the terminal shows it: an object for ``rich.print``."""
         return TerminalTable(self.summary)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per method and training size: scores, gains, p-values.
-
-        Returns
-        -------
-        pandas.DataFrame
-        """
+        """One row per method and training size: scores, gains, p-values."""
         return method_frame(self.summary)
 
     def plot_gains(self, ax: Axes | None = None) -> Axes:
-        """Gain of each method that uses the columns over the best baseline and over both of its controls.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            By default new axes.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
+        """Gain of each method that uses the columns over the best baseline and over both of its controls; returns the axes."""
         return GainsDisplay.from_comparison(self, ax=ax).ax_
 
     def plot_curve(self, ax: Axes | None = None) -> Axes:
-        """Learning curves of the best baseline and of the best method with the columns; requires several sizes.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            By default new axes.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
+        """Learning curves of the best baseline and of the best method with the columns; requires several sizes."""
         return LearningCurveDisplay.from_comparison(self, ax=ax).ax_
 
     def to_json(self, path: str | PathLike[str]) -> None:
-        """Write the summary as JSON; infinite numbers become the string "inf".
-
-        Parameters
-        ----------
-        path : path-like
-        """
+        """Write the summary as JSON; infinite numbers become the string "inf"."""
         write_atomically(path, (strict_json(self.summary, indent=1) + "\n").encode())
 
     def to_html(self, path: str | PathLike[str]) -> None:
-        """Write the report: one page that requires no network.
-
-        Parameters
-        ----------
-        path : path-like
-        """
+        """Write the report: one page that requires no network."""
         write_atomically(path, render(self.summary).encode())
 
     def fit_model(self, method: str | None = None) -> Any:
@@ -311,24 +270,20 @@ def compare(
     if more.leaks:
         tables, grouped = (problem.X, problem.y, problem.privileged), groups is not None or more.cv is not None
         leaks, notes = examine(*tables, target or "y", grouped=grouped, others=problem.dropped)
-    if len(problem.unlabeled):
-        notes.insert(
-            0,
-            f"{len(problem.unlabeled)} of {len(problem.y)} rows have no {target or 'label'}: they join the training sets of "
-            "the methods that use unlabeled rows, and never a test set.",
-        )
+    if n_unlabeled := len(problem.unlabeled):
+        use = "they join the training sets of the methods that use unlabeled rows, and never a test set"
+        notes = [f"{n_unlabeled} of {len(problem.y)} rows have no {target or 'label'}: {use}.", *notes]
     problem = replace(problem, dropped=None)
     identity, shown = plan.identity(problem.digest), more.on_progress
     path = Path(store) / f"{identity[:16]}.sqlite" if store is not None and Path(store).is_dir() else store
     reporting = nullcontext(shown) if callable(shown) else progress("fitting", shown=shown is True)
     with Store(path, identity) as opened, reporting as report:
-        runner = _Runner(problem, plan, opened, n_jobs, report, deadline)
+        runner = _Runner(problem, plan, opened, report, n_jobs=n_jobs, deadline=deadline)
         runner.run(plan_units(problem, plan))
         sizes = summarize(runner.results, problem, plan)
         permutation, skipped = runner.exact_test(sizes[-1], permutations)
         effects = runner.column_effects(sizes[-1]) if more.columns else []
-    tested = {"permutation": permutation, "skipped": skipped}
-    answer, in_rows = verdict(sizes, plan, **tested, leaks=leaks, worth=worth(sizes))
+    answer, in_rows = verdict(sizes, plan, permutation=permutation, skipped=skipped, leaks=leaks, worth=worth(sizes))
     summary = {
         "format": FORMAT,
         "source": more.source or ("data frame" if is_frame(X) else "arrays"),
@@ -352,21 +307,15 @@ def compare(
 class _Runner:
     """The three rounds of units: the comparison, the exact test, the columns."""
 
-    def __init__(self, problem, plan, store, n_jobs, report, deadline):
-        self.problem, self.plan, self.store = problem, plan, store
-        self.n_jobs, self.report, self.deadline = n_jobs, report, deadline
+    def __init__(self, problem, plan, store, report, **options):
+        self.problem, self.plan, self.store, self.report, self.options = problem, plan, store, report, options
         self.results = {}
 
     def run(self, units):
-        keys = {unit.key(self.plan): unit for unit in units}
-        before = len(self.results)
-        found = run_units(
-            {key: (measured, run_unit, unit, self.problem, self.plan) for key, unit in keys.items()},
-            self.store,
-            n_jobs=self.n_jobs,
-            on_progress=lambda done, total: self.report(before + done, before + total),
-            deadline=self.deadline,
-        )
+        keys, before = {unit.key(self.plan): unit for unit in units}, len(self.results)
+        work = {key: (measured, run_unit, unit, self.problem, self.plan) for key, unit in keys.items()}
+        report = lambda done, total: self.report(before + done, before + total)  # noqa: E731
+        found = run_units(work, self.store, on_progress=report, **self.options)
         if len(found) < len(keys):
             resume = RESUME if self.store.path is not None else "With `store`, the same call would resume."
             raise TimeoutError(f"`max_time` was over with {len(keys) - len(found)} of {len(keys)} fits to do. {resume}")
@@ -395,16 +344,13 @@ class _Runner:
         row, groups = size.candidate, column_groups(self.problem.privileged)
         if row is None or row.outcome != HELPS or len(groups) < 2:
             return []
-        splits = range(min(COLUMN_SPLITS, self.plan.n_splits))
-        units = {
-            (name, split): Unit(size.train_size, split, row.method, row.rows == "all", without=tuple(columns))
-            for name, columns in groups.items()
-            for split in splits
-        }
-        self.run(units.values())
-        effects = []
+        units, effects = {}, []
         for name, columns in groups.items():
-            scores = [self.results[units[name, split]].score for split in splits]
+            unit = Unit(size.train_size, 0, row.method, row.rows == "all", without=tuple(columns))
+            units[name] = [replace(unit, split=split) for split in range(min(COLUMN_SPLITS, self.plan.n_splits))]
+        self.run([unit for several in units.values() for unit in several])
+        for name, columns in groups.items():
+            scores = [self.results[unit].score for unit in units[name]]
             if None not in scores:
                 effects.append(ColumnEffect(name, columns, paired(row.scores[: len(scores)], scores)))
         return sorted(effects, key=lambda effect: -effect.loss.mean)

@@ -41,18 +41,7 @@ CONSEQUENCE = {
 
 
 def examine(X, y, Z, target="the target", *, grouped=False, others=None):
-    """Leaks, and notes: on the leaks, on columns that add nothing, and on rows that belong together (unless `grouped`).
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> X = pd.DataFrame({"a": [1, 2, 3, 4, 5, 7]})
-    >>> Z = pd.DataFrame({"b": [0, 0, 1, 1, 0, 1], "c": [1, 2, 3, 4, 5, 7]})
-    >>> for note in examine(X, Z["b"].to_numpy(), Z, "y")[1]:
-    ...     print(note)
-    Leakage? The privileged column 'b' is the target 'y' under another name. Methods will look better than they are useful.
-    The privileged column 'c' repeats the ordinary column 'a': it adds nothing.
-    """
+    """Leaks, and notes: on the leaks, on columns that add nothing, and on rows that belong together (unless `grouped`)."""
     X, Z = Table.of(X), Table.of(Z)
     repeated = [] if grouped else _repeated_subjects(X, *([] if others is None else [Table.of(others)]))
     rows = np.flatnonzero(_codes(y) != GAP)
@@ -66,9 +55,8 @@ def examine(X, y, Z, target="the target", *, grouped=False, others=None):
     leaks, notes, numbers = [], [], []
     for column in (*ordinary, *privileged):
         if column in privileged and column.n_levels < 2:
-            notes.append(
-                f"The {column} has {'no value' if column.codes[0] == GAP else 'one value only'}: it adds nothing."
-            )
+            found = "no value" if column.codes[0] == GAP else "one value only"
+            notes.append(f"The {column} has {found}: it adds nothing.")
         elif leak := _leak(column, truth, target):
             text = f"Leakage? The {column} {leak} {CONSEQUENCE[column.kind]}"
             leaks.append({"kind": column.kind, "columns": [column.name], "text": text})
@@ -137,10 +125,8 @@ def _joint_leaks(columns, truth, target):
     for a, b in combinations(columns, 2):
         if found := _joint_strength(values[a], values[b], truth):
             kind = max(a.kind, b.kind)  # "privileged" if one of them is
-            text = (
-                f"Leakage? The {found} of the {a} and the {b} predicts the target {target!r} almost exactly, though neither "
-                f"does alone. {CONSEQUENCE[kind].replace('drop it', 'drop one')}"
-            )
+            effect = f"predicts the target {target!r} almost exactly, though neither does alone"
+            text = f"Leakage? The {found} of the {a} and the {b} {effect}. {CONSEQUENCE[kind].replace('it.', 'one.')}"
             leaks.append({"kind": kind, "columns": [a.name, b.name], "text": text})
     return leaks
 
@@ -214,11 +200,9 @@ def _repeated_subjects(X, *others):
         for name in table.columns:
             visits = _visits(name, table.frame[name])
             if MIN_VISITS <= visits <= MAX_VISITS:
-                return [
-                    f"The column {name!r} looks like repeated subjects (about {visits:.0f} rows each). Rows of one subject in "
-                    "training and test make every method look better: keep them together with "
-                    f"groups={name!r} (--groups)."
-                ]
+                found = f"The column {name!r} looks like repeated subjects (about {visits:.0f} rows each)"
+                effect = "Rows of one subject in training and test make every method look better"
+                return [f"{found}. {effect}: keep them together with groups={name!r} (--groups)."]
     moving = X.frame[X.numbers].dropna(axis=1)
     moving = moving.loc[:, moving.nunique() > 1]
     # Where few combinations are possible, equal rows are expected.
@@ -227,10 +211,8 @@ def _repeated_subjects(X, *others):
     moving = moving.to_numpy()
     counts = np.unique((moving / moving.std(axis=0)).round(2), axis=0, return_counts=True)[1]
     twins = counts[counts > 1].sum() / len(X)
-    text = (
-        f"{100 * twins:.0f}% of the rows are nearly equal to another row. If they belong to one subject, keep them together "
-        "with groups (--groups): otherwise every method looks better than it is."
-    )
+    advice = "If they belong to one subject, keep them together with groups (--groups)"
+    text = f"{100 * twins:.0f}% of the rows are nearly equal to another row. {advice}."
     return [text] if twins > 0.05 else []
 
 

@@ -92,17 +92,13 @@ def load_estimator(path):
     try:
         return getattr(import_module(module), name)()
     except (ModuleNotFoundError, AttributeError, TypeError) as error:
-        raise ValueError(
-            f"{path!r}: {error}; expected the path of an installed class, package.module:Class, that requires no arguments."
-        ) from None
+        expected = "the path of an installed class, package.module:Class, that requires no arguments"
+        raise ValueError(f"{path!r}: {error}; expected {expected}.") from None
 
 
-def _surrogate(estimator):
+def _surrogate(students):
     """Fields of a method that averages students."""
-    return {
-        "estimator": SurrogateClassifier(estimator),
-        "if_regression": {"estimator": SurrogateRegressor(estimator)},
-    }
+    return {"estimator": SurrogateClassifier(students), "if_regression": {"estimator": SurrogateRegressor(students)}}
 
 
 # Small trees of coarse bins are as good on a few hundred rows and take a fifth of the time. Words are one-hot encoded:
@@ -184,31 +180,27 @@ def choose_methods(methods, baselines, metric, n_classes):
     regression = METRICS[metric].task == "regression"
     possible = {METRICS[metric].task} | ({"ranking"} if METRICS[metric].rates_order and n_classes == 2 else set())
     allowed = [name for name, method in METHODS.items() if possible & set(method.tasks)]
-    methods, baselines = (
-        [name for name in default if name in allowed] if given is None else given
-        for given, default in ((methods, DEFAULT), (baselines, BASELINES))
-    )
+    defaults = ((baselines, BASELINES), (methods, DEFAULT))
     chosen: dict[str, Method] = {}
-    for wanted in chain(baselines, methods):
+    lists = ([name for name in default if name in allowed] if given is None else given for given, default in defaults)
+    for wanted in chain(*lists):
         if not isinstance(wanted, str) or ":" in wanted:
             found = _from_estimator(wanted, regression)
         elif wanted not in METHODS:
             raise ValueError(
-                f"no method is called {wanted!r}; the methods are {', '.join(METHODS)}, or package.module:Class."
+                f"no method is called {wanted!r}; use package.module:Class or one of {', '.join(METHODS)}."
             )
         elif wanted not in allowed:
-            kind = "a numeric target" if regression else f"{n_classes} classes"
-            raise ValueError(
-                f"the method {wanted!r} cannot be measured by {metric!r} with {kind}; possible here: {', '.join(allowed)}."
+            problem = (
+                f"cannot be measured by {metric!r} with {f'{n_classes} classes' if n_classes else 'a numeric target'}"
             )
+            raise ValueError(f"the method {wanted!r} {problem}; possible here: {', '.join(allowed)}.")
         else:
             found = [METHODS[name] for name in (METHODS[wanted].counterpart, wanted) if name]
         for method in found:
             method = replace(method, **method.if_regression) if regression else method
             if chosen.setdefault(method.name, method) != method:
-                raise ValueError(
-                    f"two methods are called {method.name!r}; rename one of them: (name, estimator, grid)."
-                )
+                raise ValueError(f"two methods are called {method.name!r}; rename one: (name, estimator, grid).")
     places = {name: place for place, name in enumerate(METHODS)}
     order = lambda m: (ROLES.index(m.role), places.get(m.name, len(places)))  # noqa: E731
     return {method.name: method for method in sorted(chosen.values(), key=order)}
@@ -219,16 +211,12 @@ def _from_estimator(wanted, regression):
     name, estimator, grid = wanted if isinstance(wanted, tuple) else (None, wanted, {})
     estimator = load_estimator(estimator) if isinstance(estimator, str) else estimator
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
-        raise ValueError(
-            f"{estimator!r} is not an estimator; pass a name, an unfitted estimator such as SVMPlus(), or (name, estimator, "
-            "grid)."
-        )
+        wanted = "a name, an unfitted estimator such as SVMPlus(), or (name, estimator, grid)"
+        raise ValueError(f"{estimator!r} is not an estimator; pass {wanted}.")
     kind, takes_privileged = type(estimator), has_fit_parameter(estimator, "privileged")
+    name, required = name or kind.__name__, "regressor" if regression else "classifier"
     if is_regressor(estimator) != regression and not takes_privileged:
-        raise ValueError(
-            f"{kind.__name__} is not a {'regressor' if regression else 'classifier'}, which this target requires."
-        )
-    name = name or kind.__name__
+        raise ValueError(f"{kind.__name__} is not a {required}, which this target requires.")
     grid = {key: tuple(values) for key, values in (grid or {}).items()}
     settings = repr((kind.__module__, sorted(map(repr, estimator.get_params().items())), sorted(grid.items())))
     origin = hashlib.sha256(settings.encode()).hexdigest()[:10]

@@ -85,7 +85,8 @@ class Problem:
 
     def facts(self):
         """Sizes, names and classes, for the report."""
-        counts = np.bincount(self.y[self.labeled].astype(np.intp), minlength=self.n_classes) if self.n_classes else None
+        labels = self.y[self.labeled].astype(np.intp)
+        names = lambda table: table.columns if table.schema.named else None  # noqa: E731
         return {
             "target": self.target,
             "rows": len(self.y),
@@ -93,10 +94,10 @@ class Problem:
             "unlabeled": len(self.unlabeled),
             "features": len(self.X.columns),
             "privileged": len(self.privileged.columns),
-            "feature_names": self.X.columns if self.X.schema.named else None,
-            "privileged_names": self.privileged.columns if self.privileged.schema.named else None,
+            "feature_names": names(self.X),
+            "privileged_names": names(self.privileged),
             "classes": None if self.classes is None else [str(c) for c in self.classes],
-            "class_counts": None if counts is None else counts.tolist(),
+            "class_counts": np.bincount(labels, minlength=self.n_classes).tolist() if self.n_classes else None,
             "groups": None if self.groups is None else int(self.groups.max()) + 1,
             "sha256": self.digest,
         }
@@ -131,9 +132,7 @@ def _split_frame(frame, target, privileged, drop, groups, regression):
             raise ValueError(no_column(option, name, columns))
     hidden, dropped = expand(privileged, columns, "privileged"), expand(drop, columns, "drop")
     if not hidden:
-        raise ValueError(
-            "`privileged` (--privileged) names no column; name those that will not exist at prediction time."
-        )
+        raise ValueError("`privileged` (--privileged) names no column; name those that exist at training time only.")
     for names, role in ((hidden, "privileged"), (dropped, "dropped")):
         if target in names:
             raise ValueError(f"the column {target!r} is the target and cannot be {role}.")
@@ -182,10 +181,8 @@ def _encode(X, y, privileged, groups, metric, regression):
     if len(classes) < 2:
         raise ValueError(f"`y` must have at least two classes, got one value ({classes[0]}).")
     if labels.dtype.kind in "iuf" and len(classes) > MAX_CLASSES and metric is None:
-        raise ValueError(
-            f"`y` holds {len(classes)} different numbers: classes, or a quantity? For a quantity use metric='r2' (--metric "
-            "r2); for classes name a metric of classes, such as 'accuracy'."
-        )
+        advice = "For a quantity use metric='r2' (--metric r2), for classes a metric such as 'accuracy'"
+        raise ValueError(f"`y` holds {len(classes)} different numbers: classes, or a quantity? {advice}.")
     if counts.min() < 4:
         raise ValueError(f"every class needs 4 rows, but the class {classes[counts.argmin()]} has {counts.min()}.")
     problem.y[~missing] = codes

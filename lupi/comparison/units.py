@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field, fields, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -77,13 +78,7 @@ class Plan:
 
 
 def derived_seed(*parts):
-    """Seed from numbers and words; the same on every machine and in every process.
-
-    Examples
-    --------
-    >>> derived_seed(0, 3, "svm+") == derived_seed(0, 3, "svm+") != derived_seed(0, 4, "svm+")
-    True
-    """
+    """Seed from numbers and words; the same on every machine and in every process."""
     words = [zlib.crc32(part.encode()) if isinstance(part, str) else int(part) for part in parts]
     return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
 
@@ -143,10 +138,10 @@ def _group_split(size, problem, seed):
         every = len(found) == len(np.unique(labels[~chosen])) == len(np.unique(labels))
         if every and found.min() > 1 and chosen.sum() >= size:
             return rows[chosen], rows[~chosen]
-    raise ValueError(
-        f"no split of the {len(names)} groups into {size} training rows and the rest has every class on both sides; "
-        "use a smaller train_size, or coarser targets."
+    problem = (
+        f"no split of the {len(names)} groups into {size} training rows and the rest has every class on both sides"
     )
+    raise ValueError(f"{problem}; use a smaller train_size, or coarser targets.")
 
 
 def inner_folds(plan, split, train):
@@ -176,13 +171,6 @@ def permuted_rows(problem, number, seed):
     """For every row the row whose privileged values it gets in permutation `number`; number 0 is the identity.
 
     Rows without privileged values stay without. Rows of one group move together.
-
-    Examples
-    --------
-    >>> from lupi.comparison.problem import Problem
-    >>> table = Problem.of(np.zeros((4, 1)), np.zeros(4), [[1.0], [2.0], [np.nan], [4.0]])
-    >>> permuted_rows(table, 0, 5), permuted_rows(table, 1, 5)[2], sorted(permuted_rows(table, 1, 5).tolist())
-    (array([0, 1, 2, 3]), np.int64(2), [0, 1, 2, 3])
     """
     order = np.arange(len(problem.y))
     if number == 0:
@@ -199,14 +187,7 @@ def permuted_rows(problem, number, seed):
 
 
 def shuffled_rows(n, seed):
-    """Permutation of n rows that moves every row: the order of the shuffled control.
-
-    Examples
-    --------
-    >>> order = shuffled_rows(5, seed=1)
-    >>> sorted(order.tolist()), any(order == [0, 1, 2, 3, 4])
-    ([0, 1, 2, 3, 4], False)
-    """
+    """Permutation of n rows that moves every row: the order of the shuffled control."""
     ring = np.random.default_rng(seed).permutation(n)
     order = np.empty(n, dtype=np.intp)
     order[ring] = np.roll(ring, 1)
@@ -255,14 +236,11 @@ class Result:
 
 def plan_units(problem, plan):
     """All units of the methods, split by split, real rows before shuffled ones; with and without unlabeled rows."""
+    order = product(range(plan.n_splits), (False, True), plan.train_sizes, plan.methods.items(), (False, True))
     return [
         Unit(size, split, name, unlabeled, shuffled)
-        for split in range(plan.n_splits)
-        for shuffled in (False, True)
-        for size in plan.train_sizes
-        for name, method in plan.methods.items()
-        if not shuffled or method.privileged
-        for unlabeled in ((False, True) if method.unlabeled and len(problem.unlabeled) else (False,))
+        for split, shuffled, size, (name, method), unlabeled in order
+        if method.privileged >= shuffled and (method.unlabeled and len(problem.unlabeled) > 0) >= unlabeled
     ]
 
 
@@ -281,12 +259,11 @@ def run_unit(unit, problem, plan):
 
 def _fit_and_score(unit, problem, plan, rows, tested):
     method, train = plan.methods[unit.method], problem.take(rows)
-    privileged = train.privileged.drop(unit.without) if unit.without else train.privileged
+    privileged = train.privileged.drop(unit.without)
     if unit.shuffled:
         privileged = privileged.take(shuffled_rows(len(rows), derived_seed(plan.seed, unit.split, "shuffled")))
-    train = replace(train, privileged=privileged)
-    if plan.splits and len(plan.splits[unit.split]) == 3:
-        train = replace(train, validation=problem.take(plan.splits[unit.split][2]))
+    given = plan.splits[unit.split][2:] if plan.splits else ()
+    train = replace(train, privileged=privileged, validation=problem.take(given[0]) if given else None)
     model, params, inner = fit_best(method, plan, unit.split, train)
     score = measure(plan.metric, model, _features(method, tested), tested.y)
     return {"score": score if np.isfinite(score) else None, "params": params, "inner_score": inner}
@@ -329,8 +306,9 @@ def _fit(model, method, grid, train):
 def _inner_scores(model, method, grid, plan, split, train):
     """Mean score of every candidate over the inner folds; NaN where it failed on one of them."""
     scores = []
-    for fitted, tested, y in _fits_on_folds(model, method, grid, plan, split, train):
-        scores.append(_scores_on(fitted, plan.metric, tested, y))
+    for fold, tested in [(train, train.validation)] if train.validation else _folds(plan, split, train):
+        fitted = _fit(model, method, grid, fold)
+        scores.append(_scores_on(fitted, plan.metric, _features(method, tested), tested.y))
     # A fold of groups of a single class selects nothing.
     mean = np.array([fold for fold in scores if not np.isnan(fold).all()] or scores[:1]).mean(axis=0)
     if np.isnan(mean).all():
@@ -338,15 +316,11 @@ def _inner_scores(model, method, grid, plan, split, train):
     return mean
 
 
-def _fits_on_folds(model, method, grid, plan, split, train):
-    """Models of a grid on every fold, with the rows to score them on; every fold is fitted on the unlabeled rows, too."""
-    if train.validation is not None:
-        yield _fit(model, method, grid, train), _features(method, train.validation), train.validation.y
-        return
+def _folds(plan, split, train):
+    """Training and test rows of every inner fold; unlabeled rows are in every training set."""
     for rows, test in inner_folds(plan, split, train):
-        tested = train.take(train.labeled[test])
-        fold = train.take(np.concatenate([train.labeled[rows], train.unlabeled_outside(train.labeled[test])]))
-        yield _fit(model, method, grid, fold), _features(method, tested), tested.y
+        tested = train.labeled[test]
+        yield train.take(np.concatenate([train.labeled[rows], train.unlabeled_outside(tested)])), train.take(tested)
 
 
 def _scores_on(models, metric, X, y):

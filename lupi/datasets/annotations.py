@@ -26,11 +26,9 @@ class DataFormatError(ValueError):
     """A malformed file; the message gives the file, the line and what was expected."""
 
 
-def malformed(
-    path: Path, expected: str, got: str, *, line: int | None = None, part: str | None = None
-) -> DataFormatError:
+def malformed(path: Path, expected: str, got: str, line: int | None = None, part: str | None = None) -> DataFormatError:
     """Error for a line of a file, or for a part of it such as ``annotations[3].bbox``."""
-    where = ", ".join(str(w) for w in (path, None if line is None else f"line {line}", part) if w is not None)
+    where = ", ".join(str(w) for w in (path, line and f"line {line}", part) if w)
     shown = got if len(got) <= 80 else f"{got[:77]}..."
     return DataFormatError(f"{where}: expected {expected}, got {shown!r}.")
 
@@ -112,21 +110,11 @@ def localization_bunch(
 ) -> Bunch:
     """Result of a reader; `labels` are class names, in the order of `label_names` or else sorted."""
     names = sorted(set(labels)) if label_names is None else list(label_names)
-    some = list(masks) if any(mask is not None for mask in masks) else None
-    known = {name: value for name, value in (("masks", some), ("attributes", attributes)) if value is not None}
-    return Bunch(
-        images=images,
-        boxes=boxes,
-        masks=some,
-        attributes=attributes,
-        labels=np.array([names.index(label) for label in labels], dtype=int),
-        label_names=names or ["object"],
-        data=images,
-        target=boxes,
-        privileged=known or None,
-        DESCR=descr,
-        **extra,
-    )
+    codes = np.array([names.index(label) for label in labels], dtype=int)
+    parts = {"masks": list(masks) if any(mask is not None for mask in masks) else None, "attributes": attributes}
+    known = {name: value for name, value in parts.items() if value is not None}
+    named = {"labels": codes, "label_names": names or ["object"], "DESCR": descr, **extra}
+    return Bunch(images=images, boxes=boxes, **parts, data=images, target=boxes, privileged=known or None, **named)
 
 
 def load_localization(path: str | PathLike[str], format: str = "auto", *, follow_links: bool = False) -> Bunch:
@@ -160,9 +148,8 @@ def load_localization(path: str | PathLike[str], format: str = "auto", *, follow
             raise DataFormatError(f"{path}: no such file or folder.")
         format = {".csv": "csv", ".json": "coco"}.get(path.suffix.lower(), "voc")
         if format == "voc" and not (path / "Annotations").is_dir():
-            raise DataFormatError(
-                f"{path}: expected a .csv file, a COCO .json file, or a folder with Annotations (Pascal VOC)."
-            )
+            expected = "a .csv file, a COCO .json file, or a folder with Annotations (Pascal VOC)"
+            raise DataFormatError(f"{path}: expected {expected}.")
     return readers[format](path, follow_links=follow_links)
 
 
@@ -238,19 +225,13 @@ def _fields(path: Path, k: int, line: str) -> list[str]:
         # Not strict, an open quotation mark would swallow the commas that follow.
         return [value.strip() for value in next(csv.reader([line], strict=True))]
     except csv.Error as error:
-        raise malformed(path, f"values separated by commas ({error})", line, line=k) from None
+        raise malformed(path, f"values separated by commas ({error})", line, k) from None
 
 
 _LISTS = ("images", "annotations", "categories")
 
 
-def load_coco(
-    path: str | PathLike[str],
-    images: str | PathLike[str] | None = None,
-    label: Any = None,
-    *,
-    follow_links: bool = False,
-) -> Bunch:
+def load_coco(path: str | PathLike[str], images: Any = None, label: Any = None, *, follow_links: bool = False) -> Bunch:
     """Read a COCO file of instances: boxes, and masks as polygons or run lengths.
 
     Parameters
@@ -343,8 +324,12 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and _is_number(value) and value >= 0
 
 
+def _is_list(value: Any, is_valid: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(is_valid, value))
+
+
 def _is_polygon(value: Any) -> bool:
-    return isinstance(value, list) and len(value) >= 6 and len(value) % 2 == 0 and all(map(_is_number, value))
+    return _is_list(value, _is_number) and len(value) >= 6 and len(value) % 2 == 0
 
 
 def _by_id(records: list[_Record], make: Callable[[_Record], Any]) -> dict[Any, Any]:
@@ -361,9 +346,8 @@ def _picture(record: _Record, inside: FilesInside) -> tuple[str, tuple[int, int]
     """Path and shape of an image."""
     name = record.get("file_name", "the name of a file", _is_name)
     path = inside(name, path=record.path, part=f"{record.place}.file_name")
-    height, width = (
-        record.get(side, "a positive integer", lambda v: _is_count(v) and v) for side in ("height", "width")
-    )
+    is_edge = lambda value: _is_count(value) and value > 0  # noqa: E731
+    height, width = (record.get(side, "a positive integer", is_edge) for side in ("height", "width"))
     try:
         check_pixels(height, width, "the image")
     except ImageReadError as error:
@@ -372,12 +356,9 @@ def _picture(record: _Record, inside: FilesInside) -> tuple[str, tuple[int, int]
 
 
 def _box(record: _Record, shape: tuple[int, int]) -> Box:
-    expected = (
-        f"[x, y, width, height] with positive width and height, inside the image of {shape[0]} x {shape[1]} pixels"
-    )
-    x, y, width, height = record.get(
-        "bbox", expected, lambda value: isinstance(value, list) and len(value) == 4 and all(map(_is_number, value))
-    )
+    inside = f"inside the image of {shape[0]} x {shape[1]} pixels"
+    expected = f"[x, y, width, height] with positive width and height, {inside}"
+    x, y, width, height = record.get("bbox", expected, lambda v: _is_list(v, _is_number) and len(v) == 4)
     try:
         return checked_box(y, x, y + height, x + width, shape)
     except ValueError:
@@ -391,17 +372,13 @@ def _mask(record: _Record, shape: tuple[int, int]) -> PolygonMask | RunLengthMas
     mask: PolygonMask | RunLengthMask
     if isinstance(value, dict):
         record, name = _Record(record.path, f"{record.place}.segmentation", value), "counts"
-        size = f"[{shape[0]}, {shape[1]}], height and width of the image"
-        record.get("size", size, lambda value: isinstance(value, list) and tuple(value) == shape)
-        counts = record.get(
-            "counts",
-            "a list of run lengths, or COCO's string of them",
-            lambda value: isinstance(value, str) or (isinstance(value, list) and all(map(_is_count, value))),
-        )
+        record.get("size", f"{list(shape)}, height and width of the image", lambda size: size == list(shape))
+        expected = "a list of run lengths, or COCO's string of them"
+        counts = record.get("counts", expected, lambda v: isinstance(v, str) or _is_list(v, _is_count))
         mask = RunLengthMask(counts if isinstance(counts, str) else tuple(counts), shape)
     else:
         expected = "polygons [x0, y0, x1, y1, ...] of at least three corners, or an object with size and counts"
-        record.get(name, expected, lambda value: isinstance(value, list) and all(map(_is_polygon, value)))
+        record.get(name, expected, lambda polygons: _is_list(polygons, _is_polygon))
         mask = PolygonMask(tuple(tuple(map(float, polygon)) for polygon in value), shape)
     try:
         mask.check()
@@ -518,6 +495,6 @@ class _Annotation:
                 inside = "" if shape is None else f" inside the image of {shape[0]} x {shape[1]} pixels"
                 expected = f"finite numbers with xmin <= xmax and ymin <= ymax{inside}"
                 got = f"xmin {left:g}, ymin {top:g}, xmax {right:g}, ymax {bottom:g}"
-                raise malformed(self.path, expected, got, line=self.lines[frame], part=part) from None
+                raise malformed(self.path, expected, got, self.lines[frame], part) from None
             found.append((item.findtext("name", "object").strip(), box))
         return found

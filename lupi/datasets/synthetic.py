@@ -80,7 +80,6 @@ def make_privileged(
             raise ValueError(f"`{name}` must be between 0 and 1, got {share}.")
     if noise < 0:
         raise ValueError(f"`noise` must be at least 0, got {noise}.")
-
     rng = check_random_state(random_state)
     X = rng.standard_normal((n_samples, n_features))
     direction = rng.standard_normal(n_features)
@@ -99,22 +98,15 @@ def make_privileged(
     standardized = (slack - slack.mean()) / spread if spread > 0 else np.zeros(n_samples)
     privileged = np.sqrt(informativeness) * np.outer(standardized, signs) + np.sqrt(1 - informativeness) * epsilon
     privileged[missing_order[: round(missing * n_samples)]] = np.nan
+    sizes = {"n": n_samples, "d": n_features, "s": n_privileged}
+    shares = {"noise": noise, "flip": flip_y, "informativeness": informativeness, "missing": missing}
     return privileged_bunch(
         X,
         privileged,
         (y > 0).astype(np.int64),
-        feature_names=[f"x{j}" for j in range(n_features)],
-        privileged_names=[f"z{j}" for j in range(n_privileged)],
+        ([f"x{j}" for j in range(n_features)], [f"z{j}" for j in range(n_privileged)]),
         target_names=["negative", "positive"],
-        descr=description("make_privileged").format(
-            n=n_samples,
-            d=n_features,
-            s=n_privileged,
-            noise=noise,
-            flip=flip_y,
-            informativeness=informativeness,
-            missing=missing,
-        ),
+        descr=description("make_privileged").format(**sizes, **shares),
         as_frame=as_frame,
         return_X_y_privileged=return_X_y_privileged,
         slack=slack,

@@ -18,37 +18,27 @@ def privileged_bunch(
     data: MatrixLike,
     privileged: MatrixLike,
     target: np.ndarray,
+    names: Sequence[Sequence[str]],
     *,
-    feature_names: Sequence[str],
-    privileged_names: Sequence[str],
-    target_names: Sequence[str] | np.ndarray | None,
+    target_names: Sequence[str] | np.ndarray,
     descr: str,
-    as_frame: bool = False,
-    return_X_y_privileged: bool = False,
+    as_frame: bool,
+    return_X_y_privileged: bool,
     **extra: Any,
 ) -> Any:
     """Return value of a loader: a Bunch, or the tuple `(data, target, privileged)`; `extra` adds entries to the Bunch."""
-    frame = None
+    frame, (feature_names, privileged_names) = None, map(list, names)
     if as_frame:
         import pandas as pd
 
-        data = pd.DataFrame(data, columns=feature_names)
-        privileged = pd.DataFrame(privileged, columns=privileged_names)
+        data, privileged = pd.DataFrame(data, columns=names[0]), pd.DataFrame(privileged, columns=names[1])
         target = pd.Series(target, name="target")
         frame = pd.concat([data, privileged, target], axis=1)
     if return_X_y_privileged:
         return data, target, privileged
-    return Bunch(
-        data=data,
-        privileged=privileged,
-        target=target,
-        frame=frame,
-        feature_names=list(feature_names),
-        privileged_names=list(privileged_names),
-        target_names=np.asarray(target_names),
-        DESCR=descr,
-        **extra,
-    )
+    extra |= {"feature_names": feature_names, "privileged_names": privileged_names, "DESCR": descr}
+    extra["target_names"] = np.asarray(target_names)
+    return Bunch(data=data, privileged=privileged, target=target, frame=frame, **extra)
 
 
 def description(name: str) -> str:
@@ -106,8 +96,7 @@ def load_young_men(
         data,
         privileged,
         np.log(wage) if regression else (wage > np.median(wage)).astype(int),
-        feature_names=feature_names,
-        privileged_names=privileged_names,
+        (feature_names, privileged_names),
         target_names=["log of hourly wage"] if regression else ["below the median", "above the median"],
         descr=description("young_men"),
         as_frame=as_frame,
@@ -127,11 +116,7 @@ def _stack(columns: list[tuple[str, np.ndarray]], fill_gaps: bool) -> tuple[np.n
 
 
 def load_digits_lowres(
-    *,
-    resolution: int = 4,
-    classes: Sequence[Any] | None = None,
-    as_frame: bool = False,
-    return_X_y_privileged: bool = False,
+    *, resolution: int = 4, classes: Any = None, as_frame: bool = False, return_X_y_privileged: bool = False
 ) -> Any:
     """Load scikit-learn's digits at low resolution; the full-resolution pictures are privileged.
 
@@ -175,8 +160,7 @@ def load_digits_lowres(
         blocks.mean(axis=(2, 4)).reshape(len(pixels), -1),
         pixels,
         target,
-        feature_names=[f"block_{row}_{column}" for row in range(resolution) for column in range(resolution)],
-        privileged_names=source.feature_names,
+        ([f"block_{row}_{column}" for row in range(resolution) for column in range(resolution)], source.feature_names),
         target_names=source.target_names[digits],
         descr=description("digits_lowres").format(n=len(pixels), k=block, r=resolution, d=resolution**2),
         as_frame=as_frame,
@@ -214,8 +198,7 @@ def load_breast_cancer_followup(*, as_frame: bool = False, return_X_y_privileged
         source.data[:, first_visit],
         source.data[:, ~first_visit],
         source.target,
-        feature_names=source.feature_names[first_visit].tolist(),
-        privileged_names=source.feature_names[~first_visit].tolist(),
+        (source.feature_names[first_visit].tolist(), source.feature_names[~first_visit].tolist()),
         target_names=source.target_names,
         descr=description("breast_cancer_followup"),
         as_frame=as_frame,

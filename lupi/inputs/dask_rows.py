@@ -163,9 +163,8 @@ class DaskRows(Rows):
 
     def map(self, function: Callable[..., Any], n_columns: int | None = None) -> DaskRows:
         """Rows of function(values), evaluated in every pass."""
-        return replace(
-            self, recipe=Mapped((self.recipe,), function), n_columns=n_columns or self.n_columns, density=1.0
-        )
+        recipe = Mapped((self.recipe,), function)
+        return replace(self, recipe=recipe, n_columns=n_columns or self.n_columns, density=1.0)
 
     def with_gaps(self, available: np.ndarray) -> DaskRows:
         """The rows with NaN where privileged features are not available; the collection has NaN there."""
@@ -245,29 +244,22 @@ def read_dask(
     n = int(sizes.sum())
     if n == 0:
         raise ValueError(f"{estimator_name}: `X` has no rows.")
-    rows = {
-        key: _rows(key, blocks, sizes, [fact[key] for fact in facts], dtypes, estimator_name) for key in ("X", *keys)
-    }
+    by_key = {key: [fact[key] for fact in facts] for key in ("X", *keys)}
+    rows = {key: _rows(key, blocks, sizes, found, dtypes, estimator_name) for key, found in by_key.items()}
     whole = list(compute(*vectors.values(), traverse=False))
     for name, vector in zip(vectors, whole):
         if vector is not None and not np.isscalar(vector) and len(vector) != n:
-            raise ValueError(
-                f"{estimator_name}: `{name}` has {len(vector)} entries, but the chunks of `X` have {n} rows."
-            )
+            problem = f"`{name}` has {len(vector)} entries, but the chunks of `X` have {n} rows"
+            raise ValueError(f"{estimator_name}: {problem}.")
     if n <= IN_MEMORY:
         X, spaces = compute(X, spaces)
         return X, spaces, whole
-    require_memory(
-        8.0 * VECTORS * n,
-        f"{estimator_name} on {n} examples, with {VECTORS} numbers for each of them in this process,",
-        "train on a sample of the rows",
-    )
-    tables = {
-        space: PrivilegedBlock(
-            space, rows[key], np.concatenate([fact[key].available for fact in facts]), column_names(spaces[space])
-        )
-        for key, space in keys.items()
-    }
+    what = f"{estimator_name} on {n} examples, with {VECTORS} numbers for each of them in this process,"
+    require_memory(8.0 * VECTORS * n, what, "train on a sample of the rows")
+    tables = {}
+    for key, space in keys.items():
+        available = np.concatenate([fact.available for fact in by_key[key]])
+        tables[space] = PrivilegedBlock(space, rows[key], available, column_names(spaces[space]))
     return rows["X"], tables, whole
 
 
@@ -281,18 +273,14 @@ def row_blocks(collections: dict[str, Any], estimator_name: str) -> list[RowBloc
         part = part.optimize() if hasattr(part, "optimize") else part
         graph.update(part.__dask_graph__())
         keys[name] = [key[0] if isinstance(key, list) else key for key in part.__dask_keys__()]
-    return [
-        RowBlock(cull(graph, list(row))[0], dict(zip(keys, row)), number)
-        for number, row in enumerate(zip(*keys.values()))
-    ]
+    numbered = enumerate(zip(*keys.values()))
+    return [RowBlock(cull(graph, list(row))[0], dict(zip(keys, row)), number) for number, row in numbered]
 
 
 def _one_chunk_of_columns(name: str, data: Any, estimator_name: str) -> Any:
     if not (hasattr(data, "__dask_graph__") and hasattr(data, "ndim")):
-        raise ValueError(
-            f"{estimator_name}: `{name}` is a {type(data).__name__}; where `X` is a Dask collection, pass a dask.array or "
-            f"dask.dataframe with the same chunks of rows, such as dask.array.from_array({name}, chunks=...)."
-        )
+        advice = "where `X` is a Dask collection, pass a dask.array or dask.dataframe with the same chunks of rows"
+        raise ValueError(f"{estimator_name}: `{name}` is a {type(data).__name__}; {advice}.")
     return data.rechunk({1: -1}) if hasattr(data, "numblocks") and data.ndim == 2 and data.numblocks[1] > 1 else data
 
 
@@ -304,30 +292,20 @@ def _check_alike(X: Any, name: str, data: Any, estimator_name: str) -> None:
     known = not np.isnan([*expected, *sizes]).any()
     if len(expected) == len(sizes) and (not known or expected == sizes):
         return
-    shown = [
-        f"{len(s)} chunks of rows" + (f", the first of sizes {list(s[:4])}" if known else "") for s in (expected, sizes)
-    ]
-    remedy = f"{name}.rechunk({{0: X.chunks[0]}})" if hasattr(data, "chunks") else f"{name}.repartition(...)"
-    raise ValueError(
-        f"{estimator_name}: `X` has {shown[0]}, but `{name}` has {shown[1]}; rows are matched by chunk and position, so chunk "
-        f"both alike, such as {remedy}."
+    first, second = (
+        f"{len(s)} chunks of rows" + f", the first of sizes {list(s[:4])}" * bool(known) for s in (expected, sizes)
     )
+    remedy = f"{name}.rechunk({{0: X.chunks[0]}})" if hasattr(data, "chunks") else f"{name}.repartition(...)"
+    problem = f"`X` has {first}, but `{name}` has {second}"
+    raise ValueError(f"{estimator_name}: {problem}; chunk both alike, such as {remedy}.")
 
 
-@dataclass(frozen=True)
 class ChunkFacts:
     """Results of the check of one chunk of a collection."""
 
-    width: int
-    single: bool
-    entries: int
-    available: np.ndarray
-
-    @classmethod
-    def of(cls, values: Any, available: np.ndarray) -> ChunkFacts:
-        """Facts of a checked table."""
-        entries = values.nnz if sparse.issparse(values) else values.size
-        return cls(values.shape[1], values.dtype == np.float32, int(entries), available)
+    def __init__(self, values: Any, available: np.ndarray) -> None:
+        self.width, self.single, self.available = values.shape[1], values.dtype == np.float32, available
+        self.entries = int(values.nnz if sparse.issparse(values) else values.size)
 
 
 def _examine(block: RowBlock, spaces: dict[str, Any], estimator_name: str) -> dict[str, ChunkFacts]:
@@ -335,13 +313,12 @@ def _examine(block: RowBlock, spaces: dict[str, Any], estimator_name: str) -> di
     owner = f"{estimator_name}, chunk {block.number}"
     X, *tables = block.make(["X", *spaces])
     n_rows = int(np.shape(X)[0])
-    values = check_array(
-        X, accept_sparse="csr", dtype=list(SINGLE), input_name="X", estimator=owner, ensure_min_samples=0
-    )
-    facts = {"X": ChunkFacts.of(values, np.ones(n_rows, dtype=bool))}
+    options = {"accept_sparse": "csr", "dtype": list(SINGLE), "input_name": "X", "ensure_min_samples": 0}
+    values = check_array(X, **options, estimator=owner)
+    facts = {"X": ChunkFacts(values, np.ones(n_rows, dtype=bool))}
     for (key, space), table in zip(spaces.items(), tables):
         checked = read_block(owner, space, table, n_rows, X, dtypes=SINGLE)
-        facts[key] = ChunkFacts.of(checked.rows.values, checked.available)
+        facts[key] = ChunkFacts(checked.rows.values, checked.available)
     return facts
 
 
@@ -351,12 +328,10 @@ def _rows(
     """Rows of a collection, which has the same columns in all chunks."""
     filled = [(number, fact) for number, fact in enumerate(facts) if sizes[number]]
     first, width = filled[0][0], filled[0][1].width
-    other = next((found for found in filled if found[1].width != width), None)
-    if other is not None:
-        raise ValueError(
-            f"{estimator_name}: chunk {first} of `{key}` has {width} columns, but chunk {other[0]} has {other[1].width}; all "
-            "chunks must have the same."
-        )
+    for number, fact in filled:
+        if fact.width != width:
+            problem = f"chunk {first} of `{key}` has {width} columns, but chunk {number} has {fact.width}"
+            raise ValueError(f"{estimator_name}: {problem}; all chunks must have the same.")
     single = np.float32 in dtypes and all(fact.single for _, fact in filled)
     density = sum(fact.entries for _, fact in filled) / (sizes.sum() * width)
     recipe = Collection(key, np.float32 if single else dtypes[0])

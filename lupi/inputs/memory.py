@@ -26,16 +26,14 @@ def require_memory(needed: float, what: str, advice: str) -> None:
     """
     usable = USABLE * available_memory()
     if needed > usable:
-        raise MemoryError(
-            f"{what} needs {needed / GIB:.1f} GiB of memory, but only {usable / GIB:.1f} GiB are available; {advice}."
-        )
+        amounts = f"{needed / GIB:.1f} GiB of memory, but only {usable / GIB:.1f} GiB are available"
+        raise MemoryError(f"{what} needs {amounts}; {advice}.")
 
 
 def _free(meminfo: Path) -> float:
     lines = meminfo.read_text().splitlines() if meminfo.exists() else []
-    return min(
-        (float(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), default=float("inf")
-    )
+    found = [float(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return min(found, default=float("inf"))
 
 
 def _left_by_groups(root: Path) -> list[float]:

@@ -37,8 +37,9 @@ def check_structured_set(
         raise ValueError(f"{name}: `X` is empty; fit needs at least one example.")
     if len(outputs) != n:
         raise ValueError(f"{name}: `X` has {n} examples and `Y` has {len(outputs)}; they must have the same length.")
-    per_space = any(isinstance(value, SEVERAL) for value in (privileged_task, getattr(estimator, "lam", None)))
-    tables = not isinstance(privileged_task, SEVERAL) and getattr(privileged_task, "tabular", privileged_task is None)
+    several = isinstance(privileged_task, SEVERAL)
+    tables = not several and getattr(privileged_task, "tabular", privileged_task is None)
+    per_space = several or isinstance(getattr(estimator, "lam", None), SEVERAL)
     spaces = split_by_space(estimator, privileged, None if tables else per_space)
     blocks = read_task_blocks(estimator, spaces, n, X, privileged_task)
     return TrainingSet(rows, outputs, None, np.ones(n), None, None, np.arange(n), blocks, n, source=X)

@@ -15,23 +15,13 @@ def check_row_order(table: MatrixLike, X: MatrixLike, prefix: str) -> None:
         return
     if table.index.isin(X.index).all() and X.index.isin(table.index).all():
         raise ValueError(
-            f"{prefix} has the rows of `X` in another order: the index labels are the same, their order is not. Rows are "
-            "matched by position; pass privileged.loc[X.index], or privileged.to_numpy() if the order of the rows is right "
-            "and the labels are not."
+            f"{prefix} has the rows of `X` in another order: rows are matched by position. Pass "
+            "privileged.loc[X.index], or privileged.to_numpy() if the rows are in order."
         )
 
 
 def column_names(table: Any) -> np.ndarray | None:
-    """Column names of a pandas, polars or Dask frame if all of them are strings, else None.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> column_names(pd.DataFrame({"a": [1], "b": [2]})).tolist()
-    ['a', 'b']
-    >>> column_names([[1, 2]]) is None
-    True
-    """
+    """Column names of a pandas, polars or Dask frame if all of them are strings, else None."""
     columns = getattr(table, "columns", None)
     if columns is None or callable(columns) or not all(isinstance(name, str) for name in columns):
         return None
@@ -50,16 +40,13 @@ def frame_values(frame: MatrixLike, prefix: str) -> np.ndarray:
         kind = getattr(dtype, "kind", None)
         numeric = kind in "biufO" if kind is not None else dtype.is_numeric() or str(dtype) in ("Boolean", "Null")
         if not numeric:
-            raise ValueError(
-                f"{prefix} has the non-numeric column {name!r} (dtype {dtype}); encode it as numbers or leave it out."
-            )
+            problem = f"has the non-numeric column {name!r} (dtype {dtype})"
+            raise ValueError(f"{prefix} {problem}; encode it as numbers or leave it out.")
     if not hasattr(frame, "iloc"):
         return np.asarray(frame.to_numpy())
     # pandas turns NA into NaN only on request.
-    options: list[dict[str, Any]] = [
-        {"dtype": object} if dtype.kind == "O" else {"dtype": np.float64, "na_value": np.nan} for dtype in frame.dtypes
-    ]
-    columns = [frame.iloc[:, j].to_numpy(**given) for j, given in enumerate(options)]
+    kinds: tuple[dict[str, Any], ...] = {"dtype": np.float64, "na_value": np.nan}, {"dtype": object}
+    columns = [column.to_numpy(**kinds[column.dtype.kind == "O"]) for _, column in frame.items()]
     return np.column_stack(columns) if columns else np.empty(frame.shape)
 
 

@@ -46,14 +46,6 @@ def chunkwise(join: str, *by_row: str) -> Callable[[Function], Function]:
 
     `join` is "sum" or "concatenate": how to combine the results of chunks, which are arrays, numbers or tuples of these. The
     last axis of the arguments `by_row` runs over the rows; each chunk gets its part.
-
-    Examples
-    --------
-    >>> @chunkwise("sum", "weight")
-    ... def count(data, weight):
-    ...     return weight.sum()
-    >>> float(count(ArrayRows(np.zeros((2, 1))).operand, np.ones(2)))
-    2.0
     """
 
     def decorate(function: Function) -> Function:
@@ -186,13 +178,7 @@ def _scaled_columns(*tables: Any, factors: Sequence[float]) -> Any:
 
 
 def side_by_side(tables: Sequence[Any], factors: Sequence[float]) -> Any:
-    """Rows with the columns of several tables, each table times its factor.
-
-    Examples
-    --------
-    >>> side_by_side([ArrayRows(np.ones((1, 1))), ArrayRows(np.ones((1, 2)))], [1.0, 3.0]).values
-    array([[1., 3., 3.]])
-    """
+    """Rows with the columns of several tables, each table times its factor."""
     return tables[0].combine(partial(_scaled_columns, factors=factors), tables)
 
 
@@ -244,8 +230,8 @@ class TrainingSet:
     @property
     def available(self) -> np.ndarray:
         """Mask of the rows that have privileged features in any block."""
-        masks = [block.available for block in self.privileged] or [np.zeros(len(self), dtype=bool)]
-        return np.asarray(np.any(masks, axis=0))
+        masks = (block.available for block in self.privileged)
+        return np.asarray(sum(masks, np.zeros(len(self), dtype=bool)))
 
     @property
     def class_totals(self) -> np.ndarray:
@@ -265,9 +251,8 @@ class TrainingSet:
     @property
     def privileged_columns(self) -> tuple[tuple[Hashable | None, int], ...]:
         """Name and number of columns of every block, for :func:`check_privileged_rows`."""
-        squares = [getattr(block.rows, "square", False) for block in self.privileged]
-        widths = [self.n_rows if square else block.rows.shape[-1] for block, square in zip(self.privileged, squares)]
-        return tuple((block.name, width) for block, width in zip(self.privileged, widths))
+        square = lambda rows: getattr(rows, "square", False)  # noqa: E731
+        return tuple((b.name, self.n_rows if square(b.rows) else b.rows.shape[-1]) for b in self.privileged)
 
     def table(self) -> MatrixLike:
         """Decision features in the user's container, for estimators that read column names."""
@@ -316,28 +301,10 @@ def check_training_set(
     Parameters of the estimator that are read: ``unlabeled`` (present: unlabeled rows are allowed), ``class_weight``,
     ``kernel`` and ``privileged_kernel`` ("precomputed": kernel matrices), and parameters with one value per privileged space.
 
-    Parameters
-    ----------
-    estimator : estimator
-    X : array-like, sparse matrix, frame or Dask collection; of a structured task any sequence of inputs
-    y, sample_weight, groups : array-like or None
-    privileged : table, list or dict of tables, or None
-        A row that is entirely NaN (None for a structured task) is not available.
-    target : {"classes", "numbers", "grades", "outputs", "none"}, optional
-        Kind of target; "classes" for classifiers and "numbers" for other estimators by default.
-    task, privileged_task : Task, list or dict of Task, or None
-        With target="outputs". Where privileged_task is None, `privileged` is a table of features.
-    single, dense_privileged, allow_nan : bool
-        Whether to keep tables in single precision, convert sparse privileged tables to arrays, allow NaN in X.
-    min_rows : int
-    in_memory : str
-        What the estimator needs to train on many rows in Dask chunks, for the message; "" if it can.
-    groups_argument : str
-        What the user calls `groups`.
-
-    Returns
-    -------
-    TrainingSet
+    `target` is "classes" (default of classifiers), "numbers" (of other estimators), "grades", "outputs" or "none". With
+    "outputs", `task` and `privileged_task` read the inputs; where privileged_task is None, `privileged` is a table of features.
+    `single` keeps tables in single precision. `in_memory` is what the estimator needs to train on many rows in Dask chunks, for
+    the message; "" if it can. `groups_argument` is what the user calls `groups`.
 
     Examples
     --------
@@ -377,30 +344,17 @@ def check_training_set(
     if kind != "none":
         values, classes = _read_target(y, kind, getattr(estimator, "unlabeled", ALL_LABELED), name)
         check_consistent_length(np.empty(n), values)
-    everything = TrainingSet(
-        X=rows,
-        target=values,
-        classes=classes,
-        weight=_check_weight(sample_weight, n, name),
-        class_weight=None,
-        groups=_check_groups(groups, n, name, groups_argument),
-        kept=np.arange(n),
-        privileged=tuple(blocks),
-        n_rows=n,
-        feature_names=feature_names,
-        source=source,
-    )
+    weight, groups = _check_weight(sample_weight, n, name), _check_groups(groups, n, name, groups_argument)
+    parts = rows, values, classes, weight, None, groups, np.arange(n), tuple(blocks), n, feature_names, source
+    everything = TrainingSet(*parts)
     _check_totals(everything, name)
     if classes is not None and hasattr(estimator, "class_weight"):
         everything = replace(everything, class_weight=_weigh_classes(estimator.class_weight, everything))
     everything.set_columns(estimator)
     useless = ~everything.labeled & ~everything.available
     if useless.any() and blocks:
-        warnings.warn(
-            f"{name}: {useless.sum()} rows have neither a label nor privileged features and are dropped.",
-            UserWarning,
-            stacklevel=4,
-        )
+        message = f"{name}: {useless.sum()} rows have neither a label nor privileged features and are dropped."
+        warnings.warn(message, UserWarning, stacklevel=4)
     kept = np.flatnonzero((everything.weight > 0) & ~useless)
     return everything if len(kept) == n else everything.take(kept)
 
@@ -418,11 +372,7 @@ def check_rows(estimator: Any, X: MatrixLike, *, task: Any = None, allow_nan: bo
 
 
 def check_privileged_rows(
-    estimator: Any,
-    privileged: PrivilegedLike,
-    columns: Sequence[tuple[Hashable | None, int]],
-    *,
-    task: Any = None,
+    estimator: Any, privileged: PrivilegedLike, columns: Sequence[tuple[Hashable | None, int]], *, task: Any = None
 ) -> tuple[PrivilegedBlock, ...]:
     """Check new privileged features, e.g. of `correcting_function`, against ``TrainingSet.privileged_columns`` of `fit`.
 
@@ -442,11 +392,9 @@ def check_privileged_rows(
         return read_task_blocks(estimator, spaces, n, None, task)
     blocks = tuple(read_block(name, space, table, n, None) for space, table in spaces.items())
     for block in blocks:
-        if block.rows.shape[1] != fitted[block.name]:
-            raise ValueError(
-                f"{name}: {argument_name(block.name)} has {block.rows.shape[1]} features, but {name} was fitted with "
-                f"{fitted[block.name]}."
-            )
+        width, given = fitted[block.name], f"{argument_name(block.name)} has {block.rows.shape[1]} features"
+        if block.rows.shape[1] != width:
+            raise ValueError(f"{name}: {given}, but {name} was fitted with {width}.")
     return blocks
 
 
@@ -468,19 +416,15 @@ def split_spaces(privileged: PrivilegedLike, estimator_name: str, *, several: bo
     """
     if privileged is None:
         return {}
-    if isinstance(privileged, Mapping):
-        spaces = dict(privileged)
-    elif isinstance(privileged, list | tuple) and (
-        any(np.ndim(table) == 2 for table in privileged) if several is None else several
-    ):
-        spaces = dict(enumerate(privileged))
-    elif several:
-        raise ValueError(
-            f"{estimator_name}: parameters have one value per space, so `privileged` must be a list or dict with the inputs of "
-            f"each space; got {privileged!r:.60}."
-        )
-    else:
-        return {None: privileged}
+    listed = isinstance(privileged, list | tuple)
+    several = listed and any(np.ndim(table) == 2 for table in privileged) if several is None else several
+    if not isinstance(privileged, Mapping):
+        if not several:
+            return {None: privileged}
+        if not listed:
+            wanted = "`privileged` must be a list or dict with the inputs of each space"
+            raise ValueError(f"{estimator_name}: {wanted}, as its parameters are; got {privileged!r:.60}.")
+    spaces = dict(enumerate(privileged) if listed else privileged)
     empty = [name for name, table in spaces.items() if table is None]
     if empty or not spaces:
         problem = f"has None for the space {empty[0]!r}" if empty else "names no space"
@@ -502,18 +446,16 @@ def values_per_space(estimator: Any, argument: str, names: list[Any]) -> list[An
     if isinstance(value, dict) and set(value) != set(names):
         raise ValueError(f"{given}, but the spaces of `privileged` are {names}; give a value for each of them.")
     if len(value) != len(names):
-        raise ValueError(
-            f"{given}, but `privileged` has {len(names)} spaces; give {len(names)} values, or one for all."
-        )
+        n = len(names)
+        raise ValueError(f"{given}, but `privileged` has {n} spaces; give {n} values, or one for all.")
     found = [value[name] for name in names] if isinstance(value, dict) else list(value)
-    allowed = [one for one in estimator._parameter_constraints[argument] if one not in SEVERAL]
-    constraints = [make_constraint(constraint) for constraint in allowed]
+    constraints = [make_constraint(c) for c in estimator._parameter_constraints[argument] if c not in SEVERAL]
     for name, one in zip(names, found):
         if not any(constraint.is_satisfied_by(one) for constraint in constraints):
-            raise ValueError(
-                f"The '{argument}' parameter of {owner} must be {' or '.join(map(str, constraints))} for each space; got "
-                f"{one!r} for the space {name!r}."
+            wanted = (
+                f"The '{argument}' parameter of {owner} must be {' or '.join(map(str, constraints))} for each space"
             )
+            raise ValueError(f"{wanted}; got {one!r} for the space {name!r}.")
     return found
 
 
@@ -528,10 +470,13 @@ def split_by_space(estimator: Any, privileged: PrivilegedLike, several: bool | N
 
 def _kernel_matrices(estimator: Any, names: list[Any]) -> list[bool]:
     """Whether each privileged table is a kernel matrix."""
-    kernels = (
-        values_per_space(estimator, "privileged_kernel", names) if hasattr(estimator, "privileged_kernel") else names
-    )
-    return [isinstance(kernel, str) and kernel == "precomputed" for kernel in kernels]
+    if not hasattr(estimator, "privileged_kernel"):
+        return [False] * len(names)
+    return [_is_precomputed(kernel) for kernel in values_per_space(estimator, "privileged_kernel", names)]
+
+
+def _is_precomputed(kernel: Any) -> bool:
+    return isinstance(kernel, str) and kernel == "precomputed"
 
 
 def argument_name(space: Any) -> str:
@@ -544,16 +489,9 @@ def _validate(
 ) -> Any:
     """scikit-learn's `validate_data` without its calls of `__sklearn_tags__`."""
     _check_feature_names(estimator, X, reset=reset)
-    values = check_array(
-        X,
-        accept_sparse="csr",
-        dtype=list(dtypes),
-        order="C",
-        ensure_all_finite="allow-nan" if allow_nan else True,
-        ensure_min_samples=min_rows,
-        estimator=estimator,
-        input_name="X",
-    )
+    finite = "allow-nan" if allow_nan else True
+    options = {"accept_sparse": "csr", "dtype": list(dtypes), "order": "C", "ensure_all_finite": finite}
+    values = check_array(X, **options, ensure_min_samples=min_rows, estimator=estimator, input_name="X")
     _check_n_features(estimator, values, reset=reset)
     return values
 
@@ -561,13 +499,13 @@ def _validate(
 def _check_X(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], min_rows: int, allow_nan: bool) -> ArrayRows:
     name = type(estimator).__name__
     refuse_masked(X, f"{name}: `X`")
-    square = isinstance(getattr(estimator, "kernel", None), str) and estimator.kernel == "precomputed"
+    square = _is_precomputed(getattr(estimator, "kernel", None))
     if square and sparse.issparse(X):
         raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
     values = _validate(estimator, X, dtypes, allow_nan, reset=True, min_rows=min_rows)
     if square and values.shape[0] != values.shape[1]:
         raise ValueError(
-            f"kernel='precomputed' needs a square matrix of shape (n_samples, n_samples) as `X`; got {values.shape}."
+            f"kernel='precomputed' needs a square matrix (n_samples, n_samples) as `X`; got {values.shape}."
         )
     if sparse.issparse(values) and not values.has_canonical_format:
         values = values.copy()
@@ -589,15 +527,12 @@ def read_table(table: MatrixLike, prefix: str, dtypes: Sequence[Any] = DOUBLE) -
         try:
             values = np.asarray(table)
         except ValueError as error:
-            raise ValueError(
-                f"{prefix} is not a table: its rows differ in length. Pass a 2-D array, one row for each example."
-            ) from error
+            problem = "is not a table: its rows differ in length. Pass a 2-D array, one row for each example"
+            raise ValueError(f"{prefix} {problem}.") from error
         values = _as_float(values, prefix, dtypes)
     if values.ndim == 1:
         remedy = "to_frame()" if hasattr(table, "to_frame") else "reshape(-1, 1)"
-        raise ValueError(
-            f"{prefix} is 1-dimensional, expected 2 dimensions: one row for each example. Use {remedy} if it holds one feature."
-        )
+        raise ValueError(f"{prefix} is 1-dimensional, expected 2 dimensions. Use {remedy} if it holds one feature.")
     if values.ndim != 2:
         raise ValueError(f"{prefix} has {values.ndim} dimensions, expected 2: a table with one row for each example.")
     if values.shape[1] == 0:
@@ -638,9 +573,8 @@ def read_block(
     if values.shape[0] != n_rows:
         raise wrong_length(prefix, values.shape[0], "rows", n_rows, "a row that is entirely NaN")
     if square and values.shape[1] != n_rows:
-        raise ValueError(
-            f"{prefix} has shape {values.shape}, but a precomputed privileged kernel must be square: ({n_rows}, {n_rows})."
-        )
+        wanted = f"a precomputed privileged kernel must be square: ({n_rows}, {n_rows})"
+        raise ValueError(f"{prefix} has shape {values.shape}, but {wanted}.")
     if sparse.issparse(values) and (square or dense):
         values = values.toarray()
     values, available = (_split_missing_kernel if square else split_missing)(values, prefix)
@@ -661,14 +595,11 @@ def split_missing(values: Any, prefix: str) -> tuple[Any, np.ndarray]:
     partly = np.flatnonzero((n_missing > 0) & (n_missing < values.shape[1]))
     if len(partly):
         raise ValueError(
-            f"{prefix} is NaN in part: row {partly[0]} has {n_missing[partly[0]]} NaN in its {values.shape[1]} columns. "
-            "Either the whole row is NaN, which means that the privileged features are not available for this example, "
-            "or no value of the row may be missing: impute the missing values."
+            f"{prefix} is NaN in part: row {partly[0]} has {n_missing[partly[0]]} NaN in its {values.shape[1]} columns. Either "
+            "the whole row is NaN (the privileged features are not available for this example), or impute the values."
         )
     if len(infinite):
-        raise ValueError(
-            f"{prefix} has an infinite value in row {infinite[0]}; all values must be finite (clip or remove it)."
-        )
+        raise ValueError(f"{prefix} has an infinite value in row {infinite[0]}; all values must be finite.")
     available = n_missing == 0
     if available.all():
         return values, available
@@ -695,20 +626,15 @@ def _check_magnitude(values: Any, argument: str, name: str) -> None:
         return
     largest = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
     if largest > LARGEST[values.dtype]:
-        remedy = (
-            "targets, e.g. with TransformedTargetRegressor" if argument == "y" else "features, e.g. with StandardScaler"
-        )
-        raise ValueError(
-            f"{name}: `{argument}` has values as large as {largest:.3g}, too large to compute with; scale the {remedy}."
-        )
+        remedy = "targets (TransformedTargetRegressor)" if argument == "y" else "features (StandardScaler)"
+        problem = f"`{argument}` has values as large as {largest:.3g}, too large to compute with"
+        raise ValueError(f"{name}: {problem}; scale the {remedy}.")
 
 
 def refuse_masked(value: Any, prefix: str) -> None:
     """Raise on a masked array, whose hidden values would be read as if they were valid."""
     if np.ma.isMaskedArray(value):
-        raise ValueError(
-            f"{prefix} is a masked array; pass {prefix.split('`')[1]}.filled(np.nan), or impute the values."
-        )
+        raise ValueError(f"{prefix} is a masked array; pass {prefix.split('`')[1]}.filled(np.nan), or impute.")
 
 
 def wrong_length(prefix: str, n_given: int, unit: str, n_rows: int, missing: str) -> ValueError:
@@ -738,12 +664,8 @@ def _read_target(y: VectorLike, kind: str, unlabeled: Any, name: str) -> tuple[n
     target, classes = read(values, missing, kind, name)
     distinct = np.unique(target[~missing]) if classes is None else classes
     if unlabeled is None and kind != "numbers" and distinct.dtype.kind in "if" and distinct.tolist() == [-1, 0, 1]:
-        warnings.warn(
-            f"{name}: the classes in `y` are -1, 0 and 1. If -1 marks unlabeled rows, pass unlabeled=-1; if -1 is a "
-            "class, pass unlabeled=float('nan') to silence this warning.",
-            UserWarning,
-            stacklevel=4,
-        )
+        advice = "If -1 marks unlabeled rows, pass unlabeled=-1; if -1 is a class, pass unlabeled=float('nan')."
+        warnings.warn(f"{name}: the classes in `y` are -1, 0 and 1. {advice}", UserWarning, stacklevel=4)
     return target, classes
 
 
@@ -757,10 +679,7 @@ def _class_codes(values: np.ndarray, missing: np.ndarray, kind: str, name: str) 
     codes = np.full(len(values), -1, dtype=np.int64)
     classes, codes[~missing] = np.unique(known, return_inverse=True)
     if len(classes) < 2:
-        raise ValueError(
-            f"{name} needs at least two classes, but `y` has only one class: {classes[0]!r}. "
-            "Pass examples of at least two classes."
-        )
+        raise ValueError(f"{name} needs at least two classes, but `y` has only one class: {classes[0]!r}.")
     return codes, classes
 
 
@@ -794,10 +713,8 @@ def _numbers(values: np.ndarray, missing: np.ndarray, kind: str, name: str) -> t
         numbers[~missing] = values[~missing].astype(np.float64)
     except (TypeError, ValueError) as error:
         if kind == "grades":
-            raise ValueError(
-                f"{name}: y must hold numeric grades, higher = ranked higher; got labels of type {values.dtype}. "
-                "Unknown label type: map the labels to numbers, e.g. y == positive_label."
-            ) from None
+            problem = f"y must hold numeric grades, higher = ranked higher. Unknown label type: {values.dtype}"
+            raise ValueError(f"{name}: {problem}; map labels to numbers, e.g. y == positive_label.") from None
         raise ValueError(f"{name}: `y` must hold numbers (or missing values), but {error}.") from error
     if np.isinf(numbers).any():
         raise ValueError(f"{name}: Input y contains infinity; all targets must be finite or missing.")
@@ -814,13 +731,10 @@ def _check_weight(sample_weight: VectorLike | None, n_rows: int, name: str) -> n
         sample_weight = np.full(n_rows, sample_weight)
     refuse_masked(sample_weight, prefix)
     _refuse_other_shape(sample_weight, n_rows, prefix, "weight")
-    weight: np.ndarray = check_array(
-        sample_weight, dtype=np.float64, order="C", ensure_2d=False, input_name="sample_weight"
-    )
+    options = {"dtype": np.float64, "order": "C", "ensure_2d": False, "input_name": "sample_weight"}
+    weight: np.ndarray = check_array(sample_weight, **options)
     if weight.min() < 0:
-        raise ValueError(
-            f"{prefix} has negative values (the smallest is {weight.min():g}); weights must be 0 or larger."
-        )
+        raise ValueError(f"{prefix} has negative values (the smallest is {weight.min():g}); it must be 0 or larger.")
     if weight.max() == 0:
         raise ValueError(f"{prefix} is zero for every example; at least one example needs a positive weight.")
     return weight
@@ -836,14 +750,10 @@ def _refuse_other_shape(values: VectorLike, n_rows: int, prefix: str, entry: str
 def _check_totals(data: TrainingSet, name: str) -> None:
     """Raise if no labeled row, or no row of some class, has a positive weight."""
     if not data.weight[data.labeled].any():
-        raise ValueError(
-            f"{name}: every example with a label has `sample_weight` 0; at least one needs a positive weight."
-        )
+        raise ValueError(f"{name}: every example with a label has `sample_weight` 0; one needs a positive weight.")
     if data.classes is not None and not data.class_totals.all():
-        raise ValueError(
-            f"{name}: every example of class {data.classes[data.class_totals == 0][0]!r} has `sample_weight` 0. "
-            "Each class needs an example with a positive weight; remove the examples of that class instead."
-        )
+        empty = data.classes[data.class_totals == 0][0]
+        raise ValueError(f"{name}: every example of class {empty!r} has `sample_weight` 0; remove them instead.")
 
 
 def _weigh_classes(class_weight: dict[Any, float] | str | None, data: TrainingSet) -> np.ndarray:
@@ -854,9 +764,8 @@ def _weigh_classes(class_weight: dict[Any, float] | str | None, data: TrainingSe
     out: np.ndarray = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes), dtype=np.float64)
     wrong = ~(np.isfinite(out) & (out > 0))
     if wrong.any():
-        raise ValueError(
-            f"`class_weight` of class {classes[wrong][0]!r} is {out[wrong][0]:g}; class weights must be positive."
-        )
+        given = f"`class_weight` of class {classes[wrong][0]!r} is {out[wrong][0]:g}"
+        raise ValueError(f"{given}; class weights must be positive.")
     return out
 
 

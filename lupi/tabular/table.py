@@ -8,7 +8,7 @@ import io
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -18,22 +18,12 @@ import pandas as pd
 from lupi.inputs.tables import is_frame
 from lupi.privacy import model_part
 
-UNREADABLE = {
-    *(".xls", ".ods", ".json", ".sav", ".dta", ".rds", ".rdata", ".sas7bdat", ".zip", ".xz", ".bz2", ".zst", ".h5"),
-    *(".sqlite", ".db", ".xlsb", ".xlsm"),
-}
+UNREADABLE = ".xls .ods .json .sav .dta .rds .rdata .sas7bdat .zip .xz .bz2 .zst .h5 .sqlite .db .xlsb .xlsm"
 FORMATS = "CSV, TSV, Parquet, Feather, Excel (.xlsx) or JSON lines, also gzipped (.csv.gz)"
 # Column names in an error message.
 SHOWN = 20
-READERS = {
-    ".parquet": pd.read_parquet,
-    ".pq": pd.read_parquet,
-    ".feather": pd.read_feather,
-    ".arrow": pd.read_feather,
-    ".xlsx": pd.read_excel,
-    ".jsonl": lambda path: pd.read_json(path, lines=True),
-    ".ndjson": lambda path: pd.read_json(path, lines=True),
-}
+READERS = {".parquet": pd.read_parquet, ".feather": pd.read_feather, ".xlsx": pd.read_excel}
+READERS |= {".jsonl": partial(pd.read_json, lines=True)}
 # Date formats in the order in which they are tried, and regular expressions of their parts and of the time.
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y")
 DIGITS = {"%Y": r"\d{4}", "%y": r"\d{2}", "%m": r"\d{1,2}", "%d": r"\d{1,2}", ".": r"\."}
@@ -55,9 +45,9 @@ def read_file(path):
         raise ValueError(f"{path} is empty.") from None
     except ImportError as problem:
         raise ImportError(f"reading {path} requires another package: {problem}") from None
-    except (pd.errors.ParserError, ArithmeticError, ValueError, EOFError, KeyError, OSError, BadZipFile) as problem:
-        if isinstance(problem, FileNotFoundError | PermissionError):
-            raise
+    except PermissionError:
+        raise
+    except (ArithmeticError, ValueError, EOFError, KeyError, OSError, BadZipFile) as problem:
         raise ValueError(f"{path} cannot be read as a table: {str(problem).rstrip('.')}.") from None
     if table.shape[1] < 2:
         raise ValueError(f"{path} has only one column; a table is separated by commas, semicolons or tabs.")
@@ -90,9 +80,9 @@ def _reader(path):
     kind = path.suffix.lower()
     if kind == ".gz":
         kind = Path(path.stem).suffix.lower()
-        if kind not in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson"):
+        if kind not in (".csv", ".tsv", ".txt", ".jsonl"):
             raise ValueError(f"a gzipped table must be .csv.gz, .tsv.gz or .jsonl.gz, got {path.name!r}")
-    if kind in UNREADABLE:
+    if kind in UNREADABLE.split():
         raise ValueError(f"{kind} files are not supported; save the table as {FORMATS}")
     return READERS.get(kind, _read_text)
 
@@ -131,10 +121,8 @@ def _check_fields(text, separator):
                 raise ValueError(f"two columns are called {name!r}; rename one")
         for fields in lines:
             if fields and len(fields) != len(header):
-                raise ValueError(
-                    f"line {lines.line_num} has {len(fields)} fields, but the header names {len(header)}; every line must "
-                    "have the same number of fields"
-                )
+                found = f"line {lines.line_num} has {len(fields)} fields, but the header names {len(header)}"
+                raise ValueError(f"{found}; every line must have the same number of fields")
     except csv.Error as problem:
         raise ValueError(f"line {lines.line_num}: {problem}") from None
 
@@ -339,9 +327,7 @@ def _as_dates(values, form):
         return None
     texts, dates = texts.str.replace("T", " "), pd.Series(pd.NaT, index=values.index, dtype="datetime64[ns]")
     for time in TIMES:
-        left = dates.isna()
-        if left.any():
-            dates = dates.where(~left, pd.to_datetime(texts.where(left), format=form + time, errors="coerce"))
+        dates = dates.fillna(pd.to_datetime(texts.where(dates.isna()), format=form + time, errors="coerce"))
     return None if dates.isna().any() else _days(dates)
 
 
