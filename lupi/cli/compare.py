@@ -17,34 +17,26 @@ def _sizes(text: str | None) -> list[float] | None:
     try:
         return None if text is None else [float(n) if "." in n else int(n) for n in text.split(",")]
     except ValueError:
-        message = f"--train-size must be numbers such as 50,100 or shares such as 0.5, got {text!r}."
-        raise cli.UsageError(message) from None
+        raise cli.UsageError(f"--train-size must be numbers such as 50,100 or 0.5, got {text!r}.") from None
 
 
 Names = partial(typer.Option, metavar="NAME,NAME", callback=cli.names)
 Groups = typer.Option(metavar="COL", help="Rows with the same value stay together, e.g. a patient.")
-Methods = Names(
-    help=f"Methods to compare: {cli.METHOD_NAMES}, {cli.REFERENCE_NAMES}, or package.module:Class (default: the first four and "
-    "two references)."
-)
-Baselines = Names(
-    help=f"Baselines: {cli.PLAIN_NAMES}, or package.module:Class (default: the first four). none: only the methods' counterparts."
-)
+DEFAULTS = "or package.module:Class (default: the first four"
+Methods = Names(help=f"Methods to compare: {cli.METHOD_NAMES}, {cli.REFERENCE_NAMES}, {DEFAULTS} and two references).")
+Baselines = Names(help=f"Baselines: {cli.PLAIN_NAMES}, {DEFAULTS}). none: only the methods' counterparts.")
 Sizes = typer.Option(metavar="N[,N]", help="Labeled training rows; several give a learning curve.", callback=_sizes)
-MaxTime = typer.Option(
-    metavar="SECONDS",
-    min=1e-9,
-    help="Stop starting new fits after this many seconds. Run the same command again to resume.",
-)
+MaxTime = typer.Option(metavar="SECONDS", min=1e-9, help="Stop starting new fits after this; run again to resume.")
+Splits = typer.Option("--splits", min=2, help="Random splits into training and test rows.")
+Tables = typer.Argument(metavar="TABLE", help=f"{cli.TABLE_KINDS} (default: bundled wages of young men).")
+Out = typer.Option(metavar="DIR", help="Folder of report.html, results.json and model.lupi.")
 # Options that are passed on by name.
 PASSED = ("methods", "baselines", "metric", "n_splits", "permutations", "kernel", "seed", "n_jobs", "max_time")
 
 
 def compare(
     context: typer.Context,
-    table: Annotated[
-        Path | None, typer.Argument(metavar="TABLE", help=f"{cli.TABLE_KINDS} (default: bundled wages of young men).")
-    ] = None,
+    table: Annotated[Path | None, Tables] = None,
     target: Annotated[str | None, cli.Target] = None,
     privileged: Annotated[str | None, cli.Privileged] = None,
     drop: cli.Drop = "",
@@ -52,14 +44,12 @@ def compare(
     methods: Annotated[str | None, Methods] = None,
     baselines: Annotated[str | None, Baselines] = None,
     metric: cli.Metric = None,
-    n_splits: Annotated[int, typer.Option("--splits", min=2, help="Random splits into training and test rows.")] = 20,
+    n_splits: Annotated[int, Splits] = 20,
     train_size: Annotated[str | None, Sizes] = None,
     permutations: Annotated[int, typer.Option(min=0, help="Permutations of the exact test; 0: no test.")] = 99,
     kernel: cli.Kernel = None,
     n_jobs: cli.Jobs = -1,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder of report.html, results.json and model.lupi.")
-    ] = Path("lupi-report"),
+    out: Annotated[Path, Out] = Path("lupi-report"),
     seed: cli.Seed = 0,
     scheduler: cli.Scheduler = None,
     max_time: Annotated[float | None, MaxTime] = None,
@@ -111,10 +101,8 @@ def _bundled(given):
     from lupi.datasets import load_young_men
 
     men = load_young_men(fill_gaps=False, as_frame=True)
-    cli.note(
-        f"no TABLE: comparing the bundled wages of {len(men.target)} young men. Is the wage above the median? Features: what "
-        "was known at age 14; privileged: schooling, tests and experience of later years. Two thirds of the rows are unlabeled."
-    )
+    columns = "Features: what was known at age 14; privileged: schooling, tests and experience of later years"
+    cli.note(f"no TABLE: comparing the bundled wages of {len(men.target)} young men. {columns}.")
     wage = men.target.map({0: "below", 1: "above"})
     wage.iloc[np.random.default_rng(0).permutation(len(wage))[LABELED_MEN:]] = None
     frame = men.data.join(men.privileged).assign(wage=wage)

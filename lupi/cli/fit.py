@@ -7,25 +7,16 @@ import typer
 
 import lupi.cli.shared as cli
 
+CHUNKS = f"Several Parquet files, or a folder of them, are read in chunks: {cli.CHUNKED_NAMES}."
+NAMES = f"One of {cli.METHOD_NAMES}, {cli.PLAIN_NAMES} (default: surrogate; svm2+ for several files)."
+
 
 def fit(
-    tables: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="TABLE...",
-            help=f"{cli.TABLE_KINDS}. Several Parquet files, or a folder of them, are read in chunks: {cli.CHUNKED_NAMES}.",
-        ),
-    ],
+    tables: Annotated[list[Path], typer.Argument(metavar="TABLE...", help=f"{cli.TABLE_KINDS}. {CHUNKS}")],
     target: Annotated[str, cli.Target],
     privileged: Annotated[str, cli.Privileged],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="File of the model.")],
-    method: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"One of {cli.METHOD_NAMES}, {cli.PLAIN_NAMES} (default: surrogate; svm2+ for several files).",
-        ),
-    ] = None,
+    method: Annotated[str | None, typer.Option(metavar="NAME", help=NAMES)] = None,
     drop: cli.Drop = "",
     metric: cli.Metric = None,
     kernel: cli.Kernel = None,
@@ -35,13 +26,11 @@ def fit(
     """Train one model; cross-validation selects its parameters."""
     chunked = scheduler is not None or len(tables) > 1 or tables[0].is_dir()
     if chunked:
-        method, kernel = method or "svm2+", kernel or "linear"
-        for option, wrong, allowed in (
-            (f"method {method}", method not in cli.CHUNKED_NAMES.split(", "), f"--method {cli.CHUNKED_NAMES}"),
-            (f"metric {metric}", metric == "r2", "a metric of classes"),
-            (f"kernel {kernel}", kernel != "linear", "--kernel linear"),
-        ):
-            if wrong:
+        method, kernel, names = method or "svm2+", kernel or "linear", cli.CHUNKED_NAMES
+        possible = {f"method {method}": method in names.split(", "), f"metric {metric}": metric != "r2"}
+        for option, fits in (possible | {f"kernel {kernel}": kernel == "linear"}).items():
+            if not fits:
+                allowed = f"--kernel linear, a metric of classes, and --method {names}"
                 raise ValueError(f"--{option} needs the rows in memory; several files are fitted with {allowed}.")
     from lupi.comparison.leakage import examine
     from lupi.comparison.methods import choose_methods
@@ -79,13 +68,9 @@ def fit(
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="File of `lupi fit` or `lupi compare`.")],
-    table: cli.Table,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV file (default: the terminal).")
-    ] = None,
-    id_column: Annotated[
-        str | None, typer.Option("--id", metavar="COL", help="Column of TABLE to put before each prediction.")
-    ] = None,
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help=f"{cli.TABLE_KINDS}.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV file to write.")] = None,
+    id_column: Annotated[str | None, typer.Option("--id", metavar="COL", help="Column before each prediction.")] = None,
 ) -> None:
     """Predict the rows of a table. Privileged columns are not required and are ignored.
 
@@ -94,14 +79,10 @@ def predict(
     """
     import numpy as np
 
-    from lupi.persistence import load
     from lupi.tabular.model import TabularModel
     from lupi.tabular.table import expand, read_file
 
-    fitted = load(model)
-    if not isinstance(fitted, TabularModel):
-        raise ValueError(f"{model} holds a {type(fitted).__name__}, not a model of `lupi fit` or `lupi compare`.")
-    rows = read_file(table)
+    fitted, rows = cli.load_model(model, TabularModel, "`lupi fit` or `lupi compare`"), read_file(table)
     columns = {}
     if id_column is not None:
         (name,) = expand([id_column], list(rows.columns), "id")
@@ -113,11 +94,9 @@ def predict(
         if scores.ndim == 1:
             columns["score"] = scores
     if fitted.ranks:
-        cli.note(
-            "this model ranks: the higher the score, the more a row looks like "
-            f"{str(fitted.classes_[1])!r}. It has no threshold between classes; for one, train a classifier (lupi fit "
-            "--method svm2+)."
-        )
+        meaning = f"the higher the score, the more a row looks like {str(fitted.classes_[1])!r}"
+        advice = "for one, train a classifier (lupi fit --method svm2+)"
+        cli.note(f"this model ranks: {meaning}. It has no threshold between classes; {advice}.")
     cli.write(rows[[]].assign(**columns).to_csv(index=False), output)
 
 

@@ -7,13 +7,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from lupi.cli.shared import write
+from lupi.cli.shared import load_model, write
 
-app = typer.Typer(
-    name="localize",
-    help="From image files to boxes: images, boxes and masks in; boxes and pictures out.",
-    no_args_is_help=True,
-)
+_ABOUT = "From image files to boxes: images, boxes and masks in; boxes and pictures out."
+app = typer.Typer(name="localize", help=_ABOUT, no_args_is_help=True)
 
 _Data = Annotated[Path, typer.Argument(help="CSV or COCO JSON file, or a folder of Pascal VOC.")]
 _Model = Annotated[Path, typer.Argument(help="A model of `lupi localize fit`.")]
@@ -55,9 +52,7 @@ def fit(
     geometry_scale: Annotated[float, typer.Option(min=0.0, help="Its weight: 20 for ssvm, 0.5 to 8 for jkse.")] = 20.0,
     tol: Annotated[float, typer.Option(help="Relative duality gap at which training stops.")] = 1e-2,
     search: Annotated[int, typer.Option(metavar="N", help="Values to try per parameter (papers: 4); 0: none.")] = 0,
-    validation: Annotated[
-        float, typer.Option(min=0.01, max=0.99, help="Share of the images to compare parameters on.")
-    ] = 0.3,
+    validation: Annotated[float, typer.Option(min=0.01, max=0.99, help="Share of images for --search.")] = 0.3,
     privileged: Annotated[_Privileged, typer.Option(help="Privileged information to use.")] = "both",
     random_state: Annotated[int, typer.Option("--seed", help="Seed of vocabulary, split and solver.")] = 0,
     jobs: _Jobs = -1,
@@ -94,9 +89,7 @@ def fit(
 def predict(
     model: _Model,
     images: Annotated[list[Path], typer.Argument(help="Images, or folders of images.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Boxes as .json or .csv.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="A .json or .csv file.")] = None,
     overlays: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write images with boxes as PNG.")] = None,
     jobs: _Jobs = -1,
     cache: _Cache = _CACHE,
@@ -165,9 +158,7 @@ def _settings(jobs: int, cache: Path, skip_errors: bool) -> dict[str, Any]:
     return {"n_jobs": jobs, "cache": str(cache), "on_error": "skip" if skip_errors else "raise"}
 
 
-def _search(
-    localizer: Any, found: Any, known: Any, n: int, validation: float, cache: Path, max_time: float | None
-) -> Any:
+def _search(localizer: Any, found: Any, known: Any, n: int, validation: float, cache: Path, max_time: Any) -> Any:
     """Best localizer of the papers' grid with `n` values per parameter, fitted; ``search_`` keeps the results of all."""
     from sklearn.model_selection import train_test_split
 
@@ -176,18 +167,10 @@ def _search(
     tables, seed = (found.images, found.boxes, *known.values()), localizer.random_state
     split = train_test_split(*tables, test_size=validation, random_state=seed)
     images, boxes, *privileged = split[::2]
-    best, table = search_parameters(
-        localizer,
-        images,
-        boxes,
-        dict(zip(known, privileged)) or None,
-        validation=(split[1], split[3]),
-        grid=paper_grid(localizer.method, n, localizer.geometry),
-        store=cache / "search",
-        n_jobs=localizer.n_jobs,
-        verbose=True,
-        max_time=max_time,
-    )
+    grid, held_out = paper_grid(localizer.method, n, localizer.geometry), (split[1], split[3])
+    options = {"store": cache / "search", "n_jobs": localizer.n_jobs, "verbose": True, "max_time": max_time}
+    Z = dict(zip(known, privileged)) or None
+    best, table = search_parameters(localizer, images, boxes, Z, validation=held_out, grid=grid, **options)
     row = max(table, key=lambda row: row["mean_overlap"])
     chosen = ", ".join(f"{name}={value:.4g}" for name, value in row["params"].items())
     typer.echo(f"Best of {len(table)}: {chosen}; mean overlap {row['mean_overlap']:.1%} on validation.")
@@ -197,14 +180,8 @@ def _search(
 
 def _load(path: Path, settings: dict[str, Any]) -> Any:
     from lupi.localize import Localizer
-    from lupi.persistence import load
 
-    try:
-        localizer = load(path)
-    except FileNotFoundError:
-        raise ValueError(f"{path}: no such model file; `lupi localize fit` writes one.") from None
-    if not isinstance(localizer, Localizer):
-        raise ValueError(f"{path} holds a {type(localizer).__name__}, not a model of `lupi localize fit`.")
+    localizer = load_model(path, Localizer, "`lupi localize fit`")
     localizer.bag_.set_params(**settings, verbose=True)
     return localizer
 

@@ -25,7 +25,7 @@ CHUNKED_NAMES = "svm2+, svm+, ranktransfer, l2svm, svm, ranksvm"
 TABLE_KINDS = "CSV, TSV, Parquet, Feather, Excel or JSON lines"
 RESUME = "finished results are kept; run the same command again to resume."
 
-Table = Annotated[Path, typer.Argument(metavar="TABLE", help=f"{TABLE_KINDS}.")]
+
 Target = typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabeled row.")
 Privileged = typer.Option(metavar="COL,COL", help="Columns that will not exist at prediction time; wildcards allowed.")
 Drop = Annotated[str, typer.Option(metavar="COL,COL", help="Columns to ignore, such as identifiers.")]
@@ -33,13 +33,8 @@ Metric = Annotated[
     Literal["ap", "accuracy", "auc", "balanced_accuracy", "r2"] | None,
     typer.Option(help="By default auc; accuracy for more than two classes."),
 ]
-Kernel = Annotated[
-    Literal["rbf", "linear"] | None, typer.Option(help="Kernel of all kernel methods (default: both are tried).")
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.5:8786."),
-]
+Kernel = Annotated[Literal["rbf", "linear"] | None, typer.Option(help="Kernel of kernel methods (default: both).")]
+Scheduler = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler, e.g. tcp://10.0.0.5:8786.")]
 Seed = Annotated[int, typer.Option(min=0, help="Determines everything random.")]
 Jobs = Annotated[int, typer.Option("--jobs", help="Processes; -1: one per core.")]
 
@@ -114,14 +109,24 @@ def _describe(error):
     if isinstance(error, ValueError | TypeError | OSError | ImportError):
         return str(error), 2 if isinstance(error, UsageError) else 1
     place = traceback.extract_tb(error.__traceback__)[-1]
-    return (
-        f"internal error: {type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno}). Please report "
-        "it with the traceback that LUPI_TRACEBACK=1 shows."
-    ), 1
+    found = f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
+    return f"internal error: {found}. Please report it with the traceback that LUPI_TRACEBACK=1 shows.", 1
 
 
 def _say(text):
     typer.secho(text, fg="red", err=True)
+
+
+def load_model(path: Path, kind: Any, commands: str) -> Any:
+    """Model of a file that one of the commands wrote."""
+    from lupi.persistence import load
+
+    if not path.is_file():
+        raise ValueError(f"{path}: no such model file; {commands} writes one.")
+    model = load(path)
+    if not isinstance(model, kind):
+        raise ValueError(f"{path} holds a {type(model).__name__}, not a model of {commands}.")
+    return model
 
 
 def note(text):
@@ -145,14 +150,9 @@ def names(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip() not in ("", "none")]
 
 
-app = typer.Typer(
-    name="lupi",
-    cls=Commands,
-    help="Learning using privileged information: features that exist at training time only.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+_ABOUT = "Learning using privileged information: features that exist at training time only."
+_PLAIN: dict[str, Any] = {"no_args_is_help": True, "add_completion": False, "pretty_exceptions_enable": False}
+app = typer.Typer(name="lupi", cls=Commands, help=_ABOUT, **_PLAIN)
 
 
 def _print_version(wanted: bool) -> None:
@@ -161,10 +161,9 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit()
 
 
+_Version = typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+
+
 @app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
+def _options(version: Annotated[bool, _Version] = False) -> None:
     """Options before the name of a command."""

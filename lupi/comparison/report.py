@@ -13,7 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from lupi.comparison.results import HELPS, HURTS, MATCHED, NO_DIFFERENCE, NOT_THE_COLUMNS, Worth
@@ -21,13 +21,8 @@ from lupi.comparison.verdict import p_value, percent, signed, worth_sentence
 from lupi.files import strict_json
 from lupi.plot.figures import css_variables, report_figures
 
-MARKS = {
-    HELPS: ("✓", "green"),
-    MATCHED: ("=", "yellow"),
-    NOT_THE_COLUMNS: ("~", "yellow"),
-    HURTS: ("✗", "red"),
-    NO_DIFFERENCE: ("", ""),
-}
+MARKS = {HELPS: ("✓", "green"), MATCHED: ("=", "yellow"), NOT_THE_COLUMNS: ("~", "yellow")}
+MARKS |= {HURTS: ("✗", "red"), NO_DIFFERENCE: ("", "")}
 BADGES = {"yes": ("YES", "bold green"), "no": ("NO", "bold"), "unclear": ("UNCLEAR", "bold yellow")}
 LEGEND = (
     "gain: over the method's counterpart without the columns; best: over the best baseline (*); shuffled: gain of the shuffled "
@@ -80,10 +75,8 @@ class TerminalTable:
 
 
 def _wide(lines):
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("method", overflow="fold")
-    for name in TABLE_COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
+    numbers = (Column(name, justify="right", no_wrap=True) for name in TABLE_COLUMNS)
+    table = Table(Column("method", overflow="fold"), *numbers, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for cells in lines:
         table.add_row(*cells)
     yield table
@@ -107,9 +100,7 @@ def _verdict_parts(verdict):
         if title and texts:
             yield Text(f"\n{title}", style="bold")
         for text in texts:
-            line = Table.grid(padding=(0, 1, 0, 0))
-            line.add_column(no_wrap=True)
-            line.add_column(overflow="fold")
+            line = Table.grid("", Column(overflow="fold"), padding=(0, 1, 0, 0))
             line.add_row("-", Text(text))
             yield line
 
@@ -160,7 +151,7 @@ def render(summary):
         raise ImportError('the report requires jinja2: pip install "lupi[report]".') from None
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"points": percent, "signed": signed, "p": p_value}
-    parts = {part: _template(f"report.{part}") for part in ("css", "js")}
+    style, script = f"{_colors()}\n{_template('report.css')}", _template("report.js")
     return environment.from_string(_template("report.html")).render(
         s=summary,
         sign=SIGNS[summary["verdict"]["answer"]],
@@ -169,10 +160,10 @@ def render(summary):
         heading=heading,
         worth=[worth_sentence(Worth(**part)) for part in summary["worth"] if part["shown"]],
         figures=report_figures(summary) if find_spec("matplotlib") else {},
-        style=f"{_colors()}\n{parts['css']}",
-        script=parts["js"],
+        style=style,
+        script=script,
         # No other script may run and nothing may be fetched, whatever a table holds.
-        script_hash=b64encode(sha256(parts["js"].encode()).digest()).decode(),
+        script_hash=b64encode(sha256(script.encode()).digest()).decode(),
         downloads=_downloads(summary),
     )
 
@@ -188,15 +179,9 @@ def _colors():
 
 def _downloads(summary):
     """Content of each file as a data URL."""
-    table = method_frame(summary).to_csv(index=False)
-    contents = (
-        ("methods.csv", "text/csv", table),
-        ("results.json", "application/json", strict_json(summary, indent=1) + "\n"),
-    )
-    return {
-        name: f"data:{kind};charset=utf-8;base64,{b64encode(content.encode()).decode()}"
-        for name, kind, content in contents
-    }
+    address = lambda kind, text: f"data:{kind};charset=utf-8;base64,{b64encode(text.encode()).decode()}"  # noqa: E731
+    table, results = method_frame(summary).to_csv(index=False), strict_json(summary, indent=1) + "\n"
+    return {"methods.csv": address("text/csv", table), "results.json": address("application/json", results)}
 
 
 def method_frame(summary):

@@ -71,16 +71,6 @@ class TableEncoder(BaseEstimator):
     A word that `fit` did not see, and a gap among words, give zeros. Without `fill`, gaps among numbers stay NaN, for
     estimators that accept them; with `as_frame`, the result is a data frame, for estimators that know categories. With
     `keep_empty`, rows without any value are not learned from, and their features are NaN.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from lupi.tabular.table import Table
-    >>> table = Table.of(pd.DataFrame({"age": [20.0, None, 40.0], "sex": ["f", "m", None]}))
-    >>> TableEncoder().fit(table).transform(table).round(2)
-    array([[-1.22,  1.  ,  0.  ],
-           [ 0.  ,  0.  ,  1.  ],
-           [ 1.22,  0.  ,  0.  ]])
     """
 
     standardize: bool = True
@@ -96,10 +86,9 @@ class TableEncoder(BaseEstimator):
         numbers = table.frame[table.numbers]
         self.medians_ = np.nan_to_num(numbers.median().to_numpy(dtype=np.float64))
         numbers = np.where(numbers.isna(), self.medians_, numbers)
-        self.means_, spread = numbers.mean(axis=0), numbers.std(axis=0)
-        self.scales_ = np.where(spread > 1e-12 * np.maximum(1.0, np.abs(self.means_)), spread, 1.0)
-        if not self.standardize:
-            self.means_, self.scales_ = np.zeros_like(self.means_), np.ones_like(self.scales_)
+        means, spread = numbers.mean(axis=0), numbers.std(axis=0)
+        varied = self.standardize & (spread > 1e-12 * np.maximum(1.0, np.abs(means)))
+        self.means_, self.scales_ = means * self.standardize, np.where(varied, spread, 1.0)
         self.n_features_out_ = len(self.means_) + sum(map(len, self.levels_.values()))
         return self
 
@@ -234,47 +223,18 @@ class TabularModel(BaseEstimator):
         return self.encoder_.transform(X if isinstance(X, Table) else self.schema_.parse(X))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Scores of the rows.
-
-        Parameters
-        ----------
-        X : data frame or array
-            Decision columns; further columns of a data frame are ignored.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Decision values of the estimator, or else probabilities.
-        """
+        """Decision values of the rows, or else probabilities; further columns of a data frame are ignored."""
         features = self.features_of(X)  # first: it raises for an unfitted model
         return scores_of(self.estimator_, features)
 
     @available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), "predict_proba"))
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
-        """Probabilities of the classes, if the estimator gives them.
-
-        Parameters
-        ----------
-        X : data frame or array
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
+        """Probabilities of the classes, if the estimator gives them."""
         features = self.features_of(X)
         return self.estimator_.predict_proba(features)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
-        """Predicted labels or numbers; scores of a ranker.
-
-        Parameters
-        ----------
-        X : data frame or array
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
+        """Predicted labels or numbers; scores of a ranker."""
         features = self.features_of(X)
         raw = self.estimator_.predict(features)
         if self.regression_:
@@ -282,17 +242,7 @@ class TabularModel(BaseEstimator):
         return raw if self.ranks else self.classes_[np.asarray(raw).astype(np.intp)]
 
     def score(self, X: MatrixLike, y: VectorLike) -> float:
-        """Accuracy of a classifier, R² of a regressor.
-
-        Parameters
-        ----------
-        X : data frame or array
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        float
-        """
+        """Accuracy of a classifier, R² of a regressor."""
         metric = r2_score if self.regression_ else accuracy_score
         return float(metric(np.asarray(y), self.predict(X)))
 
@@ -357,10 +307,8 @@ def refit_on_chunks(model, frame, target, privileged=None):
         labels = plain_labels(column.to_numpy())
         found = pd.Index(classes).get_indexer(labels)
         if (found < 0).any():
-            raise ValueError(
-                f"the target holds {labels[found < 0][0]!r}, a class so rare that the sample has none of it; leave these "
-                "rows out."
-            )
+            rare = labels[found < 0][0]
+            raise ValueError(f"the target holds {rare!r}, a class that the sample has none of; leave these rows out.")
         return found
 
     tables = {"X": features(model.schema_, model.encoder_), "y": collect(frame[target], codes, np.int64)}
@@ -372,21 +320,12 @@ def refit_on_chunks(model, frame, target, privileged=None):
 
 
 def takes_frames(estimator):
-    """Whether an estimator (of a search: its estimator; of a pipeline: the first step) selects columns or knows words.
-
-    Examples
-    --------
-    >>> from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-    >>> takes_frames(HistGradientBoostingClassifier()), takes_frames(RandomForestClassifier())
-    (True, False)
-    """
+    """Whether an estimator (of a search: its estimator; of a pipeline: the first step) selects columns or knows words."""
     first = estimator
     while isinstance(first, Pipeline) or hasattr(first, "refit"):  # only searches have `refit`
         first = first.steps[0][1] if isinstance(first, Pipeline) else first.estimator
     tags = get_tags(first).input_tags
-    by_type = getattr(first, "categorical_features", None) == "from_dtype" or getattr(
-        first, "enable_categorical", False
-    )
+    by_type = getattr(first, "enable_categorical", getattr(first, "categorical_features", None) == "from_dtype")
     return tags.categorical or tags.string or bool(by_type) or isinstance(first, ColumnTransformer)
 
 
@@ -412,24 +351,12 @@ def _encode_target(model, y):
 
 
 def missing_targets(y):
-    """Mask of the unlabeled rows: NaN, None, pandas' NA.
-
-    Examples
-    --------
-    >>> missing_targets(np.array(["a", None, "b"], dtype=object))
-    array([False,  True, False])
-    """
+    """Mask of the unlabeled rows: NaN, None, pandas' NA."""
     return np.asarray(pd.isna(np.asarray(y)))
 
 
 def plain_labels(known):
-    """Labels that can be sorted: whole numbers as integers, though gaps in their column made them floats; else text.
-
-    Examples
-    --------
-    >>> plain_labels(np.array([1.0, 0.0])), plain_labels(np.array(["b", 2], dtype=object)).tolist()
-    (array([1, 0]), ['b', '2'])
-    """
+    """Labels that can be sorted: whole numbers as integers, though gaps in their column made them floats; else text."""
     if known.dtype.kind == "O":
         known = np.array(known.tolist())
     if known.dtype.kind == "f" and np.array_equal(known, np.round(known)):
