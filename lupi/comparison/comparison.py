@@ -254,16 +254,11 @@ def compare(
     deadline = None if more.max_time is None else monotonic() + more.max_time
     problem, metric = make_problem(X, y, privileged, target=target, drop=drop, groups=groups, metric=metric)
     splits = () if more.cv is None else given_splits(more.cv, problem)
-    plan = Plan(
-        metric=metric,
-        n_splits=len(splits) or n_splits,
-        splits=splits,
-        train_sizes=train_sizes(train_size, problem, splits),
-        seed=seed,
-        grids={name: {key: list(values) for key, values in grid.items()} for name, grid in (more.grids or {}).items()},
-        methods=choose_methods(methods, baselines, metric, problem.n_classes),
-        **{name: getattr(more, name) for name in PROTOCOL},
-    )
+    grids = {name: {key: list(values) for key, values in grid.items()} for name, grid in (more.grids or {}).items()}
+    sizes = {"n_splits": len(splits) or n_splits, "train_sizes": train_sizes(train_size, problem, splits)}
+    protocol = {name: getattr(more, name) for name in PROTOCOL} | sizes
+    chosen = choose_methods(methods, baselines, metric, problem.n_classes)
+    plan = Plan(metric=metric, seed=seed, splits=splits, grids=grids, methods=chosen, **protocol)
     for split in range(plan.n_splits if problem.groups is not None else 1):
         split_rows(plan, split, problem)  # report an impossible split before the first fit
     leaks, notes = [], []

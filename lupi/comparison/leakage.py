@@ -48,10 +48,8 @@ def examine(X, y, Z, target="the target", *, grouped=False, others=None):
     if len(rows) > MAX_ROWS:
         rows = np.sort(np.random.default_rng(0).permutation(rows)[:MAX_ROWS])
     truth = _codes(np.asarray(y)[rows])
-    ordinary, privileged = (
-        [_Column(kind, name, table.frame[name].iloc[rows]) for name in table.columns]
-        for kind, table in (("ordinary", X), ("privileged", Z))
-    )
+    ordinary = [_Column("ordinary", name, values.iloc[rows]) for name, values in X.frame.items()]
+    privileged = [_Column("privileged", name, values.iloc[rows]) for name, values in Z.frame.items()]
     leaks, notes, numbers = [], [], []
     for column in (*ordinary, *privileged):
         if column in privileged and column.n_levels < 2:

@@ -20,8 +20,6 @@ def privileged_bunch(
     target: np.ndarray,
     names: Sequence[Sequence[str]],
     *,
-    target_names: Sequence[str] | np.ndarray,
-    descr: str,
     as_frame: bool,
     return_X_y_privileged: bool,
     **extra: Any,
@@ -36,8 +34,7 @@ def privileged_bunch(
         frame = pd.concat([data, privileged, target], axis=1)
     if return_X_y_privileged:
         return data, target, privileged
-    extra |= {"feature_names": feature_names, "privileged_names": privileged_names, "DESCR": descr}
-    extra["target_names"] = np.asarray(target_names)
+    extra |= {"feature_names": feature_names, "privileged_names": privileged_names}
     return Bunch(data=data, privileged=privileged, target=target, frame=frame, **extra)
 
 
@@ -97,8 +94,8 @@ def load_young_men(
         privileged,
         np.log(wage) if regression else (wage > np.median(wage)).astype(int),
         (feature_names, privileged_names),
-        target_names=["log of hourly wage"] if regression else ["below the median", "above the median"],
-        descr=description("young_men"),
+        target_names=np.array(["log of hourly wage"] if regression else ["below the median", "above the median"]),
+        DESCR=description("young_men"),
         as_frame=as_frame,
         return_X_y_privileged=return_X_y_privileged,
     )
@@ -162,7 +159,7 @@ def load_digits_lowres(
         target,
         ([f"block_{row}_{column}" for row in range(resolution) for column in range(resolution)], source.feature_names),
         target_names=source.target_names[digits],
-        descr=description("digits_lowres").format(n=len(pixels), k=block, r=resolution, d=resolution**2),
+        DESCR=description("digits_lowres").format(n=len(pixels), k=block, r=resolution, d=resolution**2),
         as_frame=as_frame,
         return_X_y_privileged=return_X_y_privileged,
     )
@@ -200,7 +197,7 @@ def load_breast_cancer_followup(*, as_frame: bool = False, return_X_y_privileged
         source.target,
         (source.feature_names[first_visit].tolist(), source.feature_names[~first_visit].tolist()),
         target_names=source.target_names,
-        descr=description("breast_cancer_followup"),
+        DESCR=description("breast_cancer_followup"),
         as_frame=as_frame,
         return_X_y_privileged=return_X_y_privileged,
     )

@@ -347,17 +347,15 @@ def over_blocks(
         serial = dask.config.get("scheduler", None) in ("synchronous", "sync", "single-threaded")
         n_threads = 1 if serial else int(dask.config.get("num_workers", None) or cpu_count())
         options: dict[str, Any] = {"return_as": "generator", "batch_size": 1, "pre_dispatch": n_threads}
-        calls = (delayed(function)(block, *rest) for block, rest in zip(blocks, arguments))
+        work = (delayed(function)(block, *rest) for block, rest in zip(blocks, arguments))
         # One BLAS thread per chunk: more would compete with the other chunks.
         with threadpool_limits(limits=1):
-            yield from Parallel(n_threads, backend="threading", **options)(calls)
+            yield from Parallel(n_threads, backend="threading", **options)(work)
         return
     with cluster_errors(TRAINING_IS_LOST):
         n_threads = count_threads(client)
-    starts = (
-        (lambda block=block, rest=rest, place=place: _start(client, function, place, block, rest))
-        for place, (block, rest) in enumerate(zip(blocks, arguments))
-    )
+    calls = enumerate(zip(blocks, arguments))
+    starts = ((lambda place=k, call=call: _start(client, function, place, *call)) for k, call in calls)
     waiting, place = {}, 0
     for number, result in as_they_arrive(client, starts, CHUNKS_PER_THREAD * n_threads, TRAINING_IS_LOST):
         waiting[number] = result
@@ -382,19 +380,17 @@ def _client() -> Any:
 
 def _start(client: Any, function: Callable[..., Any], place: int, block: RowBlock, rest: tuple[Any, ...]) -> Any:
     """Submit one block; the scheduler brings the values of persisted collections."""
-    names, values = list(block.keys), None
+    values = None
     # Each block carries its part of the vectors.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
         if any(type(task).__name__ == "Future" for task in block.graph.values()):
-            values = client.get(block.graph, [block.keys[name] for name in names], sync=False)
+            values = client.get(block.graph, list(block.keys.values()), sync=False)
             block = replace(block, graph={})
-        return client.submit(_visit, function, place, block, names, values, *rest, pure=False)
+        return client.submit(_visit, function, place, block, values, *rest, pure=False)
 
 
-def _visit(
-    function: Callable[..., Any], place: int, block: RowBlock, names: list[str], values: list[Any] | None, *rest: Any
-) -> tuple[int, Any]:
+def _visit(function: Callable[..., Any], place: int, block: RowBlock, values: Any, *rest: Any) -> tuple[int, Any]:
     if values is not None:
-        block = replace(block, graph=dict(zip([block.keys[name] for name in names], values)))
+        block = replace(block, graph=dict(zip(block.keys.values(), values)))
     with threadpool_limits(limits=1):
         return place, function(block, *rest)

@@ -260,15 +260,10 @@ class TrainingSet:
 
     def take(self, index: np.ndarray) -> TrainingSet:
         """Some of the rows; of kernel matrices the same columns."""
-        return replace(
-            self,
-            X=self.X.take(index),
-            target=[self.target[i] for i in index] if isinstance(self.target, list) else self.target[index],
-            weight=self.weight[index],
-            groups=None if self.groups is None else self.groups[index],
-            kept=self.kept[index],
-            privileged=tuple(block.take(index) for block in self.privileged),
-        )
+        target = [self.target[i] for i in index] if isinstance(self.target, list) else self.target[index]
+        parts = {"X": self.X.take(index), "privileged": tuple(block.take(index) for block in self.privileged)}
+        groups = None if self.groups is None else self.groups[index]
+        return replace(self, **parts, target=target, weight=self.weight[index], groups=groups, kept=self.kept[index])
 
     def set_columns(self, estimator: Any) -> None:
         """Set ``n_features_in_`` and ``feature_names_in_`` of an estimator that shares this training set."""
@@ -336,10 +331,9 @@ def check_training_set(
     else:
         source, rows = X, _check_X(estimator, X, dtypes, min_rows, allow_nan)
         n, feature_names = rows.shape[0], getattr(estimator, "feature_names_in_", None)
-        blocks = [
-            read_block(name, space, table, n, X, square=square, dense=dense_privileged, dtypes=dtypes)
-            for (space, table), square in zip(spaces.items(), _kernel_matrices(estimator, list(spaces)))
-        ]
+        read = partial(read_block, name, n_rows=n, X=X, dense=dense_privileged, dtypes=dtypes)
+        squares = _kernel_matrices(estimator, list(spaces))
+        blocks = [read(*space, square=square) for space, square in zip(spaces.items(), squares)]
     values, classes = np.zeros(n), None
     if kind != "none":
         values, classes = _read_target(y, kind, getattr(estimator, "unlabeled", ALL_LABELED), name)
@@ -639,10 +633,8 @@ def refuse_masked(value: Any, prefix: str) -> None:
 
 def wrong_length(prefix: str, n_given: int, unit: str, n_rows: int, missing: str) -> ValueError:
     """Error of a privileged input that does not have one entry per example."""
-    return ValueError(
-        f"{prefix} has {n_given} {unit}, but `X` has {n_rows} examples; pass one for each example "
-        f"({missing} where the privileged features are not available)."
-    )
+    advice = f"pass one for each example ({missing} where the privileged features are not available)"
+    return ValueError(f"{prefix} has {n_given} {unit}, but `X` has {n_rows} examples; {advice}.")
 
 
 def _read_target(y: VectorLike, kind: str, unlabeled: Any, name: str) -> tuple[np.ndarray, np.ndarray | None]:
