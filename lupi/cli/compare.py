@@ -17,7 +17,8 @@ def _sizes(text: str | None) -> list[float] | None:
     try:
         return None if text is None else [float(n) if "." in n else int(n) for n in text.split(",")]
     except ValueError:
-        raise cli.UsageError(f"--train-size must be numbers such as 50,100 or 0.5, got {text!r}.") from None
+        expected = "numbers such as 50,100 or shares such as 0.5"
+        raise cli.UsageError(f"--train-size must be {expected}, got {text!r}.") from None
 
 
 Names = partial(typer.Option, metavar="NAME,NAME", callback=cli.names)

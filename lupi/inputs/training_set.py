@@ -498,9 +498,8 @@ def _check_X(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], min_rows: int
         raise ValueError("kernel='precomputed' needs a dense matrix, but `X` is sparse; pass X.toarray().")
     values = _validate(estimator, X, dtypes, allow_nan, reset=True, min_rows=min_rows)
     if square and values.shape[0] != values.shape[1]:
-        raise ValueError(
-            f"kernel='precomputed' needs a square matrix (n_samples, n_samples) as `X`; got {values.shape}."
-        )
+        wanted = "needs a square matrix of shape (n_samples, n_samples) as `X`"
+        raise ValueError(f"kernel='precomputed' {wanted}; got {values.shape}.")
     if sparse.issparse(values) and not values.has_canonical_format:
         values = values.copy()
         values.sum_duplicates()
