@@ -232,7 +232,7 @@ class SMOState:
         ):
             box[(entry, *place)] = values
         slots = Slots(
-            rate=rows.rate,
+            rate=np.vstack([rows.rate, np.zeros(n)]),
             c=rows.c,
             spaces=_spaces(rows),
             diagonal=diagonal,
@@ -241,7 +241,7 @@ class SMOState:
             share=np.array([np.repeat(rows.lead, n).reshape(-1, n), rows.follow]),
             layer=layers.layer,
             layers=np.array([layers.row, layers.kind]),
-            mask=np.full((2, len(layers.row), n), -BLOCKED),
+            mask=np.concatenate([np.full((2, len(layers.row), n), -BLOCKED), np.zeros((2, 1, n))], axis=1),
             moves=layers.moves,
             worth=layers.worth(typical),
         )
@@ -266,10 +266,9 @@ class SMOState:
 
     def run(self, matrices: list[np.ndarray], tol: float, limit: int) -> tuple[int, float]:
         """Iterate on these kernel matrices, before their weights; returns the number of steps and the violation."""
-        rate = self.slots.rate
-        n_rows, n = rate.shape
+        n_rows, n = self.slots.layer.shape
         n_layers = self.slots.layers.shape[1]
-        last_digit = float(np.finfo(np.float32).eps) * float(np.max(np.abs(rate)))
+        last_digit = float(np.finfo(np.float32).eps) * float(np.max(np.abs(self.slots.rate[:-1])))
         single = last_digit <= LAST_DIGIT * tol and all(matrix.dtype == np.float32 for matrix in matrices)
         real = np.float32 if single else np.float64
         # One compiled loop for any number of spaces.
@@ -280,16 +279,13 @@ class SMOState:
             name: getattr(self.slots, name).astype(real, copy=False) for name in ("rate", "c", "diagonal", "mask")
         }
         slots = self.slots._replace(**arrays)
+        most = max(n_layers, MOST_MEMBERS) + 1
         memory = (
-            np.empty((2, n_layers, LANES), real),
-            np.empty((1, 1, LANES), real),
-            np.empty((5, max(n_layers, MOST_MEMBERS) + 1)),
-            np.zeros((1, n), real),
-            np.zeros((1, 1, n), real),
-            np.zeros((6, max(n_layers, MOST_MEMBERS)), dtype=np.int64),
-            np.zeros((len(matrices), MOST_MEMBERS)),
+            np.empty((2, n_layers + 1, LANES), real),
+            np.empty((5, most)),
+            np.zeros((6, most), dtype=np.int64),
+            np.zeros((len(matrices), MOST_MEMBERS + 1)),
         )
-
         done, violation = 0, np.inf
         for part in slices(limit, work=STEP_OPERATIONS * n_rows * n):
             steps, violation = smo_loop(K, self.weight, slots, tol, part, *memory, np.ones(n_rows, dtype=bool))

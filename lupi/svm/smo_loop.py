@@ -36,8 +36,8 @@ class Slots(NamedTuple):
 
     Attributes
     ----------
-    rate : ndarray of shape (n_rows, n)
-        Derivative of the dual value along the kind.
+    rate : ndarray of shape (n_rows + 1, n)
+        Derivative of the dual value along the kind; the last row is memory.
     c : ndarray of shape (n_spaces, n_rows, n)
         Change of the space's coefficient along the kind.
     spaces : int ndarray of shape (2, n_rows)
@@ -54,8 +54,8 @@ class Slots(NamedTuple):
         Layer of the slot, or -1 where there is none.
     layers : int ndarray of shape (2, n_layers)
         Row and kind of a layer.
-    mask : ndarray of shape (2, n_layers, n)
-        0 where the slot can move along its kind, and where it can move against it; -BLOCKED elsewhere.
+    mask : ndarray of shape (2, n_layers + 1, n)
+        0 where the slot can move along its kind, and where it can move against it; -BLOCKED elsewhere. 0 in the last layer.
     moves : ndarray of shape (2, n_moves, n_kinds)
         Steps of each move along its kinds, and against them: first the pair of each kind, then the circuits.
     worth : ndarray of shape (2, n_moves)
@@ -120,25 +120,30 @@ def position(rate: np.ndarray, r: int, mask: np.ndarray, side: int, l: int, lane
 
 @_inner(fastmath=True)
 def _pair_gains(
-    gains: np.ndarray, top: float, rate: np.ndarray, r: int, mask: np.ndarray, l: int, own: float, diagonal: np.ndarray,
-    a: float, K: np.ndarray, t: int,
+    rate: np.ndarray, top: float, r: int, mask: np.ndarray, l: int, own: float, diagonal: np.ndarray, a: float,
+    K: np.ndarray, t: int,
 ) -> None:  # fmt: skip
-    """Twice the gain of a pair with each slot of a row, by the exact step without bounds, in one space."""
-    for u in range(gains.shape[1]):
-        gain = max(top - rate[r, u] + mask[1, l, u], NOTHING)
-        gains[0, u] = gain * gain / max(own + diagonal[r, u] - a * K[t, u], LEAST)
+    """Twice the gain of a pair with each slot of a row, by the exact step without bounds, in one space; into the last row."""
+    last = rate.shape[0] - 1
+    for u in range(rate.shape[1]):
+        gain = top - rate[r, u] + mask[1, l, u]
+        curvature = own + diagonal[r, u] - a * K[t, u]
+        gain = gain if gain > NOTHING else NOTHING
+        rate[last, u] = gain * gain / (curvature if curvature > LEAST else LEAST)
 
 
 @_inner(fastmath=True)
 def _pair_gains_in_two(
-    gains: np.ndarray, top: float, rate: np.ndarray, r: int, mask: np.ndarray, l: int, own: float, diagonal: np.ndarray,
-    a: float, K: np.ndarray, b: float, c: np.ndarray, m: int, S: np.ndarray, t: int,
+    rate: np.ndarray, top: float, r: int, mask: np.ndarray, l: int, own: float, diagonal: np.ndarray, a: float,
+    K: np.ndarray, b: float, c: np.ndarray, m: int, S: np.ndarray, t: int,
 ) -> None:  # fmt: skip
     """The same in two spaces; the coefficients in the second may differ between the slots."""
-    for u in range(gains.shape[1]):
-        gain = max(top - rate[r, u] + mask[1, l, u], NOTHING)
+    last = rate.shape[0] - 1
+    for u in range(rate.shape[1]):
+        gain = top - rate[r, u] + mask[1, l, u]
         curvature = own + diagonal[r, u] - a * K[t, u] - b * c[m, r, u] * S[t, u]
-        gains[0, u] = gain * gain / max(curvature, LEAST)
+        gain = gain if gain > NOTHING else NOTHING
+        rate[last, u] = gain * gain / (curvature if curvature > LEAST else LEAST)
 
 
 @_inner(fastmath=True)
@@ -163,12 +168,10 @@ def _room(box: np.ndarray, moved: np.ndarray, share: np.ndarray, r: int, t: int,
     room = 2.0 * BLOCKED
     for part in range(2):
         q = moved[part, r]
-        if q >= 0:
-            change = way * share[part, r, t] * box[SIGN, q, t]
-            if change > 0.0:
-                room = min(room, (box[UPPER, q, t] - box[X, q, t]) / change)
-            elif change < 0.0:
-                room = min(room, (box[LOWER, q, t] - box[X, q, t]) / change)
+        change = way * share[part, r, t] * box[SIGN, q, t]
+        if change != 0.0:
+            left = (box[UPPER if change > 0.0 else LOWER, q, t] - box[X, q, t]) / change
+            room = left if left < room else room
     return room
 
 
@@ -177,11 +180,10 @@ def _move(rate: np.ndarray, box: np.ndarray, moved: np.ndarray, share: np.ndarra
     """Move the variables of a slot, onto a bound that they come within rounding of."""
     for part in range(2):
         q = moved[part, r]
-        if q >= 0:
-            along = step * share[part, r, t]
-            value, change = box[X, q, t], box[SIGN, q, t] * along
-            grain = ROUNDING * max(abs(value), abs(change))
-            value += change
+        along = step * share[part, r, t]
+        if along != 0.0:
+            value = box[X, q, t] + box[SIGN, q, t] * along
+            grain = ROUNDING * (abs(value) + abs(along))
             if value - box[LOWER, q, t] <= grain:
                 value = box[LOWER, q, t]
             elif box[UPPER, q, t] - value <= grain:
@@ -207,54 +209,45 @@ def _open_directions(
 
 
 @_inner()
-def _change(
-    weight: np.ndarray, c: np.ndarray, size: int, rows: np.ndarray, at: np.ndarray, w: np.ndarray, spots: np.ndarray,
+def _step(
+    K: tuple[np.ndarray, ...], weight: np.ndarray, rate: np.ndarray, c: np.ndarray, box: np.ndarray, moved: np.ndarray,
+    share: np.ndarray, size: int, rows: np.ndarray, at: np.ndarray, w: np.ndarray, spots: np.ndarray,
     change: np.ndarray,
-) -> int:  # fmt: skip
-    """Collect the examples that move, and the changes of their weighted coefficients in every space; returns their number."""
+) -> tuple[int, float]:  # fmt: skip
+    """Number of examples that move along a combination of slots, with the best step that their bounds allow."""
     count = 0
+    slope = curvature = 0.0
+    room = 2.0 * BLOCKED
     for a in range(size):
+        r, t, along = rows[a], at[a], w[a]
         e = 0
-        while e < count and spots[e] != at[a]:
+        while e < count and spots[e] != t:
             e += 1
         if e == count:
-            spots[e] = at[a]
+            spots[e] = t
             for m in range(weight.shape[0]):
                 change[m, e] = 0.0
             count += 1
         for m in range(weight.shape[0]):
-            change[m, e] -= weight[m] * w[a] * c[m, rows[a], at[a]]
-    return count
-
-
-@_inner()
-def _step_length(
-    K: tuple[np.ndarray, ...], weight: np.ndarray, rate: np.ndarray, box: np.ndarray, moved: np.ndarray,
-    share: np.ndarray, size: int, rows: np.ndarray, at: np.ndarray, w: np.ndarray, count: int, spots: np.ndarray,
-    change: np.ndarray,
-) -> float:  # fmt: skip
-    """Best step along a combination of slots that their bounds allow."""
-    slope = curvature = 0.0
-    room = 2.0 * BLOCKED
-    for a in range(size):
-        r, t = rows[a], at[a]
-        slope += w[a] * rate[r, t]
-        curvature += w[a] * w[a] * box[RIDGE, moved[0, r], t]
+            change[m, e] -= weight[m] * along * c[m, r, t]
+        one = moved[0, r]
+        slope += along * rate[r, t]
+        curvature += along * along * box[RIDGE, one, t]
         members = 1.0
         for b in range(size):
-            q = rows[b]
-            if a != b and t == at[b]:
-                # Two members that move a common variable share its room.
-                one, two = moved[0, r], moved[1, r]
-                if one == moved[0, q] or one == moved[1, q] or (two >= 0 and two == moved[0, q]):
-                    members *= 2.0
-        room = min(room, _room(box, moved, share, r, t, w[a]) / members)
+            # Two members that move a common variable share its room.
+            lead, follower = moved[0, rows[b]], moved[1, rows[b]]
+            if a != b and t == at[b] and (lead == one or lead == moved[1, r] or follower == one):
+                members *= 2.0
+        free = _room(box, moved, share, r, t, along) / members
+        room = free if free < room else room
     for m in range(weight.shape[0]):
         matrix = K[m]
         for e in range(count):
             for f in range(count):
                 curvature += change[m, e] * change[m, f] / weight[m] * matrix[spots[e], spots[f]]
-    return min(slope / max(curvature, TINY_CURVATURE), room)
+    best = slope / (curvature if curvature > TINY_CURVATURE else TINY_CURVATURE)
+    return count, best if best < room else room
 
 
 @_inner()
@@ -264,56 +257,55 @@ def _update(
 ) -> None:  # fmt: skip
     """Rates after a step along a change of the coefficients of some examples."""
     real = rate.dtype.type
+    if count % 2 == 1:
+        spots[count] = spots[count - 1]
+        for m in range(change.shape[0]):
+            change[m, count] = 0.0
     for a in range(0, count, 2):
-        t, u = spots[a], spots[min(a + 1, count - 1)]
-        if a + 1 == count:
-            for m in range(change.shape[0]):
-                change[m, a + 1] = 0.0
+        t, u = spots[a], spots[a + 1]
         for r in range(touched.shape[0]):
             one, two = spaces[0, r], spaces[1, r]
-            first_K, second_K = K[one], K[two]
             first, second = real(step * change[one, a]), real(step * change[one, a + 1])
             third, fourth = real(step * change[two, a]), real(step * change[two, a + 1])
             if two != one and (third != 0.0 or fourth != 0.0):
-                _add_rows_of_two(rate, r, first_K, first, second, c, two, second_K, third, fourth, t, u)
+                _add_rows_of_two(rate, r, K[one], first, second, c, two, K[two], third, fourth, t, u)
                 touched[r] = True
             elif first != 0.0 or second != 0.0:
-                _add_rows(rate, r, first_K, first, t, second, u)
+                _add_rows(rate, r, K[one], first, t, second, u)
                 touched[r] = True
 
 
 @_inner()
 def _partner(
     K: tuple[np.ndarray, ...], weight: np.ndarray, rate: np.ndarray, c: np.ndarray, spaces: np.ndarray,
-    diagonal: np.ndarray, layers: np.ndarray, mask: np.ndarray, k: int, i: int, t: int, gains: np.ndarray,
-    no_mask: np.ndarray, gain_lanes: np.ndarray, found: np.ndarray,
+    diagonal: np.ndarray, layers: np.ndarray, mask: np.ndarray, k: int, i: int, t: int, lanes: np.ndarray,
+    found: np.ndarray,
 ) -> None:  # fmt: skip
     """Find the row and the example of the slot with which slot (i, t) of kind k gains most."""
     # As numbers of an array, positions have one type: literals would compile the functions below again.
-    best, first, real = -1.0, layers[0, 0] * 0, rate.dtype.type
+    best, real = -1.0, rate.dtype.type
+    n_layers, last = layers.shape[1], rate.shape[0] - 1
     top, own = rate[i, t], diagonal[i, t]
-    for l in range(layers.shape[1]):
+    for l in range(n_layers):
         if layers[1, l] != k:
             continue
         r = layers[0, l]
         one, two = spaces[0, r], spaces[1, r]
-        first_K, second_K = K[one], K[two]
         a, b = real(2.0 * weight[one] * c[one, i, t]), real(2.0 * weight[two] * c[two, i, t])
         if two == one or b == 0.0:
-            _pair_gains(gains, top, rate, r, mask, l, own, diagonal, a, first_K, t)
+            _pair_gains(rate, top, r, mask, l, own, diagonal, a, K[one], t)
         else:
-            _pair_gains_in_two(gains, top, rate, r, mask, l, own, diagonal, a, first_K, b, c, two, second_K, t)
-        gain = highest(gains, first, no_mask, first, first, gain_lanes)
+            _pair_gains_in_two(rate, top, r, mask, l, own, diagonal, a, K[one], b, c, two, K[two], t)
+        gain = highest(rate, last, mask, 0 * l, n_layers, lanes)
         if gain > best:
             best, found[0] = gain, r
-            found[1] = position(gains, first, no_mask, first, first, gain_lanes, gain)
+            found[1] = position(rate, last, mask, 0 * l, n_layers, lanes, gain)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def smo_loop(
     K: tuple[np.ndarray, ...], weight: np.ndarray, slots: Slots, tol: float, max_iter: int, lanes: np.ndarray,
-    gain_lanes: np.ndarray, extremes: np.ndarray, gains: np.ndarray, no_mask: np.ndarray, where: np.ndarray,
-    change: np.ndarray, touched: np.ndarray,
+    extremes: np.ndarray, where: np.ndarray, change: np.ndarray, touched: np.ndarray,
 ) -> tuple[int, float]:  # fmt: skip
     """Ascent over pairs and circuits with second-order selection; the slots are updated in place.
 
@@ -323,28 +315,28 @@ def smo_loop(
     rate, c, spaces, diagonal, box, moved, share, layer, layers, mask, moves, worth = slots
     n_layers, n_kinds = layers.shape[1], moves.shape[2]
     top, bottom, w = extremes[0], extremes[1], extremes[2]
-    rows, at, spots, found, top_layer, bottom_layer = where[0], where[1], where[2], where[3], where[4], where[5]
+    rows, at, spots, found = where[0], where[1], where[2], where[3]
     for t in range(rate.shape[1]):
         _open_directions(box, moved, share, layer, mask, t, touched)
     iteration = 0
     while True:
+        # Of each kind and side, the largest slope and its layer.
         for k in range(n_kinds):
-            top[k], bottom[k] = -BLOCKED, BLOCKED
+            top[k] = bottom[k] = -BLOCKED
         for l in range(n_layers):
             r, k = layers[0, l], layers[1, l]
-            if touched[r]:
-                for side in range(2):
+            for side in range(2):
+                if touched[r]:
                     extremes[3 + side, l] = highest(rate, r, mask, side, l, lanes)
-            if extremes[3, l] > top[k]:
-                top[k], top_layer[k] = extremes[3, l], l
-            if -extremes[4, l] < bottom[k]:
-                bottom[k], bottom_layer[k] = -extremes[4, l], l
+                if extremes[3 + side, l] > extremes[side, k]:
+                    extremes[side, k], where[4 + side, k] = extremes[3 + side, l], l
         chosen, score, violation = -1, 0.0, 0.0
         for q in range(moves.shape[1]):
             slope = 0.0
             for k in range(n_kinds):
-                slope += moves[0, q, k] * top[k] - moves[1, q, k] * bottom[k]
-            violation = max(violation, slope * worth[0, q])
+                slope += moves[0, q, k] * top[k] + moves[1, q, k] * bottom[k]
+            if slope * worth[0, q] > violation:
+                violation = slope * worth[0, q]
             if slope > 0.0 and slope * slope * worth[1, q] > score:
                 chosen, score = q, slope * slope * worth[1, q]
         if violation < tol or iteration >= max_iter or chosen < 0:
@@ -354,24 +346,21 @@ def smo_loop(
         for k in range(n_kinds):
             for side in range(2):
                 if moves[side, chosen, k] > 0.0:
-                    l = bottom_layer[k] if side else top_layer[k]
+                    l = where[4 + side, k]
                     rows[size], w[size] = layers[0, l], (1.0 - 2.0 * side) * moves[side, chosen, k]
                     if side and chosen < n_kinds:
                         _partner(
-                            K, weight, rate, c, spaces, diagonal, layers, mask, k, rows[0], at[0], gains, no_mask,
-                            gain_lanes, found,
+                            K, weight, rate, c, spaces, diagonal, layers, mask, k, rows[0], at[0], lanes, found
                         )  # fmt: skip
                         rows[size], at[size] = found[0], found[1]
                     else:
-                        at[size] = position(rate, rows[size], mask, side, l, lanes, -bottom[k] if side else top[k])
+                        at[size] = position(rate, rows[size], mask, side, l, lanes, extremes[side, k])
                     size += 1
-        count = _change(weight, c, size, rows, at, w, spots, change)
-        step = _step_length(K, weight, rate, box, moved, share, size, rows, at, w, count, spots, change)
+        count, step = _step(K, weight, rate, c, box, moved, share, size, rows, at, w, spots, change)
         for r in range(touched.shape[0]):
             touched[r] = False
         for a in range(size):
-            w[a] *= step
-            _move(rate, box, moved, share, rows[a], at[a], w[a])
+            _move(rate, box, moved, share, rows[a], at[a], step * w[a])
         for a in range(count):
             _open_directions(box, moved, share, layer, mask, spots[a], touched)
         _update(K, rate, c, spaces, count, spots, change, step, touched)
