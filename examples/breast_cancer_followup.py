@@ -66,10 +66,10 @@ def main():
     parser.add_argument("--splits", type=int, default=20, help="random splits")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--out", default="breast_cancer_followup.png", help="file of the plot")
-    parser.add_argument("--quick", action="store_true", help="three splits and a tiny grid: shows only that it runs")
+    parser.add_argument("--quick", action="store_true", help="two splits and a tiny grid: shows only that it runs")
     options = parser.parse_args()
     if options.quick:
-        options.splits, options.jobs = 3, 1
+        options.splits, options.jobs = 2, 1
 
     cancer = load_breast_cancer_followup()
     methods = make_methods(options.quick)

@@ -71,10 +71,10 @@ def main():
     parser.add_argument("--resolution", type=int, default=4, choices=[1, 2, 4], help="side of the coarse pictures")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--out", default="digits_lowres.png", help="file of the plot")
-    parser.add_argument("--quick", action="store_true", help="three splits and a tiny grid: shows only that it runs")
+    parser.add_argument("--quick", action="store_true", help="two splits and a tiny grid: shows only that it runs")
     options = parser.parse_args()
     if options.quick:
-        options.splits, options.jobs = 3, 1
+        options.splits, options.jobs = 2, 1
 
     digits = load_digits_lowres(resolution=options.resolution)
     methods = make_methods(options.quick)

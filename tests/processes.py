@@ -14,8 +14,6 @@ import pytest
 import lupi
 
 ROOT = Path(lupi.__file__).parents[1]
-# Warnings are errors in scripts, too; those that the oldest dependencies give about each other are none of ours.
-STRICT = ("-W", "error", *(("-W", "ignore::DeprecationWarning") if "LUPI_OLD_DEPENDENCIES" in os.environ else ()))
 
 
 def start(*words, code=None, **options):

@@ -1,40 +1,64 @@
 import importlib.util
 import re
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import STRICT
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(
-    ("script", "methods"),
-    [
-        ("digits_lowres", ["SVM2+ off", "SVM2+ privileged", "SVM2+ shuffled"]),
-        (
-            "breast_cancer_followup",
-            ["SVM+ privileged", "SVM+ shuffled", "SVM2+ off", "SVM2+ privileged", "SVM2+ shuffled"],
-        ),
+def run_quickly(script, folder, monkeypatch, capsys):
+    """Output of an example script with ``--quick``, run in this process: an import of everything costs seconds."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", [f"{script}.py", "--quick"])
+    runpy.run_path(ROOT / "examples" / f"{script}.py", run_name="__main__")
+    pyplot.close("all")
+    return capsys.readouterr().out
+
+
+def row(method):
+    return rf"{re.escape(method)} +\d+\.\d\d \+- \d+\.\d\d +[+-]\d+\.\d\d \+- \d+\.\d\d   SVM"
+
+
+SVM2_PLUS = [row(f"SVM2+ {arm}") for arm in ("off", "privileged", "shuffled")]
+PLOTS = {
+    "digits_lowres": [*SVM2_PLUS, "against its shuffled control"],
+    "breast_cancer_followup": [
+        *SVM2_PLUS,
+        row("SVM+ privileged"),
+        row("SVM+ shuffled"),
+        "against its shuffled control",
     ],
-)
-def test_example_runs_and_leaves_a_plot(script, methods, tmp_path):
-    done = subprocess.run(
-        [sys.executable, *STRICT, ROOT / "examples" / f"{script}.py", "--quick"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    for method in methods:
-        row = rf"{re.escape(method)} +\d+\.\d\d \+- \d+\.\d\d +[+-]\d+\.\d\d \+- \d+\.\d\d   SVM"
-        assert re.search(row, done.stdout), done.stdout
-    assert "against its shuffled control" in done.stdout
+    "structured_localization": [r"SSVM\+ privileged +\d+\.\d+", r"SSVM\+ shuffled +\d+\.\d+"],
+    "structured_multilabel": [r"structural SVM +exact sets +\d+\.\d%", "one SVM for each label"],
+}
+
+
+@pytest.mark.parametrize("script", PLOTS)
+def test_example_runs_and_leaves_a_plot(script, tmp_path, monkeypatch, capsys):
+    printed = run_quickly(script, tmp_path, monkeypatch, capsys)
+    for pattern in PLOTS[script]:
+        assert re.search(pattern, printed), printed
     assert (tmp_path / f"{script}.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("page", "script"),
+    [("few_labels", "few_labels_many_followups"), ("which_columns", "which_columns"), ("noisy_labels", "noisy_labels")],
+)
+def test_script_of_the_page_prints_the_lines_of_its_table(page, script, tmp_path, monkeypatch, capsys):
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    assert f"python examples/{script}.py" in text
+    printed = run_quickly(script, tmp_path, monkeypatch, capsys)
+    # The page shows the same rows, measured on more splits.
+    (table,) = re.findall(r"```text\n(.*?)```", text, re.S)
+    assert [line[:14] for line in printed.splitlines()[:6]] == [line[:14] for line in table.splitlines()[:6]]
 
 
 def test_readme_code_runs(capsys):

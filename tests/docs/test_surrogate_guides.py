@@ -1,19 +1,12 @@
-"""Guides of surrogate learning: their code runs, their example scripts run, and the pages name them."""
+"""Guides of surrogate learning: their code runs."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from processes import STRICT
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDES = {
-    "few_labels": "few_labels_many_followups",
-    "which_columns": "which_columns",
-    "noisy_labels": "noisy_labels",
-}
+GUIDES = ("few_labels", "which_columns", "noisy_labels")
 
 
 @pytest.mark.parametrize("page", GUIDES)
@@ -26,21 +19,3 @@ def test_code_of_the_page_runs(page, capsys):
     else:
         plain, with_privileged = (float(score) for score in re.findall(r"(0\.\d\d\d)$", printed, re.M)[:2])
         assert 0.6 < plain < with_privileged
-
-
-@pytest.mark.parametrize("page", GUIDES)
-def test_script_of_the_page_prints_the_lines_of_its_table(page, tmp_path):
-    text = (ROOT / "docs" / f"{page}.md").read_text()
-    script = f"examples/{GUIDES[page]}.py"
-    assert f"python {script}" in text
-    done = subprocess.run(
-        [sys.executable, *STRICT, ROOT / script, "--quick"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    # The page shows the same rows, measured on more splits.
-    (table,) = re.findall(r"```text\n(.*?)```", text, re.S)
-    assert [line[:14] for line in done.stdout.splitlines()[:6]] == [line[:14] for line in table.splitlines()[:6]]
