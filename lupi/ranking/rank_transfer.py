@@ -251,11 +251,7 @@ def _fit_teachers(
     settings |= {name: getattr(ranker, name) for name in SHARED}
     rows, scored = np.flatnonzero(joined.available & data.labeled), np.flatnonzero(joined.available)
     seen = replace(
-        data.take(rows),
-        X=joined.rows.gather(rows),
-        kept=np.arange(len(rows)),
-        privileged=(),
-        feature_names=None,
+        data.take(rows), X=joined.rows.gather(rows), kept=np.arange(len(rows)), privileged=(), feature_names=None
     )
     teachers = [RankSVM(C=C, **settings) for C in sorted(Cs)]
     try:

@@ -123,11 +123,7 @@ class BaseRanker(BaseEstimator):
 
 
 def check_ranking_set(
-    ranker: BaseRanker,
-    X: MatrixLike,
-    y: VectorLike,
-    privileged: PrivilegedLike = None,
-    group: VectorLike | None = None,
+    ranker: BaseRanker, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike = None, group: VectorLike | None = None
 ) -> TrainingSet:
     """Check the input of a ranker's `fit`."""
     given: Any = getattr(ranker, "privileged_kernel", "linear")

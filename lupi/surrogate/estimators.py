@@ -130,30 +130,26 @@ class EstimatorMember(BaseEstimator):
 
     def fit_left_out(self, sample: Sample) -> np.ndarray:
         """Fit to all rows, and refit without each fold; rows that are not cross-fitted get NaN."""
-        X, targets, groups, labels = sample.X.values, sample.targets, sample.groups, sample.labels
-        self.n_outputs_ = targets.shape[1]
-        self.on_labels_ = labels is not None and is_classifier(self.estimator)
-        everything = np.arange(len(targets))
+        self.n_outputs_ = sample.targets.shape[1]
+        self.on_labels_ = sample.labels is not None and is_classifier(self.estimator)
+        everything, left_out = np.arange(len(sample.targets)), np.full(sample.targets.shape, np.nan)
         rows = everything if sample.cross_fit_rows is None else sample.cross_fit_rows
-        strata = np.zeros(len(targets), dtype=int) if labels is None else labels
-        folds = make_folds(rows, strata, groups, check_random_state(self.random_state), self.cv)
-        units = everything if groups is None else groups
+        strata = np.zeros_like(everything) if sample.labels is None else sample.labels
+        folds = make_folds(rows, strata, sample.groups, check_random_state(self.random_state), self.cv)
+        units = everything if sample.groups is None else sample.groups
         parts = [everything, *(np.flatnonzero(~np.isin(units, units[fold])) for fold in folds)]
-        jobs = (delayed(self._fit_rows)(X, targets, sample.weight, labels, part) for part in parts)
+        jobs = (delayed(self._fit_rows)(sample, part) for part in parts)
         self.estimator_, *refitted = Parallel(n_jobs=self.n_jobs)(jobs)
-        left_out = np.full(targets.shape, np.nan)
         for fold, estimator in zip(folds, refitted):
-            left_out[fold] = self._values(estimator, _safe_indexing(X, fold))
+            left_out[fold] = self._values(estimator, _safe_indexing(sample.X.values, fold))
         found = ~np.isnan(left_out[:, 0])
         self.spread_ = unit_of(left_out[found], sample.weight[found]) if found.any() else 1.0
         return left_out
 
-    def _fit_rows(
-        self, X: MatrixLike, targets: np.ndarray, weight: np.ndarray, labels: np.ndarray | None, rows: np.ndarray
-    ) -> BaseEstimator | list[BaseEstimator]:
-        X, targets, weight = _safe_indexing(X, rows), targets[rows], weight[rows]
+    def _fit_rows(self, sample: Sample, rows: np.ndarray) -> BaseEstimator | list[BaseEstimator]:
+        X, targets, weight = _safe_indexing(sample.X.values, rows), sample.targets[rows], sample.weight[rows]
         if self.on_labels_:
-            return fit_weighted(clone(self.estimator), X, np.asarray(labels)[rows], weight)
+            return fit_weighted(clone(self.estimator), X, np.asarray(sample.labels)[rows], weight)
         student = _for_soft_targets(self.estimator)
         if is_classifier(self.estimator):
             return fit_weighted(student, X, targets, weight)

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import rbf_kernel
 
-from lupi.inputs.training_set import ArrayRows, Rows, TrainingSet, chunkwise
+from lupi.inputs.training_set import TrainingSet, chunkwise
 from lupi.inputs.types import Matrix, RandomState
 from lupi.kernels import Kernel
 from lupi.kernels.nystroem import FeatureSpace
@@ -87,6 +87,10 @@ class Standardizer(BaseEstimator):
         self.shift_ = np.clip(0.0, self.mean_ - reach, self.mean_ + reach) if self.sparse_ else self.mean_
         return self
 
+    def rows(self, X: Any) -> Any:
+        """Standardized rows; rows in chunks are standardized when they are read."""
+        return X.map(self.transform, X.shape[1])
+
     def transform(self, X: Any) -> Any:
         """Standardized copy."""
         if not sparse.issparse(X):
@@ -107,7 +111,7 @@ class Standardizer(BaseEstimator):
 @chunkwise("sum", "weight")
 def _column_sums(X: Any, weight: np.ndarray, center: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Weights and weighted sums of the values that are not missing, or of their squared distances to a center."""
-    weights, sums = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    weights, sums = np.zeros((2, X.shape[1]))
     for start in range(0, X.shape[0], BLOCK):
         block, part = X[start : start + BLOCK], weight[start : start + BLOCK]
         stored, at = (block.data, block.indices) if sparse.issparse(block) else (block, slice(None))
@@ -121,18 +125,6 @@ def _column_sums(X: Any, weight: np.ndarray, center: np.ndarray | None) -> tuple
         weights += part @ rows[0]
         sums += part @ rows[1]
     return weights, sums
-
-
-def standardized(X: Any, weight: np.ndarray) -> Any:
-    """Standardized rows; rows in chunks are standardized when they are read."""
-    return apply_standardizer(X, Standardizer().fit(X, weight))
-
-
-def apply_standardizer(X: Any, scaler: Standardizer) -> Any:
-    """The same by a fitted standardizer."""
-    values = X.operand
-    chunked = isinstance(values, Rows)
-    return X.map(scaler.transform, X.shape[1]) if chunked else ArrayRows(scaler.transform(values))
 
 
 @model_part

@@ -9,7 +9,7 @@ import numpy as np
 from lupi.surrogate.members import SurrogateData
 from lupi.surrogate.ridge import TINY, RidgePath, correlation, squared_error
 from lupi.surrogate.targets import Target
-from lupi.surrogate.teachers import X_ALONE, Surrogate, Teachers, label_noise, probed_rows
+from lupi.surrogate.teachers import X_ALONE, Teachers, label_noise, probed_rows
 
 if TYPE_CHECKING:
     from lupi.surrogate.students import Student
@@ -60,12 +60,7 @@ class Explanation(dict[str, Any]):
 
 
 def explain_fit(
-    data: SurrogateData,
-    A: Any,
-    target: Target,
-    teachers: Teachers,
-    surrogate: Surrogate | None,
-    students: list[Student],
+    data: SurrogateData, A: Any, target: Target, teachers: Teachers, students: list[Student]
 ) -> Explanation:
     """Explanation of a fit with privileged features."""
     y, weight = data.rows.target[data.taught], data.rows.weight[data.taught]
@@ -81,11 +76,11 @@ def explain_fit(
         plain_weight=students[0].weight,
         **dict.fromkeys(("surrogate_correlation", "surrogate_r2", "effective_rows")),
     )
-    if surrogate is not None:
-        left_out = students[-1].outputs[surrogate.rows]
+    if len(students) > 1:
+        student = students[-1]
+        left_out = student.outputs[student.rows]
         found = ~np.isnan(left_out[:, 0])
-        of_rows = data.rows.weight[surrogate.rows[found]]
-        r = correlation(left_out[found], surrogate.values[found], of_rows)
+        r = correlation(left_out[found], student.targets[found], data.rows.weight[student.rows[found]])
         report |= {"surrogate_correlation": r, "surrogate_r2": max(r, 0.0) ** 2}
         report["effective_rows"] = _effective_rows(data, A, target, teachers, report["surrogate_r2"])
     return report

@@ -10,9 +10,8 @@ from sklearn.base import BaseEstimator
 
 from lupi.inputs.types import MatrixLike
 from lupi.privacy import model_part
-from lupi.surrogate.members import Pool, Sample, SurrogateData, pool_outputs
+from lupi.surrogate.members import Pool, SurrogateData, pool_outputs
 from lupi.surrogate.targets import Calibration, Target, blend
-from lupi.surrogate.teachers import Surrogate
 
 # Smallest slope of the output, relative to the unit of the target, so that the output always orders the rows.
 SMALLEST_SLOPE = 1e-3
@@ -23,21 +22,25 @@ LABEL_WEIGHT = 0.25
 
 @dataclass(frozen=True)
 class Student:
-    """A fitted pool with its outputs of all rows (left-out ones of its training rows) and its weight in the output."""
+    """A fitted pool, its training rows and targets, its outputs of all rows (left-out ones of `rows`) and its weight."""
 
     pool: Pool
+    rows: np.ndarray
+    targets: np.ndarray
     outputs: np.ndarray
     weight: float = 1.0
 
-    @classmethod
-    def fit(cls, pool: Pool, sample: Sample, rows: np.ndarray, features: Any) -> Student:
-        """Fit a pool to a sample of the rows."""
-        outputs = np.empty((features.shape[0], sample.targets.shape[1]))
-        outputs[rows] = pool.fit_left_out(sample)
-        others = np.setdiff1d(np.arange(len(outputs)), rows)
-        if len(others):
-            outputs[others] = pool_outputs(features.take(others).operand, pool)
-        return cls(pool, outputs)
+
+def fit_student(
+    pool: Pool, data: SurrogateData, features: Any, rows: np.ndarray, targets: np.ndarray, **options: Any
+) -> Student:
+    """Fit a pool to some of the rows."""
+    outputs = np.empty((len(data.rows), targets.shape[1]))
+    outputs[rows] = pool.fit_left_out(data.sample(features, rows, targets, **options))
+    others = np.setdiff1d(np.arange(len(outputs)), rows)
+    if len(others):
+        outputs[others] = pool_outputs(features.take(others).operand, pool)
+    return Student(pool, rows, targets, outputs)
 
 
 @model_part
@@ -58,16 +61,16 @@ class Model(BaseEstimator):
         return self.calibration.logits(sum(weight * pool.outputs(A) for weight, pool in self.parts))
 
 
-def combine(plain: Student, student: Student, data: SurrogateData, surrogate: Surrogate) -> list[Student]:
+def combine(plain: Student, student: Student, data: SurrogateData, plain_weight: float) -> list[Student]:
     """Weights in the output: l / m against 1 with l labeled and m scored rows, plus what the teachers take from the plain."""
     weight = data.rows.weight
     ratio = weight[data.labeled].sum() / weight[data.scored].sum()
-    of_student = (1.0 - ratio / (1.0 + ratio)) * (1.0 - surrogate.plain_weight)
+    of_student = (1.0 - ratio / (1.0 + ratio)) * (1.0 - plain_weight)
     return [replace(plain, weight=1.0 - of_student), replace(student, weight=of_student)]
 
 
 def calibrate_output(
-    students: list[Student], data: SurrogateData, features: Any, target: Target, surrogate: Surrogate | None
+    students: list[Student], data: SurrogateData, features: Any, target: Target, plain_weight: float
 ) -> Calibration:
     """Calibration of the combined left-out outputs, to the labels and to the surrogate.
 
@@ -75,16 +78,16 @@ def calibrate_output(
     slightly underconfident (the teachers shrink). The blend is right.
     """
     outputs = np.sum([student.weight * student.outputs for student in students if student.weight], axis=0)
-    weight = data.rows.weight
+    weight, student = data.rows.weight, students[-1]
     labeled = data.labeled[~np.isnan(outputs[data.labeled, 0])]
     if not len(labeled):  # One row or group: no left-out outputs exist, so in-sample outputs are used.
         labeled = data.labeled
         outputs[labeled] = pool_outputs(features.take(labeled).operand, students[0].pool)
     y = data.rows.target[labeled]
     calibration = target.calibrate(outputs[labeled], y, weight[labeled])
-    if surrogate is not None and students[0].weight < 1.0:
-        found = ~np.isnan(outputs[surrogate.rows, 0])
-        rows = surrogate.rows[found]
-        soft = target.calibrate(outputs[rows], surrogate.values[found], weight[rows])
-        calibration = blend(calibration, soft, 1.0 - (1.0 - LABEL_WEIGHT) * (1.0 - surrogate.plain_weight))
+    if students[0].weight < 1.0:
+        found = ~np.isnan(outputs[student.rows, 0])
+        rows = student.rows[found]
+        soft = target.calibrate(outputs[rows], student.targets[found], weight[rows])
+        calibration = blend(calibration, soft, 1.0 - (1.0 - LABEL_WEIGHT) * (1.0 - plain_weight))
     return replace(calibration, slope=max(calibration.slope, SMALLEST_SLOPE * target.unit(y, weight[labeled])))

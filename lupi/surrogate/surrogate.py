@@ -17,17 +17,9 @@ from lupi.inputs.training_set import ArrayRows, check_rows, check_training_set
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
-from lupi.surrogate.members import (
-    MEMBERS,
-    Pool,
-    Standardizer,
-    SurrogateData,
-    apply_standardizer,
-    make_pool,
-    member_names,
-)
+from lupi.surrogate.members import MEMBERS, Pool, Standardizer, SurrogateData, make_pool, member_names
 from lupi.surrogate.report import Explanation, explain_fit
-from lupi.surrogate.students import Model, Student, calibrate_output, combine
+from lupi.surrogate.students import Model, calibrate_output, combine, fit_student
 from lupi.surrogate.targets import ClassTarget, NumberTarget, Target, log_probabilities
 from lupi.surrogate.teachers import can_teach, fit_teachers, make_surrogate
 
@@ -103,35 +95,33 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         data = self._check(X, y, privileged, sample_weight, groups)
         target: Target = NumberTarget() if data.rows.classes is None else ClassTarget(len(self.classes_))
         scaler = Standardizer().fit(data.rows.X, data.rows.weight)
-        A = apply_standardizer(data.rows.X, scaler)
+        A = scaler.rows(data.rows.X)
         features = ArrayRows(data.rows.table()) if member_names(self.estimator) is None else A
 
         pool, columns = make_pool(self, scaler), target.columns(data.rows.target[data.labeled])
-        sample = data.sample(features, data.labeled, columns, labels=data.codes(data.labeled))
-        plain = Student.fit(pool, sample, data.labeled, features)
-
+        plain = fit_student(pool, data, features, data.labeled, columns, labels=data.codes(data.labeled))
         taught = can_teach(data, type(self).__name__)
         teachers = fit_teachers(data, A, target, plain.outputs, self) if taught else None
+        plain_weight = 0.0 if teachers is None else teachers.plain_weight
         surrogate, students = make_surrogate(teachers, target, data), [plain]
         if surrogate is not None:
-            pool, cross_fit_rows = make_pool(self, scaler), np.flatnonzero(np.isin(surrogate.rows, data.taught))
-            sample = data.sample(features, surrogate.rows, surrogate.values, cross_fit_rows=cross_fit_rows)
-            student = Student.fit(pool, sample, surrogate.rows, features)
-            students = combine(plain, student, data, surrogate)
-        calibration = calibrate_output(students, data, features, target, surrogate)
+            pool, left_out = make_pool(self, scaler), np.flatnonzero(np.isin(data.scored, data.taught))
+            student = fit_student(pool, data, features, data.scored, surrogate, cross_fit_rows=left_out)
+            students = combine(plain, student, data, plain_weight)
+        calibration = calibrate_output(students, data, features, target, plain_weight)
 
-        self._model = Model(plain.pool.scaler, [(part.weight, part.pool) for part in students], calibration)
+        self._model = Model(pool.scaler, [(part.weight, part.pool) for part in students], calibration)
         self._report, self.teacher_weights_ = {}, {}
         if teachers is not None:
-            self._report = dict(explain_fit(data, A, target, teachers, surrogate, students))
+            self._report = dict(explain_fit(data, A, target, teachers, students))
             self.teacher_weights_ = teachers.weights
         self.member_weights_ = {name: 1.0 / len(pool.members) for name in pool.members}
         self.plain_weight_ = students[0].weight
         self.n_labeled_, self.n_unlabeled_ = len(data.labeled), len(data.unlabeled)
         self.surrogate_ = None
         if surrogate is not None:
-            values = np.full((data.rows.n_rows, surrogate.values.shape[1]), np.nan)
-            values[data.rows.kept[surrogate.rows]] = surrogate.values
+            values = np.full((data.rows.n_rows, surrogate.shape[1]), np.nan)
+            values[data.rows.kept[data.scored]] = surrogate
             self.surrogate_ = values[:, 0] if values.shape[1] == 1 else values
         return self
 
@@ -141,18 +131,9 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         if members == [] or not set(members or ()) <= set(MEMBERS):
             raise ValueError(f"{name}: `estimator` must name members of {list(MEMBERS)}, got {self.estimator!r}.")
         closed_form = self.estimator == "ridge" and self.teacher is None and groups is None
-        rows = check_training_set(
-            self,
-            X,
-            y,
-            privileged,
-            sample_weight,
-            groups,
-            dense_privileged=True,
-            min_rows=2,
-            allow_nan=self._allows_nan,
-            in_memory="" if closed_form else CLOSED_FORM_ONLY,
-        )
+        options: dict[str, Any] = {"dense_privileged": True, "min_rows": 2, "allow_nan": self._allows_nan}
+        options["in_memory"] = "" if closed_form else CLOSED_FORM_ONLY
+        rows = check_training_set(self, X, y, privileged, sample_weight, groups, **options)
         if rows.classes is not None:
             self.classes_ = rows.classes
             if len(rows.classes) > 2 and not rows.X.allows(rows.n_rows):

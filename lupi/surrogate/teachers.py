@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -12,15 +12,7 @@ from scipy.special import softmax
 from sklearn.base import is_classifier
 
 from lupi.inputs.training_set import ArrayRows, side_by_side
-from lupi.surrogate.members import (
-    KERNEL_GRID,
-    RbfPath,
-    Sample,
-    SurrogateData,
-    make_member,
-    rbf_values,
-    standardized,
-)
+from lupi.surrogate.members import KERNEL_GRID, RbfPath, Sample, Standardizer, SurrogateData, make_member, rbf_values
 from lupi.surrogate.products import ProductFit, factor, fit_product, is_clear
 from lupi.surrogate.ridge import EPS, GRID, TINY, RidgePath, fit_ridge, squared_error
 from lupi.surrogate.targets import Calibration, Target, area_under_curve, calibrate, log_loss, one_hot
@@ -40,11 +32,10 @@ SEPARABLE, SEPARATION_ROWS = 0.8, 2000
 
 @dataclass(frozen=True)
 class Candidate:
-    """Input of one teacher: every privileged table and X, each times a scale (0: not used), and the kernel."""
+    """Input of one teacher: the scales of the privileged tables and of X, which comes last (0: not used), and the kernel."""
 
     name: str
-    table_scales: tuple[float, ...]
-    x_scale: float
+    scales: tuple[float, ...]
     kernel: str = "linear"
 
 
@@ -52,35 +43,30 @@ class Candidate:
 class TeacherData:
     """Data of the teachers."""
 
-    tables: list[Any]  # standardized privileged features
-    A: Any  # standardized decision features
+    tables: list[Any]  # standardized privileged features, and X as the last table
     taught: np.ndarray  # rows with a label and privileged features
     unlabeled: np.ndarray  # rows with privileged features alone
-    targets: np.ndarray  # of the taught rows, (n_taught, k), as are the weights, groups and class codes
-    weight: np.ndarray
-    groups: np.ndarray | None
-    labels: np.ndarray | None
+    sample: Sample  # targets, weights, groups and class codes of the taught rows
     by_likelihood: bool  # whether evidence is the log-loss of calibrated scores, and not the squared error
     plain: tuple[np.ndarray, np.ndarray] | None  # line_scores of the plain student, for taught and unlabeled rows
     noise: Any  # label noise; None for rows in chunks, since it takes dozens of numbers per row
 
     def table(self, candidate: Candidate, rows: np.ndarray) -> Any:
         """Columns that a candidate sees; sparse if X is and takes part."""
-        scales = [*candidate.table_scales, candidate.x_scale]
-        used = [(part.take(rows), scale) for part, scale in zip([*self.tables, self.A], scales) if scale]
+        used = [(part.take(rows), scale) for part, scale in zip(self.tables, candidate.scales) if scale]
         return side_by_side(*zip(*used))
 
     def privileged(self, rows: np.ndarray) -> np.ndarray:
         """Privileged features of some rows, side by side."""
-        return np.hstack([table.values[rows] for table in self.tables])
+        return np.hstack([table.values[rows] for table in self.tables[:-1]])
 
     def evidence(self, scores: np.ndarray) -> float:
         r"""Log-evidence of left-out scores: :math:`-n/2 \log \mathrm{MSE}`, or -n times the log-loss."""
-        n = self.weight.sum()
-        if not self.by_likelihood or self.labels is None:
-            return gaussian_evidence(squared_error(scores, self.targets, self.weight), n)
-        calibration = calibrate(scores, one_hot(self.labels, max(2, scores.shape[1])), self.weight)
-        return float(-n * log_loss(calibration.logits(scores), self.labels, self.weight))
+        labels, weight = self.sample.labels, self.sample.weight
+        if not self.by_likelihood or labels is None:
+            return gaussian_evidence(squared_error(scores, self.sample.targets, weight), weight.sum())
+        calibration = calibrate(scores, one_hot(labels, max(2, scores.shape[1])), weight)
+        return float(-weight.sum() * log_loss(calibration.logits(scores), labels, weight))
 
 
 @dataclass(frozen=True)
@@ -92,18 +78,9 @@ class Teachers:
     taught: np.ndarray  # left-out scores, (n, k)
     unlabeled: np.ndarray  # ordinary scores
     calibration: Calibration  # from scores to the target; slope 0 if the scores do not follow the labels
-    noise: np.ndarray | None = None  # scores of label noise, for the taught and the probed unlabeled rows
-    x_alpha: float | None = None  # penalty of a ridge on X alone
-    column_evidence: np.ndarray | None = None  # log-evidence lost without each privileged column
-
-
-@dataclass(frozen=True)
-class Surrogate:
-    """Targets of the student: `values` of shape (n, k) for `rows`, and the weight of the plain student in them."""
-
-    rows: np.ndarray
-    values: np.ndarray
-    plain_weight: float
+    noise: np.ndarray | None  # scores of label noise, for the taught and the probed unlabeled rows
+    x_alpha: float | None  # penalty of a ridge on X alone
+    column_evidence: np.ndarray | None  # log-evidence lost without each privileged column
 
 
 def can_teach(data: SurrogateData, name: str) -> bool:
@@ -128,22 +105,22 @@ def fit_teachers(data: SurrogateData, A: Any, target: Target, plain: np.ndarray,
     `plain` are the plain student's outputs of all rows. The parameters `estimator` and `teacher` of the estimator `model`
     choose the kind of teachers.
     """
-    y, weight = data.rows.target[data.taught], data.rows.weight[data.taught]
-    targets, teacher = target.columns(y), model.teacher
+    y, teacher, names = data.rows.target[data.taught], model.teacher, [block.name for block in data.rows.privileged]
+    sample = data.sample(A, data.taught, target.columns(y), labels=data.codes(data.taught))
+    several = sample.targets.shape[1] > 1
     # With a ridge and one score the plain student is in closed form too, and a ridge on X takes its place.
-    closed_form = model.estimator == "ridge" and targets.shape[1] == 1
-    tables = [standardized(block.rows.with_gaps(block.available), data.rows.weight) for block in data.rows.privileged]
+    closed_form = model.estimator == "ridge" and not several
+    with_gaps = [block.rows.with_gaps(block.available) for block in data.rows.privileged]
+    tables = [*(Standardizer().fit(Z, data.rows.weight).rows(Z) for Z in with_gaps), A]
     if len(data.unlabeled):
-        _warn_if_not_at_random(type(model).__name__, data, [*tables, A])
-    groups, labels = data.groups(data.taught), data.codes(data.taught)
-    by_likelihood = targets.shape[1] > 1 or (teacher is not None and is_classifier(teacher))
-    kernels = ("linear", "rbf") if targets.shape[1] > 1 and teacher is None else ("linear",)
-    candidates = make_candidates([block.name for block in data.rows.privileged], kernels)
-    line = None if closed_form else line_scores(plain[data.taught], plain[data.unlabeled], targets, weight)
-    noise = label_noise(weight) if A.allows(N_PROBES * len(candidates)) else None
-    inputs = TeacherData(
-        tables, A, data.taught, data.unlabeled, targets, weight, groups, labels, by_likelihood, line, noise
-    )
+        _warn_if_not_at_random(type(model).__name__, data, tables)
+    candidates = make_candidates(names, ("linear", "rbf") if several and teacher is None else ("linear",))
+    line = None
+    if not closed_form:
+        line = line_scores(plain[data.taught], plain[data.unlabeled], sample.targets, sample.weight)
+    noise = label_noise(sample.weight) if A.allows(N_PROBES * len(candidates)) else None
+    by_likelihood = several or (teacher is not None and is_classifier(teacher))
+    inputs = TeacherData(tables, data.taught, data.unlabeled, sample, by_likelihood, line, noise)
     fit_one = _fit_ridge if teacher is None else _fit_estimator
     fits = [fit_one(inputs, candidate, model) for candidate in candidates]
     evidence = [inputs.evidence(fit.taught) for fit in fits]
@@ -152,34 +129,30 @@ def fit_teachers(data: SurrogateData, A: Any, target: Target, plain: np.ndarray,
         evidence.insert(-1, inputs.evidence(found[0].ridge.left_out))
         fits.insert(-1, _product_teacher(inputs, found[0]))
     weights = softmax(evidence)
-    columns = _column_evidence(fits, weights, inputs) if found is None else _product_column_evidence(inputs, *found)
-    has_noise = all(fit.noise is not None for fit in fits)
-    taught = _mean(weights, [fit.taught for fit in fits])
+
+    def mean(values: list[Any]) -> np.ndarray:
+        return np.asarray(np.tensordot(weights, values, axes=1))
+
+    taught = mean([fit.taught for fit in fits])
     return Teachers(
         weights={fit.candidate.name: float(weight) for fit, weight in zip(fits, weights)},
         plain_weight=0.0 if closed_form else float(weights[-1]),
         taught=taught,
-        unlabeled=_mean(weights, [fit.unlabeled for fit in fits]),
-        calibration=target.calibrate(taught, y, weight),
-        noise=_mean(weights, [fit.noise for fit in fits]) if has_noise else None,
+        unlabeled=mean([fit.unlabeled for fit in fits]),
+        calibration=target.calibrate(taught, y, sample.weight),
+        noise=mean([fit.noise for fit in fits]) if all(fit.noise is not None for fit in fits) else None,
         x_alpha=fits[-1].alpha,
-        column_evidence=columns,
+        column_evidence=_column_evidence(fits, weights, inputs) if found is None else _product_evidence(inputs, *found),
     )
 
 
-def _mean(weights: np.ndarray, values: list[Any]) -> np.ndarray:
-    return np.asarray(np.tensordot(weights, values, axes=1))
-
-
-def make_surrogate(teachers: Teachers | None, target: Target, data: SurrogateData) -> Surrogate | None:
-    """Calibrated scores of the taught and unlabeled rows; None if the scores do not follow the labels."""
+def make_surrogate(teachers: Teachers | None, target: Target, data: SurrogateData) -> np.ndarray | None:
+    """Targets of the student, of shape (n_scored, k): calibrated scores; None if the scores do not follow the labels."""
     if teachers is None or teachers.calibration.slope == 0.0:
         return None
     scores = np.empty((len(data.rows), teachers.taught.shape[1]))
     scores[data.taught], scores[data.unlabeled] = teachers.taught, teachers.unlabeled
-    rows = data.scored
-    values = target.surrogate(teachers.calibration, scores[rows], data.rows.target[rows])
-    return Surrogate(rows, values, teachers.plain_weight)
+    return target.surrogate(teachers.calibration, scores[data.scored], data.rows.target[data.scored])
 
 
 def make_candidates(names: list[Any], kernels: tuple[str, ...] = ("linear",)) -> list[Candidate]:
@@ -189,15 +162,14 @@ def make_candidates(names: list[Any], kernels: tuple[str, ...] = ("linear",)) ->
     """
     m = len(names)
     mixes = [("Z" if m == 1 else "all spaces", (1.0,) * m)]
-    for j in range(m if m > 1 else 0):
-        for other in OTHER_TABLES:
-            label = str(names[j]) if other == 0 else f"{names[j]} + {other:g} others"
-            mixes.append((label, tuple(1.0 if i == j else other for i in range(m))))
+    for (j, name), other in product(enumerate(names) if m > 1 else (), OTHER_TABLES):
+        label = f"{name} + {other:g} others" if other else str(name)
+        mixes.append((label, tuple(1.0 if i == j else other for i in range(m))))
     candidates = []
     for kernel, (label, scales), c in product(kernels, mixes, SCALES):
         name = f"{label} + {c:g} X" if c else label
-        candidates.append(Candidate(name + " (rbf)" * (kernel == "rbf"), scales, float(c), kernel))
-    return [*candidates, Candidate(X_ALONE, (0.0,) * m, 1.0)]
+        candidates.append(Candidate(name + " (rbf)" * (kernel == "rbf"), (*scales, float(c)), kernel))
+    return [*candidates, Candidate(X_ALONE, (0.0,) * m + (1.0,))]
 
 
 def gaussian_evidence(error: float, n: float) -> float:
@@ -268,8 +240,7 @@ def _fit_estimator(inputs: TeacherData, candidate: Candidate, model: Any) -> _Te
     if candidate.name == X_ALONE and inputs.plain is not None:
         return _TeacherFit(candidate, *inputs.plain)
     member = make_member(model.teacher, model)
-    table = inputs.table(candidate, inputs.taught)
-    taught = member.fit_left_out(Sample(table, inputs.targets, inputs.weight, inputs.groups, labels=inputs.labels))
+    taught = member.fit_left_out(replace(inputs.sample, X=inputs.table(candidate, inputs.taught)))
     others = inputs.table(candidate, inputs.unlabeled).values
     return _TeacherFit(candidate, taught, member.predict(others) if others.shape[0] else taught[:0])
 
@@ -277,70 +248,70 @@ def _fit_estimator(inputs: TeacherData, candidate: Candidate, model: Any) -> _Te
 def _fit_ridge(inputs: TeacherData, candidate: Candidate, model: Any) -> _TeacherFit:
     """A teacher in closed form."""
     table, others = inputs.table(candidate, inputs.taught), inputs.table(candidate, inputs.unlabeled)
-    rbf = None
+    targets, weight, groups, rbf = inputs.sample.targets, inputs.sample.weight, inputs.sample.groups, None
     if candidate.kernel == "rbf":
-        columns = [part.shape[1] for part in (*inputs.tables, inputs.A)]
-        gamma = 1.0 / float(np.dot(np.square([*candidate.table_scales, candidate.x_scale]), columns))
-        rbf = RbfPath.of(table.values, inputs.weight, gamma, model.random_state)
-    path = RidgePath(table, inputs.weight) if rbf is None else rbf.path
-    ridge = fit_ridge(path, inputs.targets, inputs.groups, grid=GRID if rbf is None else KERNEL_GRID)
+        columns = [part.shape[1] for part in inputs.tables]
+        rbf = RbfPath.of(table.values, weight, 1.0 / float(np.square(candidate.scales) @ columns), model.random_state)
+    path = RidgePath(table, weight) if rbf is None else rbf.path
+    ridge = fit_ridge(path, targets, groups, grid=GRID if rbf is None else KERNEL_GRID)
 
     def predict(rows: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         if not rows.shape[0]:
             return np.empty((0, len(intercept)))
-        if rbf is None:
-            return np.asarray(rows.times(coef) + intercept)
-        return np.asarray(rbf_values(rows.values, rbf.landmarks, rbf.gamma, rbf.dual(coef)) + intercept)
+        values = rows.times(coef) if rbf is None else rbf_values(rows.values, rbf.landmarks, rbf.gamma, rbf.dual(coef))
+        return np.asarray(values + intercept)
 
-    if candidate.name == X_ALONE and inputs.plain is not None:
-        taught, unlabeled = inputs.plain
-    else:
-        taught, unlabeled = ridge.left_out, predict(others, ridge.coef, ridge.intercept)
+    scores = inputs.plain if candidate.name == X_ALONE else None
     noise_scores = None
     if inputs.noise is not None:
-        left_out = path.left_out(inputs.noise, ridge.alpha, inputs.groups)
+        left_out = path.left_out(inputs.noise, ridge.alpha, groups)
         probed = others.take(probed_rows(others.shape[0]))
         noise_scores = np.vstack([left_out, predict(probed, *path.solve(inputs.noise, ridge.alpha))])
+    taught, unlabeled = scores or (ridge.left_out, predict(others, ridge.coef, ridge.intercept))
     return _TeacherFit(candidate, taught, unlabeled, path, ridge.alpha, noise_scores)
 
 
 def _clear_product(inputs: TeacherData, x_path: RidgePath, best: float) -> tuple[ProductFit, np.ndarray] | None:
     """The product and its direction, if it is clearly better than the best sum and than one factor for all rows."""
-    Z, n = inputs.privileged(inputs.taught), inputs.weight.sum()
-    found = factor(x_path.rows.values, Z, inputs.targets, inputs.weight, inputs.groups)
+    Z, sample = inputs.privileged(inputs.taught), inputs.sample
+    found = factor(x_path.rows.values, Z, sample.targets, sample.weight, sample.groups)
     if found is None:
         return None
-    fit = fit_product(x_path, Z, found[0], inputs.targets, inputs.groups)
-    evidence = inputs.evidence(fit.ridge.left_out)
-    if not is_clear(evidence - best, n):
+
+    def is_worth(fit: ProductFit, other: float) -> bool:
+        return is_clear(inputs.evidence(fit.ridge.left_out) - other, sample.weight.sum())
+
+    fit = fit_product(x_path, Z, found[0], sample.targets, sample.groups)
+    if not is_worth(fit, best):
         return None
     # The scales of this sum are not among those of the candidates.
-    sums = fit_product(x_path, Z, np.ones(len(Z)), inputs.targets, inputs.groups)
-    return (fit, found[1]) if is_clear(evidence - inputs.evidence(sums.ridge.left_out), n) else None
+    sums = fit_product(x_path, Z, np.ones(len(Z)), sample.targets, sample.groups)
+    return (fit, found[1]) if is_worth(fit, inputs.evidence(sums.ridge.left_out)) else None
 
 
 def _product_teacher(inputs: TeacherData, fit: ProductFit) -> _TeacherFit:
     """Scores for the student: with the factor expected given X, not with the row's own."""
 
-    def predict(rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return fit.predict(inputs.A.values[rows], inputs.privileged(rows), targets)
+    def scores(targets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        others = fit.predict(inputs.tables[-1].values[rows], inputs.privileged(rows), targets)
+        return fit.left_out(targets, inputs.sample.groups), others
 
-    probed = inputs.unlabeled[probed_rows(len(inputs.unlabeled))]
-    noise_scores = np.vstack([fit.left_out(inputs.noise, inputs.groups), predict(probed, inputs.noise)])
-    candidate = Candidate(PRODUCT, (1.0,) * len(inputs.tables), 1.0, "product")
-    taught, unlabeled = fit.left_out(inputs.targets, inputs.groups), predict(inputs.unlabeled, inputs.targets)
-    return _TeacherFit(candidate, taught, unlabeled, fit.path, fit.ridge.alpha, noise_scores)
+    noise = np.vstack(scores(inputs.noise, inputs.unlabeled[probed_rows(len(inputs.unlabeled))]))
+    candidate = Candidate(PRODUCT, (1.0,) * len(inputs.tables), "product")
+    return _TeacherFit(candidate, *scores(inputs.sample.targets, inputs.unlabeled), fit.path, fit.ridge.alpha, noise)
 
 
-def _product_column_evidence(inputs: TeacherData, fit: ProductFit, direction: np.ndarray) -> np.ndarray:
+def _product_evidence(inputs: TeacherData, fit: ProductFit, direction: np.ndarray) -> np.ndarray:
     """Log-evidence lost if the factor does without each column."""
-    base = squared_error(fit.ridge.left_out, inputs.targets, inputs.weight)
-    lost = np.zeros(fit.Z.shape[1])
+    sample, lost = inputs.sample, np.zeros(fit.Z.shape[1])
+
+    def evidence(product: ProductFit) -> float:
+        error = squared_error(product.ridge.left_out, sample.targets, sample.weight)
+        return gaussian_evidence(error, fit.path.total)
+
     for j in np.flatnonzero(direction[1:]):
         h = fit.h - direction[1 + j] * fit.Z[:, j]
-        without = fit_product(fit.x_path, fit.Z, h, inputs.targets, inputs.groups)
-        error = squared_error(without.ridge.left_out, inputs.targets, inputs.weight)
-        lost[j] = gaussian_evidence(base, fit.path.total) - gaussian_evidence(error, fit.path.total)
+        lost[j] = evidence(fit) - evidence(fit_product(fit.x_path, fit.Z, h, sample.targets, sample.groups))
     return lost
 
 
@@ -348,15 +319,17 @@ def _column_evidence(fits: list[_TeacherFit], weights: np.ndarray, inputs: Teach
     """Mean log-evidence that the linear teachers on privileged features lose without each column; None if not known."""
     if fits[0].path is None:
         return None
-    sizes = [table.shape[1] for table in inputs.tables]
+    targets, weight, groups = inputs.sample.targets, inputs.sample.weight, inputs.sample.groups
+    sizes = [table.shape[1] for table in inputs.tables[:-1]]
     lost = np.zeros(sum(sizes))
-    pairs = [(w, f) for w, f in zip(weights, fits) if any(f.candidate.table_scales) and f.candidate.kernel == "linear"]
-    best = max(weight for weight, _ in pairs)
-    pairs = [(weight, fit) for weight, fit in pairs if weight >= SMALL_WEIGHT * best]
-    for weight, fit in pairs:
-        seen = np.concatenate([np.full(size, scale > 0) for size, scale in zip(sizes, fit.candidate.table_scales)])
-        base = squared_error(fit.taught, inputs.targets, inputs.weight)
-        without = fit.path.errors_without(inputs.targets, fit.alpha, np.arange(seen.sum()), inputs.groups)
-        share = weight / sum(w for w, _ in pairs) if best > 0 else 1 / len(pairs)
-        lost[seen] += share * fit.path.total / 2 * np.log(without / max(base, TINY))
+    linear = [(w, f) for w, f in zip(weights, fits) if any(f.candidate.scales[:-1]) and f.candidate.kernel == "linear"]
+    best = max(share for share, _ in linear)
+    pairs = [(share, fit) for share, fit in linear if share >= SMALL_WEIGHT * best]
+    total = sum(share for share, _ in pairs)
+    for share, fit in pairs:
+        seen = np.repeat(np.array(fit.candidate.scales[:-1]) > 0, sizes)
+        base = squared_error(fit.taught, targets, weight)
+        without = fit.path.errors_without(targets, fit.alpha, np.arange(seen.sum()), groups)
+        part = share / total if best > 0 else 1 / len(pairs)
+        lost[seen] += part * fit.path.total / 2 * np.log(without / max(base, TINY))
     return lost
