@@ -43,14 +43,10 @@ SVG_STYLE: Any = {
     "font.family": ["DejaVu Sans"],
     "font.size": 13,
     "text.color": LIGHT["ink"],
-    "axes.labelcolor": LIGHT["soft"],
     "axes.edgecolor": LIGHT["rule"],
-    "xtick.color": LIGHT["soft"],
-    "ytick.color": LIGHT["soft"],
-    "axes.facecolor": "none",
-    "figure.facecolor": "none",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
+    **dict.fromkeys(("axes.labelcolor", "xtick.color", "ytick.color"), LIGHT["soft"]),
+    **dict.fromkeys(("axes.facecolor", "figure.facecolor"), "none"),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
 }
 
 
@@ -58,8 +54,6 @@ class Display:
     """A figure with its data: `plot` draws it on the axes `ax_` of the figure `figure_`."""
 
     draw: Callable[..., None]  # draws the data on axes
-    ax_: Axes
-    figure_: Any
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Self:
         """Draw the display.
@@ -191,11 +185,8 @@ def find_row(size: dict[str, Any], name: str | None) -> Any:
 def gain_intervals(row: dict[str, Any], size: dict[str, Any]) -> list[Interval]:
     """A privileged method against the best baseline and both controls; once where two of these are the same."""
     same = row["counterpart"] == size["best_baseline"]
-    return [
-        Interval.of(label, row[part], color)
-        for color, label, part in AGAINST
-        if row.get(part) and not (same and part == "gain")
-    ]
+    parts = [each for each in AGAINST if row.get(each[2]) and not (same and each[2] == "gain")]
+    return [Interval.of(label, row[part], color) for color, label, part in parts]
 
 
 def gain_groups(size: dict[str, Any]) -> dict[str, list[Interval]]:
@@ -430,9 +421,8 @@ class LearningCurveDisplay(Display):
         summary = comparison.summary
         sizes = [size["train_size"] for size in summary["sizes"]]
         if len(sizes) < 2:
-            raise ValueError(
-                f"a curve requires several training sizes, such as train_size=[{sizes[0] // 2}, {sizes[0]}]."
-            )
+            wanted = [sizes[0] // 2, sizes[0]]
+            raise ValueError(f"a curve requires several training sizes, such as train_size={wanted}.")
         label = f"{summary['protocol']['metric_title']} x 100"
         return cls(main_lines(summary), worth=reading(summary), label=label).plot(ax, **style)
 

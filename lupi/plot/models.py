@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.special import expit
 
-from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
+from lupi.inputs.types import VectorLike
 from lupi.plot.figures import LIGHT, Display, legend, name_rows
 
 if TYPE_CHECKING:
@@ -105,9 +105,8 @@ class SurrogateDisplay(Display):
                 "privileged features (a model from a file holds no training rows)."
             )
         if len(y) != len(surrogate):
-            raise ValueError(
-                f"`y` has {len(y)} entries, but the model was fitted with {len(surrogate)} rows; give the same y."
-            )
+            found = f"`y` has {len(y)} entries, but the model was fitted with {len(surrogate)} rows"
+            raise ValueError(f"{found}; give the same y.")
         if not hasattr(estimator, "classes_"):
             return cls(surrogate, np.asarray(y, dtype=float)).plot(ax, **style)
         names = {value: _class_name(value) for value in estimator.classes_.tolist()}
@@ -255,13 +254,13 @@ def _explained(estimator: Any, key: str) -> dict[str, Any]:
     if not hasattr(estimator, "explain"):
         raise TypeError(f"`estimator` must be a SurrogateClassifier or SurrogateRegressor; {name} has no teachers.")
     found = estimator.explain()
-    if found.get(key):
-        return dict(found[key])
-    if found.get("teachers"):
+    if not found:
+        raise ValueError(f"this {name} was fitted without privileged features; call fit with privileged=Z.")
+    if not found[key]:
         raise ValueError(
             f"this {name} has no evidence of columns; only teachers in closed form have it (teacher=None)."
         )
-    raise ValueError(f"this {name} was fitted without privileged features; call fit with privileged=Z.")
+    return dict(found[key])
 
 
 @dataclass(eq=False, repr=False)
@@ -316,15 +315,7 @@ class CorrectionDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: MatrixLike,
-        y: VectorLike,
-        privileged: PrivilegedLike,
-        *,
-        target: Any = None,
-        ax: Axes | None = None,
-        **style: Any,
+        cls, estimator: Any, X: Any, y: VectorLike, privileged: Any, *, target: Any = None, ax: Any = None, **style: Any
     ) -> Self:
         """Draw the correcting function of a fitted classifier.
 
@@ -346,8 +337,8 @@ class CorrectionDisplay(Display):
         CorrectionDisplay
         """
         classes = estimator.classes_.tolist()
-        if len(classes) == 2:
-            target = classes[1] if target is None else target
+        if len(classes) == 2 and target is None:
+            target = classes[1]
         if target not in classes:
             raise ValueError(f"`target` must be one of the classes {classes}; got {target!r}.")
         k = classes.index(target)

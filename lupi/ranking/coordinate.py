@@ -28,22 +28,13 @@ class PairDual(NamedTuple):
 
 @njit(cache=True)
 def _pass(
-    gram: np.ndarray,
-    C: float,
-    winner: np.ndarray,
-    loser: np.ndarray,
-    margin: np.ndarray,
-    alpha: np.ndarray,
-    weight: np.ndarray,
-    scores: np.ndarray,
-    order: np.ndarray,
-    n_active: int,
-    state: np.ndarray,
+    gram: np.ndarray, C: float, pairs: Any, point: Any, order: np.ndarray, n_active: int, state: np.ndarray
 ) -> int:
     """One exact step for each of the first pairs of `order`, in random order; returns how many have not settled at a bound.
 
     In a fixed order, pairs that share an example follow each other, which takes several times as many passes.
     """
+    (winner, loser, margin), (alpha, weight, scores) = pairs, point
     moving = n_active
     for last in range(n_active - 1, -1, -1):
         state[0] ^= state[0] << np.uint64(13)
@@ -97,7 +88,7 @@ def solve_ranking_coordinate(
     gram = before.gram if known else problem.X @ problem.X.T
     gram = np.ascontiguousarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=np.float64)
     alpha = np.minimum(before.alpha, C) if known and before.pairs is pairs else np.zeros(pairs.n_pairs)
-    winner, loser, margin = pairs.written_down
+    winner, loser, margin = listed = pairs.written_down
     order, state = np.arange(pairs.n_pairs), np.array([88172645463325252], np.uint64)
     n_iter = 0
     while True:
@@ -119,5 +110,5 @@ def solve_ranking_coordinate(
         # Later passes visit only the pairs that have not settled, and compute the gap less often.
         n_active = pairs.n_pairs
         for _ in range(min(1 if n_iter < EAGER else PATIENT, max_iter - n_iter)):
-            n_active = _pass(gram, C, winner, loser, margin, alpha, weight, scores, order, n_active, state)
+            n_active = _pass(gram, C, listed, (alpha, weight, scores), order, n_active, state)
             n_iter += 1

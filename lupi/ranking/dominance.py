@@ -50,13 +50,7 @@ def build_nodes(
 
 @njit(cache=True)
 def sort_keys(
-    by_key: np.ndarray,
-    key: np.ndarray,
-    winner: np.ndarray,
-    node_ptr: np.ndarray,
-    node_of: np.ndarray,
-    complete: np.ndarray,
-    n_levels: int,
+    by_key: np.ndarray, key: np.ndarray, nodes: tuple[np.ndarray, ...], n_levels: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Order of the elements by key in every block of the merge tree, given ``by_key = np.argsort(key)``.
 
@@ -65,6 +59,7 @@ def sort_keys(
     (`complete`) need no levels. Returns the elements of each node by key; per level and element 1 if it goes to the right half,
     plus 2 if it is a winner; and the elements after the last partition.
     """
+    winner, node_ptr, node_of, complete = nodes
     m = by_key.size
     top = np.empty(m, np.int32)
     cursor = node_ptr[:-1].copy()
@@ -104,20 +99,14 @@ def sort_keys(
 
 @njit(cache=True)
 def partner_sums(
-    top: np.ndarray,
-    flags: np.ndarray,
-    bottom: np.ndarray,
-    key: np.ndarray,
-    value: np.ndarray,
-    winner: np.ndarray,
-    node_ptr: np.ndarray,
-    complete: np.ndarray,
+    tree: tuple[np.ndarray, ...], key: np.ndarray, value: np.ndarray, nodes: tuple[np.ndarray, ...]
 ) -> np.ndarray:
-    """For every element, the sum of `value` over its active partners; `top`, `flags`, `bottom` are from :func:`sort_keys`.
+    """For every element, the sum of `value` over its active partners; `tree` is from :func:`sort_keys`.
 
     In a block, a winner of the right half and a loser of the left half are an admissible pair. One pass in the order of the
     keys sums over these; values and sums then move to the halves, always to the next free place, so memory access is sequential.
     """
+    (top, flags, bottom), (winner, node_ptr, _, complete) = tree, nodes
     m = key.size
     total = np.zeros(m)
     v, sums, next_v, next_sums = np.empty(m), np.empty(m), np.empty(m), np.empty(m)

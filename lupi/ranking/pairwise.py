@@ -81,15 +81,18 @@ class PairSet:
         below = losers[last + np.arange(len(above))]
         return self.element[above], self.element[below], self.offset[above] - self.offset[below]
 
+    @cached_property
+    def nodes(self) -> tuple[np.ndarray, ...]:
+        """Roles, bounds of the nodes, node of each element, and whether each node is complete."""
+        return self.winner, self.node_ptr, self.node_of, self.complete
+
     def keys(self, scores: Array) -> Array:
         """``offset - scores`` of each element, centered in each node, on a grid that makes sums exact."""
         return node_keys(self.offset, scores, self.element, self.node_ptr)
 
     def active(self, key: Array) -> "ActivePairs":
         """Select the pairs with key_i > key_j."""
-        order = np.argsort(key)
-        tree = sort_keys(order, key, self.winner, self.node_ptr, self.node_of, self.complete, self.n_levels)
-        return ActivePairs(self, key, tree)
+        return ActivePairs(self, key, sort_keys(np.argsort(key), key, self.nodes, self.n_levels))
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,7 @@ class ActivePairs:
 
     def partner_sums(self, value: Array) -> Array:
         """Sum of ``value`` over the active partners of each element."""
-        pairs = self.pairs
-        return partner_sums(*self.tree, self.key, value, pairs.winner, pairs.node_ptr, pairs.complete)
+        return partner_sums(self.tree, self.key, value, self.pairs.nodes)
 
     @cached_property
     def degree(self) -> Array:

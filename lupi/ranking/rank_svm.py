@@ -9,14 +9,7 @@ from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.privacy import model_part
 from lupi.ranking.pairwise import plain_pairs
-from lupi.ranking.ranker import (
-    BaseRanker,
-    check_has_pairs,
-    check_ranking_set,
-    fit_candidates,
-    fit_on_pairs,
-    make_features,
-)
+from lupi.ranking.ranker import BaseRanker, check_ranking_set, fit_candidates, fit_on_pairs, make_features
 from lupi.solution import deadline
 
 if TYPE_CHECKING:
@@ -170,5 +163,4 @@ class RankSVM(BaseRanker):
 
     def _fit_path(self, models: list[Any], data: TrainingSet) -> None:
         """Fit rankers that differ in C alone, on labeled rows."""
-        check_has_pairs(data)
-        fit_on_pairs(models, data, make_features(self, data.X), plain_pairs(data.target, data.groups))
+        fit_on_pairs(models, data, make_features(self, data), plain_pairs(data.target, data.groups))

@@ -18,16 +18,7 @@ from lupi.kernels.kernel import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.ranking.pairwise import transfer_pairs
 from lupi.ranking.rank_svm import RankSVM
-from lupi.ranking.ranker import (
-    POSITIVE,
-    BaseRanker,
-    check_has_pairs,
-    check_ranking_set,
-    fit_candidates,
-    fit_on_pairs,
-    make_features,
-    path_scores,
-)
+from lupi.ranking.ranker import BaseRanker, check_ranking_set, fit_candidates, fit_on_pairs, make_features, path_scores
 from lupi.solution import deadline
 
 if TYPE_CHECKING:
@@ -62,7 +53,7 @@ class TransferRanker(WithoutPrivilegedRows, BaseRanker):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseRanker._parameter_constraints,
         **PRIVILEGED_KERNEL_CONSTRAINTS,
-        "C_privileged": POSITIVE,
+        "C_privileged": BaseRanker._parameter_constraints["C"],
         "pairs": [StrOptions({"all", "across"})],
         "margin_threshold": [Interval(Real, 0.0, None, closed="left")],
         "unlabeled": "no_validation",
@@ -219,8 +210,7 @@ class RankTransfer(TransferRanker):
 
     def _fit_path(self, models: list[Any], data: TrainingSet) -> None:
         """Fit rankers that differ in C and C_privileged alone."""
-        check_has_pairs(data)
-        space, within = make_features(self, data.X), self.pairs == "all"
+        space, within = make_features(self, data), self.pairs == "all"
         for C, (teacher, scores) in _fit_teachers(self, data, {model.C_privileged for model in models}).items():
             students = [model for model in models if model.C_privileged == C]
             margins = np.full(data.n_rows, np.nan)
@@ -260,10 +250,8 @@ def _fit_teachers(
         raise ValueError(
             f"no teacher can be trained on the {len(rows)} examples that have `privileged`, its X: {error}"
         ) from None
-    if joined.rows.square:
-        given = joined.rows.values[np.ix_(scored, rows)]
-    else:
-        given = joined.rows.gather(scored).operand
+    square = joined.rows.square
+    given = joined.rows.values[np.ix_(scored, rows)] if square else joined.rows.gather(scored).operand
     scores[:, scored] = path_scores(teachers, given)
     return {teacher.C: (teacher, row) for teacher, row in zip(teachers, scores)}
 
@@ -279,12 +267,11 @@ def _judge_teacher(ranker: RankTransfer, data: TrainingSet) -> Iterator[str]:
     teacher, scores = ranker.teacher_, ranker.margins_[data.kept]
     if teacher is None:
         return
-    advice = f"lower margin_threshold or raise C_privileged={ranker.C_privileged:g}"
+    threshold = f"margin_threshold={ranker.margin_threshold:g}"
+    advice = f"lower margin_threshold or raise C_privileged={ranker.C_privileged:g}."
     if ranker.n_pairs_ == 0:
-        yield (
-            f"margin_threshold={ranker.margin_threshold:g} leaves no pair: the teacher's largest margin is "
-            f"{np.nanmax(scores) - np.nanmin(scores):.2g}, so all scores are 0; {advice}."
-        )
+        largest = np.nanmax(scores) - np.nanmin(scores)
+        yield f"{threshold} leaves no pair: the teacher's largest margin is {largest:.2g}, so all scores are 0; {advice}"
         return
     rows = np.flatnonzero(data.labeled & ~np.isnan(scores))
     rows = rows[:: 1 + len(rows) // JUDGED_ROWS]
@@ -298,13 +285,13 @@ def _judge_teacher(ranker: RankTransfer, data: TrainingSet) -> Iterator[str]:
     share = np.mean(margins > ranker.margin_threshold)
     if share < FEW_PAIRS:
         yield (
-            f"RankTransfer: the teacher gives {share:.1%} of the pairs across grades a margin above "
-            f"margin_threshold={ranker.margin_threshold:g}, so the student learns little from the grades; {advice}."
+            f"RankTransfer: the teacher gives {share:.1%} of the pairs across grades a margin above {threshold}, so the "
+            f"student learns little from the grades; {advice}"
         )
     correct = np.mean(margins > 0) + np.mean(margins == 0) / 2
     # Pairs that share an example depend on each other: about as many are independent as the rarer side has examples.
     rarer = min(across.any(axis=1).sum(), across.any(axis=0).sum())
-    n_features = len(teacher.dual_coef_) if hasattr(teacher, "dual_coef_") else len(teacher.coef_)
+    n_features = len(getattr(teacher, "dual_coef_" if hasattr(teacher, "dual_coef_") else "coef_"))
     # The largest z-score that noise reaches over d directions is the root of a chi-squared variable; with fewer than ten
     # examples per feature, regularization makes this bound far too high.
     n_directions = n_features if 10 * n_features <= rarer else 1

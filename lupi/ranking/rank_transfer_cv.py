@@ -142,11 +142,10 @@ class RankTransferCV(TransferRanker):
         params: list[dict[str, Any]] = [{"C": float(c), "C_privileged": float(p)} for p in Cs_privileged for c in Cs]
         with deadline(self.max_time):
             scores = self._score_folds([RankTransfer(**fixed, **one) for one in params], data)
-        self.n_splits_ = len(scores)
-        self.cv_results_ = _results(params, scores)
-        self.best_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
-        self.best_params_ = params[self.best_index_]
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.n_splits_, self.cv_results_ = len(scores), _results(params, scores)
+        mean = self.cv_results_["mean_test_score"]
+        self.best_index_ = int(np.nanargmax(mean))
+        self.best_params_, self.best_score_ = params[self.best_index_], float(mean[self.best_index_])
         self.best_estimator_ = RankTransfer(**fixed, **self.best_params_)
         with deadline(self.max_time):
             self.best_estimator_._fit_path([self.best_estimator_], data)
@@ -162,13 +161,11 @@ class RankTransferCV(TransferRanker):
         for fold in folds:
             found = self._score_fold(models, data, *fold)
             if out_of_time():
-                warnings.warn(
-                    ConvergenceWarning(
-                        f"RankTransferCV reached max_time={self.max_time:g} s in fold {len(scores) + 1} of {len(folds)}: the "
-                        f"values were chosen by {max(1, len(scores))} of them; allow more time, or try fewer values."
-                    ),
-                    stacklevel=4,
+                message = (
+                    f"RankTransferCV reached max_time={self.max_time:g} s in fold {len(scores) + 1} of {len(folds)}: the "
+                    f"values were chosen by {max(1, len(scores))} of them; allow more time, or try fewer values."
                 )
+                warnings.warn(ConvergenceWarning(message), stacklevel=4)
                 # In an unfinished fold the last candidates have stopped early.
                 return np.array(scores or [found])
             scores.append(found)
@@ -178,10 +175,8 @@ class RankTransferCV(TransferRanker):
         """Folds of the labeled rows; unlabeled rows are in every training set."""
         labeled, others = np.flatnonzero(data.labeled), np.flatnonzero(~data.labeled)
         y, group = data.target[labeled], None if data.groups is None else data.groups[labeled]
-        if group is not None and isinstance(self.cv, Integral):
-            splitter = GroupKFold(self.cv)
-        else:
-            splitter = check_cv(self.cv, y, classifier=len(np.unique(y)) == 2)
+        by_query = group is not None and isinstance(self.cv, Integral)
+        splitter = GroupKFold(self.cv) if by_query else check_cv(self.cv, y, classifier=len(np.unique(y)) == 2)
         for train, test in splitter.split(np.zeros(len(y)), y, group):
             yield np.concatenate([labeled[train], others]), labeled[test]
 
@@ -189,8 +184,8 @@ class RankTransferCV(TransferRanker):
         self, models: list[RankTransfer], data: TrainingSet, train: np.ndarray, test: np.ndarray
     ) -> list[float]:
         """Scores of the grid on one fold."""
-        metric = RANKING_METRICS.get(self.scoring, default_metric(len(np.unique(data.target[data.labeled]))))
-        metric = self.scoring if callable(self.scoring) else metric
+        default = default_metric(len(np.unique(data.target[data.labeled])))
+        metric = self.scoring if callable(self.scoring) else RANKING_METRICS.get(self.scoring, default)
         seen = data.take(train)
         models[0]._fit_path(models, replace(seen, kept=np.arange(len(train)), n_rows=len(train)))
         X = data.X.values[np.ix_(test, train)] if data.X.square else data.X.load(test)
@@ -206,13 +201,8 @@ def _check_grid(name: str, values: Sequence[float]) -> np.ndarray:
 
 
 def _results(params: list[dict[str, Any]], scores: np.ndarray) -> dict[str, Any]:
-    results = {
-        "param_C": np.array([p["C"] for p in params]),
-        "param_C_privileged": np.array([p["C_privileged"] for p in params]),
-        "params": params,
-        **{f"split{k}_test_score": fold for k, fold in enumerate(scores)},
-        "mean_test_score": scores.mean(axis=0),
-        "std_test_score": scores.std(axis=0),
-    }
-    results["rank_test_score"] = rankdata(-results["mean_test_score"], method="min").astype(np.int32)
-    return results
+    mean, split = scores.mean(axis=0), {f"split{k}_test_score": fold for k, fold in enumerate(scores)}
+    rank = rankdata(-mean, method="min").astype(np.int32)
+    tried = {f"param_{name}": np.array([one[name] for one in params]) for name in TUNED}
+    found = {"mean_test_score": mean, "std_test_score": scores.std(axis=0), "rank_test_score": rank}
+    return {**tried, "params": params, **split, **found}

@@ -129,32 +129,25 @@ def check_ranking_set(
     given: Any = getattr(ranker, "privileged_kernel", "linear")
     kernels = list(given.values() if isinstance(given, dict) else given) if is_per_space(given) else [given]
     linear = all(isinstance(kernel, str) and kernel == "linear" for kernel in (ranker.kernel, *kernels))
-    return check_training_set(
-        ranker,
-        X,
-        y,
-        privileged,
-        groups=group,
-        target="grades",
-        groups_argument="group",
-        in_memory="" if linear else "linear kernels",
-    )
+    options: dict[str, Any] = {"target": "grades", "groups_argument": "group"}
+    options["in_memory"] = "" if linear else "linear kernels"
+    return check_training_set(ranker, X, y, privileged, groups=group, **options)
 
 
 def check_has_pairs(data: TrainingSet) -> None:
     """Raise if no two labeled rows can be ranked."""
     y = data.target[data.labeled]
     if y.min() == y.max():
-        raise ValueError(
-            f"y has only one class (grade {y[0]}) in {len(y)} examples; ranking needs at least two different grades."
-        )
+        found = f"y has only one class (grade {y[0]}) in {len(y)} examples"
+        raise ValueError(f"{found}; ranking needs at least two different grades.")
     if data.groups is not None and not plain_pairs(y, data.groups[data.labeled]).n_pairs:
         raise ValueError("group leaves nothing to rank: no query has two examples of different grades.")
 
 
-def make_features(ranker: BaseRanker, rows: Any) -> FeatureSpace:
-    """Features in which the ranker is linear."""
-    X = rows.operand
+def make_features(ranker: BaseRanker, data: TrainingSet) -> FeatureSpace:
+    """Features in which the ranker is linear; raises if there is nothing to rank."""
+    check_has_pairs(data)
+    X = data.X.operand
     # The linear kernel has no parameters to resolve.
     kernel = Kernel("linear") if ranker.kernel == "linear" else Kernel.of(ranker, X)
     return FeatureSpace.of(kernel, X, n_components=ranker.n_components, random_state=ranker.random_state)
@@ -174,8 +167,7 @@ def fit_on_pairs(models: Sequence[Any], data: TrainingSet, space: FeatureSpace, 
         solution = solve_ranking(problem, model.solver, tol=model.tol, max_iter=model.max_iter, start=solution)
         for name in ("coef_", "dual_coef_", "X_fit_"):
             vars(model).pop(name, None)
-        for name, value in space.fitted_attributes(solution.point).items():
-            setattr(model, name, value)
+        vars(model).update(space.fitted_attributes(solution.point))
         if space.kernel.name == "precomputed":
             model.X_fit_ = data.kept[model.X_fit_]
         model._kernel = space.kernel
@@ -184,8 +176,7 @@ def fit_on_pairs(models: Sequence[Any], data: TrainingSet, space: FeatureSpace, 
         model.n_pairs_ = pairs.n_pairs
         model.objective_, model.dual_gap_, model.n_iter_ = solution.objective, solution.gap, solution.n_iter
         if not solution.converged:
-            advice = "raise max_iter or tol, or scale the features"
-            warnings.warn(unfinished(model, solution, advice), stacklevel=5)
+            warnings.warn(unfinished(model, solution, "raise max_iter or tol, or scale the features"), stacklevel=5)
 
 
 def path_scores(models: Sequence[Any], X: MatrixLike) -> list[np.ndarray]:
