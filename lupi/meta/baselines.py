@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -16,13 +16,10 @@ from sklearn.utils.extmath import softmax
 from sklearn.utils.validation import has_fit_parameter
 
 from lupi.inputs.decorators import fit_context
-from lupi.inputs.training_set import check_rows, check_training_set
+from lupi.inputs.training_set import TrainingSet, check_rows, check_training_set
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.meta.delegation import Delegation
 from lupi.privacy import model_part
-
-if TYPE_CHECKING:
-    from lupi.inputs.training_set import TrainingSet
 
 ESTIMATOR = HasMethods(["fit", "predict"])
 # Soft labels below this share of a class are dropped.

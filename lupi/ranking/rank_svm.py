@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from lupi.inputs.decorators import fit_context
+from lupi.inputs.training_set import TrainingSet
 from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.privacy import model_part
 from lupi.ranking.pairwise import plain_pairs
 from lupi.ranking.ranker import BaseRanker, check_ranking_set, fit_candidates, fit_on_pairs, make_features
 from lupi.solution import deadline
-
-if TYPE_CHECKING:
-    from lupi.inputs.training_set import TrainingSet
 
 
 @model_part

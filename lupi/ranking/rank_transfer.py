@@ -6,13 +6,14 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import chdtri
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.inputs.decorators import fit_context
+from lupi.inputs.training_set import TrainingSet
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels.kernel import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
 from lupi.privacy import WithoutPrivilegedRows, model_part
@@ -20,9 +21,6 @@ from lupi.ranking.pairwise import transfer_pairs
 from lupi.ranking.rank_svm import RankSVM
 from lupi.ranking.ranker import BaseRanker, check_ranking_set, fit_candidates, fit_on_pairs, make_features, path_scores
 from lupi.solution import deadline
-
-if TYPE_CHECKING:
-    from lupi.inputs.training_set import TrainingSet
 
 # Largest number of examples on which a teacher is judged.
 JUDGED_ROWS = 500

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.stats import rankdata
@@ -15,15 +15,13 @@ from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.inputs.decorators import fit_context
+from lupi.inputs.training_set import TrainingSet
 from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
 from lupi.privacy import model_part
 from lupi.ranking.rank_transfer import RankTransfer, TransferRanker, warn_about_teacher
 from lupi.ranking.ranker import check_has_pairs, check_ranking_set, path_scores
 from lupi.ranking.ranking_metrics import RANKING_METRICS, default_metric
 from lupi.solution import deadline, out_of_time
-
-if TYPE_CHECKING:
-    from lupi.inputs.training_set import TrainingSet
 
 # Parameters of the grid.
 TUNED = ("C", "C_privileged")

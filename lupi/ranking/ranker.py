@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -17,12 +17,9 @@ from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomStat
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.ranking.coordinate import solve_ranking_coordinate
 from lupi.ranking.newton import solve_ranking_auto, solve_ranking_newton
-from lupi.ranking.pairwise import RankingProblem, plain_pairs
+from lupi.ranking.pairwise import PairSet, RankingProblem, plain_pairs
 from lupi.ranking.ranking_metrics import default_metric
 from lupi.solution import MAX_TIME, Solution, deadline, double_precision, judge, unfinished
-
-if TYPE_CHECKING:
-    from lupi.ranking.pairwise import PairSet
 
 POSITIVE = [Interval(Real, 0.0, None, closed="neither")]
 SOLVERS: dict[str, Callable[..., Solution]] = {

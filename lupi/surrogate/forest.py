@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
+from lupi.inputs.types import Matrix, RandomState
 from lupi.privacy import model_part
 from lupi.surrogate.ridge import BLOCK, EPS, spread
 
 if TYPE_CHECKING:
-    from lupi.inputs.types import Matrix, RandomState
     from lupi.surrogate.members import Sample
 
 # Fraction of the distinct rows that a tree sees, and their largest number.

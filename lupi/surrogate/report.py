@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lupi.surrogate.members import SurrogateData
 from lupi.surrogate.ridge import TINY, RidgePath, correlation, squared_error
+from lupi.surrogate.students import Student
 from lupi.surrogate.targets import Target
 from lupi.surrogate.teachers import X_ALONE, Teachers, label_noise, probed_rows
-
-if TYPE_CHECKING:
-    from lupi.surrogate.students import Student
 
 # Smallest weight of a teacher, and number of columns, in the printed text.
 SMALL_WEIGHT, SHOWN_COLUMNS = 0.005, 10
