@@ -11,6 +11,8 @@ import numpy as np
 from numpy.random import RandomState as Generator
 from scipy import sparse
 
+# Of any shape and type of numbers.
+Array: TypeAlias = np.ndarray
 # Shape (n_samples, n_features): array-like, sparse matrix or data frame.
 MatrixLike: TypeAlias = Any
 # Shape (n_samples,): array-like.

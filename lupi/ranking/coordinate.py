@@ -8,7 +8,8 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from lupi.ranking.pairwise import Array, PairSet, RankingProblem
+from lupi.inputs.types import Array
+from lupi.ranking.pairwise import PairSet, RankingProblem
 from lupi.solution import Solution, out_of_time, relative_gap
 
 # Limits of the explicit list of pairs and the Gram matrix: 50 MB.
@@ -27,9 +28,7 @@ class PairDual(NamedTuple):
 
 
 @njit(cache=True)
-def _pass(
-    gram: np.ndarray, C: float, pairs: Any, point: Any, order: np.ndarray, n_active: int, state: np.ndarray
-) -> int:
+def _pass(gram: Array, C: float, pairs: Any, point: Any, order: Array, n_active: int, state: Array) -> int:
     """One exact step for each of the first pairs of `order`, in random order; returns how many have not settled at a bound.
 
     In a fixed order, pairs that share an example follow each other, which takes several times as many passes.

@@ -11,14 +11,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from lupi.inputs.types import Array
+
 # Below this many elements, comparing all pairs beats another level of merging.
 BASE = 8
 
 
 @njit(cache=True)
 def build_nodes(
-    order: np.ndarray, block_ptr: np.ndarray, t: np.ndarray, tau: float, wins: np.ndarray, loses: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    order: Array, block_ptr: Array, t: Array, tau: float, wins: Array, loses: Array
+) -> tuple[Array, Array, Array]:
     """One node for each block of `order`: its winners i and losers j, with j before i exactly when t_i - t_j > tau.
 
     The examples of a block are sorted by t. Returns example and role of each element, and the bounds of the nodes.
@@ -49,9 +51,7 @@ def build_nodes(
 
 
 @njit(cache=True)
-def sort_keys(
-    by_key: np.ndarray, key: np.ndarray, nodes: tuple[np.ndarray, ...], n_levels: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sort_keys(by_key: Array, key: Array, nodes: tuple[Array, ...], n_levels: int) -> tuple[Array, Array, Array]:
     """Order of the elements by key in every block of the merge tree, given ``by_key = np.argsort(key)``.
 
     Winners come first among equal keys, so that a tie is never an active pair. The order of a half block is a stable partition
@@ -98,9 +98,7 @@ def sort_keys(
 
 
 @njit(cache=True)
-def partner_sums(
-    tree: tuple[np.ndarray, ...], key: np.ndarray, value: np.ndarray, nodes: tuple[np.ndarray, ...]
-) -> np.ndarray:
+def partner_sums(tree: tuple[Array, ...], key: Array, value: Array, nodes: tuple[Array, ...]) -> Array:
     """For every element, the sum of `value` over its active partners; `tree` is from :func:`sort_keys`.
 
     In a block, a winner of the right half and a loser of the left half are an admissible pair. One pass in the order of the
@@ -164,9 +162,7 @@ def partner_sums(
 
 
 @njit(cache=True)
-def add_laplacian(
-    matrix: np.ndarray, weight: float, key: np.ndarray, element: np.ndarray, winner: np.ndarray, node_ptr: np.ndarray
-) -> None:
+def add_laplacian(matrix: Array, weight: float, key: Array, element: Array, winner: Array, node_ptr: Array) -> None:
     """Add `weight` times the Laplacian of the active pairs, a graph on the examples, to a matrix in place."""
     for node in range(node_ptr.size - 1):
         for b in range(node_ptr[node], node_ptr[node + 1]):
@@ -183,7 +179,7 @@ def add_laplacian(
 
 
 @njit(cache=True)
-def node_keys(offset: np.ndarray, scores: np.ndarray, element: np.ndarray, node_ptr: np.ndarray) -> np.ndarray:
+def node_keys(offset: Array, scores: Array, element: Array, node_ptr: Array) -> Array:
     """``offset - scores`` of each element, centered in each node and rounded to a grid on which sums are exact.
 
     The grid is the finest power of two for which the sum of the node's keys fits into 53 bits. Differences of almost equal

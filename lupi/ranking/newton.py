@@ -9,8 +9,9 @@ import numpy as np
 from scipy import linalg
 
 from lupi.inputs.training_set import Rows
+from lupi.inputs.types import Array
 from lupi.ranking.coordinate import MOST_EXAMPLES, solve_ranking_coordinate
-from lupi.ranking.pairwise import Array, RankingPoint, RankingProblem
+from lupi.ranking.pairwise import RankingPoint, RankingProblem
 from lupi.solution import Solution, out_of_time, relative_gap, steps_left
 
 # Largest number of features for which the Hessian is formed when conjugate gradients stall.

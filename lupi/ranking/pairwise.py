@@ -6,11 +6,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lupi.inputs.types import Array
 from lupi.ranking.dominance import BASE, add_laplacian, build_nodes, node_keys, partner_sums, sort_keys
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,21 +34,21 @@ class PairSet:
     n_examples : int
     """
 
-    element: NDArray[np.int64]
-    winner: NDArray[np.bool_]
+    element: Array
+    winner: Array
     offset: Array
-    node_ptr: NDArray[np.int64]
+    node_ptr: Array
     n_examples: int
 
     @cached_property
-    def node_of(self) -> NDArray[np.int32]:
+    def node_of(self) -> Array:
         """Node of each element."""
         return np.repeat(np.arange(len(self.node_ptr) - 1, dtype=np.int32), np.diff(self.node_ptr))
 
     @cached_property
-    def losers_before(self) -> NDArray[np.int64]:
+    def losers_before(self) -> Array:
         """Number of losers before each element in its node."""
-        before: NDArray[np.int64] = np.cumsum(~self.winner) - ~self.winner
+        before: Array = np.cumsum(~self.winner) - ~self.winner
         return before - before[self.node_ptr[:-1]][self.node_of]
 
     @cached_property
@@ -59,7 +57,7 @@ class PairSet:
         return int(self.losers_before[self.winner].sum())
 
     @cached_property
-    def complete(self) -> NDArray[np.bool_]:
+    def complete(self) -> Array:
         """Nodes in which every loser comes before every winner."""
         turns = self.winner[:-1] & ~self.winner[1:] & (self.node_of[:-1] == self.node_of[1:])
         return np.asarray(np.bincount(self.node_of[:-1], turns, len(self.node_ptr) - 1) == 0)
@@ -71,7 +69,7 @@ class PairSet:
         return max(0, int(np.ceil(np.log2(largest / BASE))))
 
     @cached_property
-    def written_down(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+    def written_down(self) -> tuple[Array, Array, Array]:
         """Winner, loser and margin of every pair; for few pairs only."""
         winners, losers = np.flatnonzero(self.winner), np.flatnonzero(~self.winner)
         count = self.losers_before[winners]
@@ -82,7 +80,7 @@ class PairSet:
         return self.element[above], self.element[below], self.offset[above] - self.offset[below]
 
     @cached_property
-    def nodes(self) -> tuple[np.ndarray, ...]:
+    def nodes(self) -> tuple[Array, ...]:
         """Roles, bounds of the nodes, node of each element, and whether each node is complete."""
         return self.winner, self.node_ptr, self.node_of, self.complete
 
@@ -101,7 +99,7 @@ class ActivePairs:
 
     pairs: PairSet
     key: Array
-    tree: tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]
+    tree: tuple[Array, Array, Array]
 
     def partner_sums(self, value: Array) -> Array:
         """Sum of ``value`` over the active partners of each element."""
@@ -117,9 +115,7 @@ class ActivePairs:
         return self.degree * value - self.partner_sums(value)
 
 
-def _nodes(
-    block: np.ndarray, wins: np.ndarray, loses: np.ndarray, t: np.ndarray | None = None, tau: float = -1.0
-) -> tuple[np.ndarray, ...]:
+def _nodes(block: Array, wins: Array, loses: Array, t: Array | None = None, tau: float = -1.0) -> tuple[Array, ...]:
     """One node for each block, of its pairs with t_i - t_j > tau; without `t`, of all its pairs, with margin 1."""
     scores = np.zeros(len(block)) if t is None else t
     order = np.lexsort((scores, block))
@@ -128,9 +124,7 @@ def _nodes(
     return element, winner, winner.astype(float) if t is None else t[element], node_ptr
 
 
-def _nodes_across(
-    grade: np.ndarray, group: np.ndarray, wins: np.ndarray, loses: np.ndarray, *margins: Any
-) -> Iterator[tuple[np.ndarray, ...]]:
+def _nodes_across(grade: Array, group: Array, wins: Array, loses: Array, *margins: Any) -> Iterator[tuple[Array, ...]]:
     """Nodes of the pairs of one group with y_j < y_i, of n log2(L) elements for L grades.
 
     The grades are the leaves of a binary tree, which has the pairs whose highest different bit is k on level k.
@@ -141,14 +135,12 @@ def _nodes_across(
         yield _nodes(block, wins & higher, loses & ~higher, *margins)
 
 
-def plain_pairs(y: NDArray[Any], group: NDArray[Any] | None = None) -> PairSet:
+def plain_pairs(y: Array, group: Array | None = None) -> PairSet:
     """Every pair with y_i > y_j of one group, margin 1: Sharmanska et al. (2013) eq. 7."""
     return transfer_pairs(y, np.full(len(y), np.nan), tau=0.0, within=False, group=group)
 
 
-def transfer_pairs(
-    y: NDArray[Any], teacher: Array, *, tau: float, within: bool, group: NDArray[Any] | None = None
-) -> PairSet:
+def transfer_pairs(y: Array, teacher: Array, *, tau: float, within: bool, group: Array | None = None) -> PairSet:
     """Pairs with margins ``teacher[i] - teacher[j] > tau`` and y_i > y_j (>= if `within`): Sharmanska et al. (2013) eq. 9.
 
     Pairs with an example whose teacher score is NaN need y_i > y_j and have margin 1. Unlabeled examples (y is NaN) are paired
@@ -158,7 +150,7 @@ def transfer_pairs(
     group = np.zeros(len(y), np.int64) if group is None else np.unique(group, return_inverse=True)[1]
     labeled, scored = ~np.isnan(y), ~np.isnan(teacher)
     t, taught, plain = np.where(scored, teacher, 0.0), scored & labeled, ~scored & labeled
-    nodes: list[tuple[np.ndarray, ...]] = []
+    nodes: list[tuple[Array, ...]] = []
     if taught.any():
         nodes += _nodes_across(grade, group, taught, taught, t, tau)
     if plain.any():

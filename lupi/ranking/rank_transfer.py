@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.training_set import TrainingSet
-from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, VectorLike
+from lupi.inputs.types import Array, KernelName, MatrixLike, PrivilegedLike, VectorLike
 from lupi.kernels.kernel import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.ranking.pairwise import transfer_pairs
@@ -219,9 +219,7 @@ class RankTransfer(TransferRanker):
             fit_on_pairs(students, data, space, pairs)
 
 
-def _fit_teachers(
-    ranker: RankTransfer, data: TrainingSet, Cs: set[float]
-) -> dict[float, tuple[RankSVM | None, np.ndarray]]:
+def _fit_teachers(ranker: RankTransfer, data: TrainingSet, Cs: set[float]) -> dict[float, tuple[RankSVM | None, Array]]:
     """For each C_privileged the teacher and its scores of all rows, NaN where privileged features are not available."""
     scores = np.full((len(Cs), len(data)), np.nan)
     if not data.available.any():

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.training_set import TrainingSet
-from lupi.inputs.types import MatrixLike, PrivilegedLike, VectorLike
+from lupi.inputs.types import Array, MatrixLike, PrivilegedLike, VectorLike
 from lupi.privacy import model_part
 from lupi.ranking.rank_transfer import RankTransfer, TransferRanker, warn_about_teacher
 from lupi.ranking.ranker import check_has_pairs, check_ranking_set, path_scores
@@ -152,7 +152,7 @@ class RankTransferCV(TransferRanker):
             setattr(self, name, getattr(self.best_estimator_, name))
         return self
 
-    def _score_folds(self, models: list[RankTransfer], data: TrainingSet) -> np.ndarray:
+    def _score_folds(self, models: list[RankTransfer], data: TrainingSet) -> Array:
         """Scores of the grid on every fold; on the finished folds if time runs out."""
         scores: list[Any] = []
         folds = list(self._folds(data))
@@ -169,7 +169,7 @@ class RankTransferCV(TransferRanker):
             scores.append(found)
         return np.array(scores)
 
-    def _folds(self, data: TrainingSet) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _folds(self, data: TrainingSet) -> Iterator[tuple[Array, Array]]:
         """Folds of the labeled rows; unlabeled rows are in every training set."""
         labeled, others = np.flatnonzero(data.labeled), np.flatnonzero(~data.labeled)
         y, group = data.target[labeled], None if data.groups is None else data.groups[labeled]
@@ -178,9 +178,7 @@ class RankTransferCV(TransferRanker):
         for train, test in splitter.split(np.zeros(len(y)), y, group):
             yield np.concatenate([labeled[train], others]), labeled[test]
 
-    def _score_fold(
-        self, models: list[RankTransfer], data: TrainingSet, train: np.ndarray, test: np.ndarray
-    ) -> list[float]:
+    def _score_fold(self, models: list[RankTransfer], data: TrainingSet, train: Array, test: Array) -> list[float]:
         """Scores of the grid on one fold."""
         default = default_metric(len(np.unique(data.target[data.labeled])))
         metric = self.scoring if callable(self.scoring) else RANKING_METRICS.get(self.scoring, default)
@@ -191,14 +189,14 @@ class RankTransferCV(TransferRanker):
         return [metric(data.target[test], scores, queries) for scores in path_scores(models, X)]
 
 
-def _check_grid(name: str, values: Sequence[float]) -> np.ndarray:
+def _check_grid(name: str, values: Sequence[float]) -> Array:
     grid = np.atleast_1d(np.asarray(values, dtype=float))
     if grid.ndim != 1 or not len(grid) or not (grid > 0).all() or not np.isfinite(grid).all():
         raise ValueError(f"{name} must be a list of positive numbers; got {values!r}.")
     return grid
 
 
-def _results(params: list[dict[str, Any]], scores: np.ndarray) -> dict[str, Any]:
+def _results(params: list[dict[str, Any]], scores: Array) -> dict[str, Any]:
     mean, split = scores.mean(axis=0), {f"split{k}_test_score": fold for k, fold in enumerate(scores)}
     rank = rankdata(-mean, method="min").astype(np.int32)
     tried = {f"param_{name}": np.array([one[name] for one in params]) for name in TUNED}

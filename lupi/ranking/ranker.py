@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lupi.inputs.training_set import TrainingSet, check_rows, check_training_set, is_per_space
-from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
+from lupi.inputs.types import Array, KernelName, MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.kernels import KERNEL_CONSTRAINTS, FeatureSpace, Kernel
 from lupi.ranking.coordinate import solve_ranking_coordinate
 from lupi.ranking.newton import solve_ranking_auto, solve_ranking_newton
@@ -61,7 +61,7 @@ class BaseRanker(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def decision_function(self, X: MatrixLike) -> np.ndarray:
+    def decision_function(self, X: MatrixLike) -> Array:
         """Ranking scores: higher is ranked higher.
 
         Parameters
@@ -76,7 +76,7 @@ class BaseRanker(BaseEstimator):
         """
         return path_scores([self], check_rows(self, X))[0]
 
-    def predict(self, X: MatrixLike) -> np.ndarray:
+    def predict(self, X: MatrixLike) -> Array:
         """Ranking scores; the same as :meth:`decision_function`.
 
         Parameters
@@ -176,7 +176,7 @@ def fit_on_pairs(models: Sequence[Any], data: TrainingSet, space: FeatureSpace, 
             warnings.warn(unfinished(model, solution, "raise max_iter or tol, or scale the features"), stacklevel=5)
 
 
-def path_scores(models: Sequence[Any], X: MatrixLike) -> list[np.ndarray]:
+def path_scores(models: Sequence[Any], X: MatrixLike) -> list[Array]:
     """Scores of checked rows by the rankers of one path, which share their kernel and its rows."""
     if hasattr(models[0], "coef_"):
         return [X @ model.coef_ for model in models]

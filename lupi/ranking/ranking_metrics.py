@@ -9,13 +9,13 @@ from typing import TypeAlias
 import numpy as np
 from sklearn.metrics import ndcg_score
 
-from lupi.inputs.types import VectorLike
+from lupi.inputs.types import Array, VectorLike
 
 # From relevance (or gain) and scores of one ranking to its quality.
-RankingMetric: TypeAlias = Callable[[np.ndarray, np.ndarray], float]
+RankingMetric: TypeAlias = Callable[[Array, Array], float]
 
 
-def precision_of_ranking(relevant: np.ndarray, scores: np.ndarray) -> float:
+def precision_of_ranking(relevant: Array, scores: Array) -> float:
     """Average precision of one ranking, without scikit-learn's checks, which cost more than a small fit; NaN if undefined.
 
     Examples
@@ -33,7 +33,7 @@ def precision_of_ranking(relevant: np.ndarray, scores: np.ndarray) -> float:
     return -float(np.sum(np.diff(recall[::-1]) * (found[ends] / (ends + 1))[::-1]))
 
 
-def area_of_ranking(relevant: np.ndarray, scores: np.ndarray) -> float:
+def area_of_ranking(relevant: Array, scores: Array) -> float:
     """Area under the ROC curve of one ranking, ties counted half; NaN if undefined.
 
     Examples
@@ -48,7 +48,7 @@ def area_of_ranking(relevant: np.ndarray, scores: np.ndarray) -> float:
     return float(above / (2 * len(others) * len(wanted)))
 
 
-def _queries(y: VectorLike, scores: VectorLike, group: VectorLike | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _queries(y: VectorLike, scores: VectorLike, group: VectorLike | None) -> Iterator[tuple[Array, Array]]:
     """Yield (grades, scores) of each query that has something to rank."""
     if group is None:
         yield y, scores

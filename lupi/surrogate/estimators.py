@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from lupi.inputs.types import MatrixLike, RandomState, VectorLike
+from lupi.inputs.types import Array, MatrixLike, RandomState, VectorLike
 from lupi.privacy import model_part
 from lupi.surrogate.ridge import correlation, unit_of
 from lupi.surrogate.targets import LOGIT_LIMIT, class_shares
@@ -47,12 +47,12 @@ class SoftLabelStudent(RegressorMixin, BaseEstimator):
         self.estimator_ = fit_weighted(clone(self.estimator), _safe_indexing(X, row), label, weight)
         return self
 
-    def predict(self, X: MatrixLike) -> np.ndarray:
+    def predict(self, X: MatrixLike) -> Array:
         """Logits of shape (n, k)."""
         return class_scores(self.estimator_, X, self.n_outputs_)
 
 
-def class_scores(classifier: BaseEstimator, X: MatrixLike, n_outputs: int) -> np.ndarray:
+def class_scores(classifier: BaseEstimator, X: MatrixLike, n_outputs: int) -> Array:
     """Scores of shape (n, n_outputs) from a classifier that was fitted to class codes."""
     n_classes = 2 if n_outputs == 1 else n_outputs
     seen = np.asarray(classifier.classes_, dtype=int)
@@ -71,7 +71,7 @@ def class_scores(classifier: BaseEstimator, X: MatrixLike, n_outputs: int) -> np
     return centered_logits(logs)
 
 
-def centered_logits(logits: np.ndarray) -> np.ndarray:
+def centered_logits(logits: Array) -> Array:
     """Logits of several classes with sum 0 and no log-probability below -2 * LOGIT_LIMIT."""
     logs = np.maximum(log_softmax(logits, axis=1), -2 * LOGIT_LIMIT)
     return np.asarray(logs - logs.mean(axis=1, keepdims=True))
@@ -88,7 +88,7 @@ def weight_keyword(estimator: BaseEstimator) -> str | None:
     return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
 
 
-def fit_weighted(estimator: BaseEstimator, X: MatrixLike, y: np.ndarray, weight: np.ndarray) -> BaseEstimator:
+def fit_weighted(estimator: BaseEstimator, X: MatrixLike, y: Array, weight: Array) -> BaseEstimator:
     """Fit with weights; raise if they differ and ``fit`` does not accept weights."""
     keyword = weight_keyword(estimator)
     # scikit-learn's boosting takes ten times as long with weights, even if they are all 1.
@@ -104,7 +104,7 @@ def fit_weighted(estimator: BaseEstimator, X: MatrixLike, y: np.ndarray, weight:
 
 @model_part
 def soft_correlation(
-    estimator: BaseEstimator, X: MatrixLike, y: np.ndarray, sample_weight: VectorLike | None = None
+    estimator: BaseEstimator, X: MatrixLike, y: Array, sample_weight: VectorLike | None = None
 ) -> float:
     """Scorer of a search: correlation of the output with the soft target."""
     target = np.asarray(y).reshape(len(y), -1)
@@ -128,7 +128,7 @@ class EstimatorMember(BaseEstimator):
     n_jobs: int | None = None
     random_state: RandomState = None
 
-    def fit_left_out(self, sample: Sample) -> np.ndarray:
+    def fit_left_out(self, sample: Sample) -> Array:
         """Fit to all rows, and refit without each fold; rows that are not cross-fitted get NaN."""
         self.n_outputs_ = sample.targets.shape[1]
         self.on_labels_ = sample.labels is not None and is_classifier(self.estimator)
@@ -146,7 +146,7 @@ class EstimatorMember(BaseEstimator):
         self.spread_ = unit_of(left_out[found], sample.weight[found]) if found.any() else 1.0
         return left_out
 
-    def _fit_rows(self, sample: Sample, rows: np.ndarray) -> BaseEstimator | list[BaseEstimator]:
+    def _fit_rows(self, sample: Sample, rows: Array) -> BaseEstimator | list[BaseEstimator]:
         X, targets, weight = _safe_indexing(sample.X.values, rows), sample.targets[rows], sample.weight[rows]
         if self.on_labels_:
             return fit_weighted(clone(self.estimator), X, np.asarray(sample.labels)[rows], weight)
@@ -157,14 +157,14 @@ class EstimatorMember(BaseEstimator):
             return [fit_weighted(clone(student), X, column, weight) for column in targets.T]
         return fit_weighted(student, X, targets[:, 0] if targets.shape[1] == 1 else targets, weight)
 
-    def _values(self, estimator: BaseEstimator | list[BaseEstimator], X: MatrixLike) -> np.ndarray:
+    def _values(self, estimator: BaseEstimator | list[BaseEstimator], X: MatrixLike) -> Array:
         if self.on_labels_:
             return class_scores(estimator, X, self.n_outputs_)
         if isinstance(estimator, list):
             return np.column_stack([np.ravel(part.predict(X)) for part in estimator])
         return np.asarray(estimator.predict(X), dtype=float).reshape(-1, self.n_outputs_)
 
-    def predict(self, X: MatrixLike) -> np.ndarray:
+    def predict(self, X: MatrixLike) -> Array:
         """Scores of shape (n, k)."""
         return self._values(self.estimator_, X)
 
@@ -187,9 +187,7 @@ def _prefixed(grid: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
     return [_prefixed(part) for part in grid]
 
 
-def make_folds(
-    rows: np.ndarray, strata: np.ndarray, groups: np.ndarray | None, rng: np.random.RandomState, cv: Any
-) -> list[np.ndarray]:
+def make_folds(rows: Array, strata: Array, groups: Array | None, rng: np.random.RandomState, cv: Any) -> list[Array]:
     """Folds of `rows` with every stratum spread evenly; rows of a group stay together."""
     unit = rows if groups is None else groups[rows]
     units, first = np.unique(unit, return_index=True)

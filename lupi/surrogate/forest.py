@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
-from lupi.inputs.types import Matrix, RandomState
+from lupi.inputs.types import Array, Matrix, RandomState
 from lupi.privacy import model_part
 from lupi.surrogate.ridge import BLOCK, EPS, spread
 
@@ -36,7 +36,7 @@ class ForestMember(BaseEstimator):
     n_trees: int = 60
     random_state: RandomState = None
 
-    def fit_left_out(self, sample: Sample) -> np.ndarray:
+    def fit_left_out(self, sample: Sample) -> Array:
         """Grow the trees; return left-out predictions of the training rows."""
         A, weight = _tree_table(sample.X.values), sample.weight
         # In their own unit, since trees stop at an absolute impurity, and rounded to 2^-20 of it: sums are exact, so ties
@@ -79,7 +79,7 @@ class ForestMember(BaseEstimator):
         self.right_ = np.where(leaf, node, start + np.concatenate([tree.children_right for tree in trees]))
         self.value_ = size * np.concatenate([tree.value[:, :, 0] for tree in trees])
 
-    def predict(self, A: Matrix) -> np.ndarray:
+    def predict(self, A: Matrix) -> Array:
         """Values of shape (n, k)."""
         A = _tree_table(A)
         values = np.empty((len(A), self.value_.shape[1]))
@@ -94,11 +94,11 @@ class ForestMember(BaseEstimator):
         return values
 
 
-def _tree_table(A: Any) -> np.ndarray:
+def _tree_table(A: Any) -> Array:
     return np.ascontiguousarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float32)
 
 
-def _drawn_units(n_units: int, share: float, seed: int) -> np.ndarray:
+def _drawn_units(n_units: int, share: float, seed: int) -> Array:
     """Which units a tree sees: at least one, and not all of them if there are two."""
     number = np.random.default_rng(seed).random(n_units)
     drawn = number < share
@@ -107,13 +107,13 @@ def _drawn_units(n_units: int, share: float, seed: int) -> np.ndarray:
     return drawn if n_units > 1 else np.ones(1, dtype=bool)
 
 
-def _power_of_two(targets: np.ndarray, weight: np.ndarray) -> float:
+def _power_of_two(targets: Array, weight: Array) -> float:
     """Smallest power of two above the spread, or above the rounding errors of constant targets."""
     smallest = max(EPS * np.abs(targets).max(), 1e-290)
     return float(2.0 ** np.ceil(np.log2(max(spread(targets, weight), smallest))))
 
 
-def distinct_rows(A: np.ndarray) -> np.ndarray:
+def distinct_rows(A: Array) -> Array:
     """Number of each row among the distinct rows, in lexicographic order of their bytes."""
     A = np.ascontiguousarray(A) + 0.0  # -0.0 becomes 0.0
     return np.unique(A.view(np.dtype((np.void, A.dtype.itemsize * A.shape[1]))).ravel(), return_inverse=True)[1]

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import rbf_kernel
 
 from lupi.inputs.training_set import TrainingSet, chunkwise
-from lupi.inputs.types import Matrix, RandomState
+from lupi.inputs.types import Array, Matrix, RandomState
 from lupi.kernels import Kernel
 from lupi.kernels.nystroem import FeatureSpace
 from lupi.privacy import model_part
@@ -36,11 +36,11 @@ class Sample:
     """Training rows of a pool."""
 
     X: Any  # Rows: standardized features; for an estimator of the user's, the features as passed to `fit`
-    targets: np.ndarray  # (n, k)
-    weight: np.ndarray
-    groups: np.ndarray | None  # rows of a group are left out together
-    labels: np.ndarray | None = None  # class codes for a classifier; None: soft labels or numbers
-    cross_fit_rows: np.ndarray | None = None  # rows for which an estimator is refitted (None: all); others get NaN
+    targets: Array  # (n, k)
+    weight: Array
+    groups: Array | None  # rows of a group are left out together
+    labels: Array | None = None  # class codes for a classifier; None: soft labels or numbers
+    cross_fit_rows: Array | None = None  # rows for which an estimator is refitted (None: all); others get NaN
 
 
 class SurrogateData:
@@ -54,15 +54,15 @@ class SurrogateData:
         self.unlabeled = np.flatnonzero(~labeled)  # all of them have privileged features
         self.scored = np.sort(np.concatenate([self.taught, self.unlabeled]))  # by the teachers
 
-    def groups(self, index: np.ndarray) -> np.ndarray | None:
+    def groups(self, index: Array) -> Array | None:
         """Group numbers of some rows."""
         return None if self.rows.groups is None else self.rows.groups[index]
 
-    def codes(self, index: np.ndarray) -> np.ndarray | None:
+    def codes(self, index: Array) -> Array | None:
         """Class codes of some rows; None for numbers."""
         return None if self.rows.classes is None else self.rows.target[index]
 
-    def sample(self, features: Any, index: np.ndarray, targets: np.ndarray, **options: Any) -> Sample:
+    def sample(self, features: Any, index: Array, targets: Array, **options: Any) -> Sample:
         """Some of the rows with targets for a pool."""
         return Sample(features.take(index), targets, self.rows.weight[index], self.groups(index), **options)
 
@@ -74,7 +74,7 @@ class Standardizer(BaseEstimator):
     Fitted to a sparse matrix, 0 stays 0: the columns are not centered, which no member and no teacher depends on.
     """
 
-    def fit(self, X: Any, weight: np.ndarray) -> Self:
+    def fit(self, X: Any, weight: Array) -> Self:
         """Weighted means and standard deviations of the values that are not missing."""
         weights, sums = _column_sums(X.operand, weight, None)
         weights = np.maximum(weights, TINY)
@@ -109,7 +109,7 @@ class Standardizer(BaseEstimator):
 
 
 @chunkwise("sum", "weight")
-def _column_sums(X: Any, weight: np.ndarray, center: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _column_sums(X: Any, weight: Array, center: Array | None) -> tuple[Array, Array]:
     """Weights and weighted sums of the values that are not missing, or of their squared distances to a center."""
     weights, sums = np.zeros((2, X.shape[1]))
     for start in range(0, X.shape[0], BLOCK):
@@ -131,7 +131,7 @@ def _column_sums(X: Any, weight: np.ndarray, center: np.ndarray | None) -> tuple
 class RidgeMember(BaseEstimator):
     """Adaptive ridge: with p <= n, columns are scaled by the root of their correlation with the target."""
 
-    def fit_left_out(self, sample: Sample) -> np.ndarray:
+    def fit_left_out(self, sample: Sample) -> Array:
         """Fit with the penalty of the largest left-out correlation."""
         A, targets, weight = sample.X, sample.targets, sample.weight
         scale = np.ones(A.shape[1])
@@ -142,12 +142,12 @@ class RidgeMember(BaseEstimator):
         self.coef_, self.intercept_, self.alpha_, self.spread_ = fit.coef, fit.intercept, fit.alpha, fit.spread
         return fit.left_out
 
-    def predict(self, A: Matrix) -> np.ndarray:
+    def predict(self, A: Matrix) -> Array:
         """Values of shape (n, k)."""
         return np.asarray(A @ self.coef_ + self.intercept_)
 
 
-def _correlations(A: Any, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _correlations(A: Any, targets: Array, weight: Array) -> Array:
     """Root mean square, over the targets, of each column's correlations; 0 for constant columns."""
     n = weight.sum()
     mean = A.transposed_times(weight) / n
@@ -167,17 +167,17 @@ class RbfPath:
     path: RidgePath
     gamma: float
     landmarks: Matrix
-    projection: np.ndarray | None
+    projection: Array | None
 
     @classmethod
-    def of(cls, A: Matrix, weight: np.ndarray, gamma: float, random_state: RandomState) -> RbfPath:
+    def of(cls, A: Matrix, weight: Array, gamma: float, random_state: RandomState) -> RbfPath:
         """Decompose the kernel of the rows."""
         if A.shape[0] <= EXACT_ROWS:
             return cls(RidgePath.of_kernel(rbf_kernel(A, gamma=gamma), weight), gamma, A, None)
         space = FeatureSpace.nystroem(Kernel("rbf", gamma=gamma), A, LANDMARKS, random_state, tol=1e-8)
         return cls(RidgePath(space.values, weight), gamma, space.rows, space.projection)
 
-    def dual(self, coef: np.ndarray) -> np.ndarray:
+    def dual(self, coef: Array) -> Array:
         """Coefficients of the kernel values."""
         return coef if self.projection is None else self.projection @ coef
 
@@ -189,7 +189,7 @@ class RbfMember(BaseEstimator):
 
     random_state: RandomState = None
 
-    def fit_left_out(self, sample: Sample) -> np.ndarray:
+    def fit_left_out(self, sample: Sample) -> Array:
         """Fit with the penalty of the largest left-out correlation."""
         self.gamma_ = 0.5 / sample.X.shape[1]
         rbf = RbfPath.of(sample.X.values, sample.weight, self.gamma_, self.random_state)
@@ -198,12 +198,12 @@ class RbfMember(BaseEstimator):
         self.alpha_, self.spread_ = fit.alpha, fit.spread
         return fit.left_out
 
-    def predict(self, A: Matrix) -> np.ndarray:
+    def predict(self, A: Matrix) -> Array:
         """Values of shape (n, k)."""
         return np.asarray(rbf_values(A, self.landmarks_, self.gamma_, self.coef_) + self.intercept_)
 
 
-def rbf_values(A: Matrix, landmarks: Matrix, gamma: float, coef: np.ndarray) -> np.ndarray:
+def rbf_values(A: Matrix, landmarks: Matrix, gamma: float, coef: Array) -> Array:
     """RBF kernel values with the landmarks times coefficients, block by block."""
     blocks = (A[start : start + BLOCK] for start in range(0, A.shape[0], BLOCK))
     return np.vstack([rbf_kernel(block, landmarks, gamma=gamma) @ coef for block in blocks])
@@ -233,7 +233,7 @@ class Pool(BaseEstimator):
     members: dict[str, Any]
     scaler: Standardizer | None = None
 
-    def fit_left_out(self, sample: Sample) -> np.ndarray:
+    def fit_left_out(self, sample: Sample) -> Array:
         """Fit every member; return left-out outputs of the training rows."""
         outputs = [member.fit_left_out(sample) for member in self.members.values()]
         self.center_ = sample.weight @ sample.targets / sample.weight.sum()
@@ -245,15 +245,15 @@ class Pool(BaseEstimator):
             self.scale_ = spread(left_out, sample.weight) or 1.0
         return left_out / self.scale_
 
-    def _mean(self, outputs: list[np.ndarray]) -> np.ndarray:
+    def _mean(self, outputs: list[Array]) -> Array:
         scaled = [(output - self.center_) / unit for output, unit in zip(outputs, self.units_)]
         return np.asarray(np.mean(scaled, axis=0)) / self.scale_
 
-    def outputs(self, A: Any) -> np.ndarray:
+    def outputs(self, A: Any) -> Array:
         """Outputs of shape (n, k) for standardized features."""
         return self._mean([member.predict(A) for member in self.members.values()])
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Array:
         """Outputs of shape (n, k) for raw features; of unit spread and not calibrated."""
         return self.outputs(X if self.scaler is None else self.scaler.transform(X))
 
@@ -272,6 +272,6 @@ def make_member(estimator: Any, model: Any) -> EstimatorMember:
 
 
 @chunkwise("concatenate")
-def pool_outputs(A: Any, pool: Pool) -> np.ndarray:
+def pool_outputs(A: Any, pool: Pool) -> Array:
     """Outputs of shape (n, k) for standardized rows, in memory or in chunks."""
     return pool.outputs(A)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lupi.inputs.types import Array
 from lupi.surrogate.ridge import TINY, RidgeFit, RidgePath, fit_ridge, groups_of_equal_size, squared_error
 
 # A column counts if its moments are this many standard deviations longer (squared) than those of noise.
@@ -28,8 +29,8 @@ def is_clear(gain: float, n: float) -> bool:
 
 
 def factor(
-    X: np.ndarray, Z: np.ndarray, targets: np.ndarray, weight: np.ndarray, groups: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray] | None:
+    X: Array, Z: Array, targets: Array, weight: Array, groups: Array | None = None
+) -> tuple[Array, Array] | None:
     r"""The factor :math:`h_i = u^\top [1, z_i]` of each row, by a direction estimated without that row.
 
     If :math:`E[t \mid x, z] = b + (\theta^\top [1, z]) (w^\top x)` and Z does not depend on X, the moments
@@ -82,7 +83,7 @@ def factor(
     return h / scale, u / scale
 
 
-def _moments(columns: np.ndarray, X: np.ndarray, centered: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _moments(columns: Array, X: Array, centered: Array, weight: Array) -> Array:
     """Sums of w [1, z] t x', of shape (s + 1, k, p)."""
     return np.stack([columns.T @ ((weight * t)[:, None] * X) for t in centered.T], axis=1)
 
@@ -95,15 +96,15 @@ class ProductFit:
     ridge: RidgeFit  # its left-out predictions use the row's factor: they are the evidence for this teacher
     expected: RidgeFit  # the factor given X: its mean, or a ridge on X where the evidence is clear
     x_path: RidgePath  # regressions on X, whose eigenbasis the others use
-    Z: np.ndarray
-    h: np.ndarray  # the factors
+    Z: Array
+    h: Array  # the factors
 
-    def left_out(self, targets: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+    def left_out(self, targets: Array, groups: Array | None = None) -> Array:
         """Left-out values with the expected factor: with the row's own, the student's target would be as noisy as the label."""
         at = np.hstack([self.Z, self.expected.left_out * self.x_path.rows.values])
         return self.path.left_out_at(at, targets, self.ridge.alpha, groups)
 
-    def predict(self, A: Any, Z: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def predict(self, A: Any, Z: Array, targets: Array) -> Array:
         """The same for other rows."""
         coef, intercept = self.path.solve(targets, self.ridge.alpha)
         s = self.Z.shape[1]
@@ -112,16 +113,14 @@ class ProductFit:
         return np.asarray(intercept + Z @ coef[:s] + self.expected.predict(A) * along_x)
 
 
-def fit_product(
-    x_path: RidgePath, Z: np.ndarray, h: np.ndarray, targets: np.ndarray, groups: np.ndarray | None = None
-) -> ProductFit:
+def fit_product(x_path: RidgePath, Z: Array, h: Array, targets: Array, groups: Array | None = None) -> ProductFit:
     """Ridge on Z and on X times the factors `h`; rows of X in an eigenbasis give the same ridge with at most n columns."""
     path = RidgePath(np.hstack([Z, h[:, None] * x_path.rows.values]), x_path.weight)
     path.size = max(path.size, x_path.size)
     return ProductFit(path, fit_ridge(path, targets, groups), _expected(x_path, h[:, None], groups), x_path, Z, h)
 
 
-def _expected(x_path: RidgePath, h: np.ndarray, groups: np.ndarray | None) -> RidgeFit:
+def _expected(x_path: RidgePath, h: Array, groups: Array | None) -> RidgeFit:
     fit = fit_ridge(x_path, h, groups)
     mean = x_path.weight @ h / x_path.total
     constant = np.broadcast_to(mean, h.shape)

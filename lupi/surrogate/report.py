@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lupi.inputs.types import Array
 from lupi.surrogate.members import SurrogateData
 from lupi.surrogate.ridge import TINY, RidgePath, correlation, squared_error
 from lupi.surrogate.students import Student
@@ -115,7 +116,7 @@ def _effective_rows(data: SurrogateData, A: Any, target: Target, teachers: Teach
 
 
 def effective_rows(
-    noise: float, gap: float, A: Any, labeled: np.ndarray, weight: np.ndarray, teacher_noise: np.ndarray, alpha: float
+    noise: float, gap: float, A: Any, labeled: Array, weight: Array, teacher_noise: Array, alpha: float
 ) -> float:
     r"""Labeled rows with which a ridge on X would have the variance of the student of the surrogate.
 
@@ -130,7 +131,7 @@ def effective_rows(
     coef, intercept = RidgePath(A[rows], weight[rows]).solve(label_noise(weight[rows]), alpha)
     student = RidgePath(A, weight)
 
-    def risk(values: np.ndarray) -> float:
+    def risk(values: Array) -> float:
         return float(weight @ np.square(values).mean(axis=1) / m)
 
     plain = (noise + gap) * risk(np.asarray(A @ coef) + intercept)

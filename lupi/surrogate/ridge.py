@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from lupi.inputs.training_set import ArrayRows, affine, chunkwise
+from lupi.inputs.types import Array
 
 # Candidate penalties, relative to the number of rows (of columns, if there are more).
 GRID = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
@@ -37,11 +38,11 @@ class RidgePath:
     """
 
     # From the eigenbasis to coefficients: `_basis`, or A' `_dual` where that would be a matrix of p > n rows.
-    _basis: np.ndarray
-    _dual: np.ndarray | None = None
+    _basis: Array
+    _dual: Array | None = None
     rows: Any
 
-    def __init__(self, A: Any, weight: np.ndarray | None = None, scale: np.ndarray | None = None):
+    def __init__(self, A: Any, weight: Array | None = None, scale: Array | None = None):
         A = ArrayRows(A) if isinstance(A, np.ndarray) or sparse.issparse(A) else A
         n, p = A.shape
         scale = np.ones(p) if scale is None else scale
@@ -62,7 +63,7 @@ class RidgePath:
         self.rows = A.map(partial(affine, matrix=self._basis, shift=-self.mean @ self._basis), len(self.eigenvalues))
 
     @classmethod
-    def of_kernel(cls, products: np.ndarray, weight: np.ndarray) -> Self:
+    def of_kernel(cls, products: Array, weight: Array) -> Self:
         """Regressions in the space of a kernel matrix: coefficients refer to kernel values with the training rows."""
         path = cls.__new__(cls)
         path.weight = weight
@@ -72,7 +73,7 @@ class RidgePath:
         path._basis = dual - np.outer(weight / path.total, dual.sum(axis=0))
         return path
 
-    def _decompose_products(self, products: np.ndarray) -> np.ndarray:
+    def _decompose_products(self, products: Array) -> Array:
         """Eigenbasis from the inner products of the rows; returns D such that A' D is the (uncentered) basis."""
         shift = products @ self.weight / self.total
         centered = products - shift - shift[:, None] + self.weight @ shift / self.total
@@ -84,7 +85,7 @@ class RidgePath:
         self.rows = ArrayRows(rows)
         return np.asarray(self.weight[:, None] * rows / self.eigenvalues)
 
-    def coefficients(self, coordinates: np.ndarray) -> np.ndarray:
+    def coefficients(self, coordinates: Array) -> Array:
         """Coefficients of the columns, of shape (p, k), from those in the eigenbasis."""
         if self._dual is None:
             return np.asarray(self._basis @ coordinates)
@@ -92,7 +93,7 @@ class RidgePath:
         centered = self._table.transposed_times(dual) - np.outer(self.mean, dual.sum(axis=0))
         return np.asarray(np.square(self._scale)[:, None] * centered)
 
-    def _basis_of(self, columns: np.ndarray) -> np.ndarray:
+    def _basis_of(self, columns: Array) -> Array:
         """Rows of the basis that belong to some of the columns."""
         if self._dual is None:
             return np.asarray(self._basis[columns])
@@ -100,12 +101,12 @@ class RidgePath:
         centered = part - np.outer(self.mean[columns], self._dual.sum(axis=0))
         return np.asarray(np.square(self._scale[columns])[:, None] * centered)
 
-    def project(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def project(self, targets: Array) -> tuple[Array, Array]:
         """Means of the targets and their coordinates in the eigenbasis."""
         mean = self.weight @ targets / self.total
         return mean, self.rows.transposed_times(self.weight[:, None] * (targets - mean))
 
-    def fitted(self, targets: np.ndarray, alpha: Any) -> np.ndarray:
+    def fitted(self, targets: Array, alpha: Any) -> Array:
         """Fitted values of shape (n, k); several penalties, which take one pass over the rows, add a first axis."""
         alphas = np.atleast_1d(alpha)
         mean, coordinates = self.project(targets)
@@ -114,19 +115,17 @@ class RidgePath:
         values = self.rows.times(shrunk.reshape(len(shrunk), shape[1] * shape[2])).reshape(shape).swapaxes(0, 1)
         return np.asarray(mean + (values if np.ndim(alpha) else values[0]))
 
-    def solve(self, targets: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    def solve(self, targets: Array, alpha: float) -> tuple[Array, Array]:
         """Coefficients of shape (p, k) and intercepts of shape (k,)."""
         mean, projected = self.project(targets)
         coef = self.coefficients(projected / (self.eigenvalues + alpha)[:, None])
         return coef, mean - self.mean @ coef
 
-    def _leverage(self, alpha: Any) -> np.ndarray:
+    def _leverage(self, alpha: Any) -> Array:
         """Diagonals of the unweighted hat matrices without intercept, of shape (n, n_alphas)."""
         return _squares_times(self.rows.operand, 1.0 / (self.eigenvalues[:, None] + alpha))
 
-    def left_out(
-        self, targets: np.ndarray, alpha: Any, groups: np.ndarray | None = None, refit_intercept: bool = True
-    ) -> np.ndarray:
+    def left_out(self, targets: Array, alpha: Any, groups: Array | None = None, refit_intercept: bool = True) -> Array:
         r"""Prediction of each row by the regression without that row, or without the row's group.
 
         A row of weight :math:`w > 1` stands for w rows, so one unit of its weight is left out:
@@ -149,7 +148,7 @@ class RidgePath:
                     predictions[j][members] = targets[members] - left
         return np.asarray(predictions if np.ndim(alpha) else predictions[0])
 
-    def _group_residuals(self, members: np.ndarray, residual: np.ndarray, alpha: float, shared: float) -> np.ndarray:
+    def _group_residuals(self, members: Array, residual: Array, alpha: float, shared: float) -> Array:
         """Residuals of left-out groups; `members` of shape (n_groups, size)."""
         rows, weight = self.rows.values[members], self.weight[members]
         penalized = self.eigenvalues + alpha
@@ -163,9 +162,7 @@ class RidgePath:
         normal = np.diag(np.append(penalized, self.total)) - weighted @ rows
         return np.asarray(residual[members] + rows @ np.linalg.solve(normal, weighted @ residual[members]))
 
-    def left_out_at(
-        self, at: np.ndarray, targets: np.ndarray, alpha: float, groups: np.ndarray | None = None
-    ) -> np.ndarray:
+    def left_out_at(self, at: Array, targets: Array, alpha: float, groups: Array | None = None) -> Array:
         r"""Prediction at another point per row, by the regression without that row, or without the row's group.
 
         With left-out residuals :math:`r_j` and :math:`M = A^\top W A + \alpha I` (of centered columns), leaving out rows G
@@ -173,7 +170,7 @@ class RidgePath:
         :math:`- \sum_{j \in G} w_j (1/W + (at_i - \bar a)^\top M^{-1} (a_j - \bar a)) r_j`.
         """
         coef, intercept = self.solve(targets, alpha)
-        values: np.ndarray = at @ coef + intercept
+        values: Array = at @ coef + intercept
         residual = targets - self.left_out(targets, alpha, groups)
         inverse = 1.0 / (self.eigenvalues + alpha)
         points = ((at - self.mean) @ self.coefficients(np.eye(len(inverse)))) * inverse
@@ -184,9 +181,7 @@ class RidgePath:
             values[members] -= cross @ (weight[members][:, :, None] * residual[members])
         return values
 
-    def errors_without(
-        self, targets: np.ndarray, alpha: float, columns: np.ndarray, groups: np.ndarray | None = None
-    ) -> np.ndarray:
+    def errors_without(self, targets: Array, alpha: float, columns: Array, groups: Array | None = None) -> Array:
         r"""Left-out squared error without each of several columns, at the same penalty.
 
         With :math:`M = A^\top W A + \alpha I`, removing column j changes the fitted values by
@@ -218,7 +213,7 @@ class RidgePath:
 
 
 @chunkwise("concatenate")
-def _squares_times(rows: Any, matrix: np.ndarray) -> np.ndarray:
+def _squares_times(rows: Any, matrix: Array) -> Array:
     """Squared entries of the rows times a matrix."""
     out = np.empty((len(rows), matrix.shape[1]))
     for start in range(0, len(out), BLOCK):
@@ -227,9 +222,7 @@ def _squares_times(rows: Any, matrix: np.ndarray) -> np.ndarray:
 
 
 @chunkwise("sum", "weight", "residual", "leverage")
-def _errors_without(
-    rows: Any, weight: np.ndarray, residual: np.ndarray, leverage: np.ndarray, change: tuple[np.ndarray, ...]
-) -> np.ndarray:
+def _errors_without(rows: Any, weight: Array, residual: Array, leverage: Array, change: tuple[Array, ...]) -> Array:
     """Weighted sums of squared left-out errors without each of several columns; `residual` of shape (k, n)."""
     towards, pivots, coefs = change
     directions = rows @ towards
@@ -239,7 +232,7 @@ def _errors_without(
     return np.asarray(sum(weight @ np.square(part) for part in left_out))
 
 
-def groups_of_equal_size(groups: np.ndarray) -> list[np.ndarray]:
+def groups_of_equal_size(groups: Array) -> list[Array]:
     """Rows of each group, as arrays of shape (n_groups, size), one array per size."""
     order = np.argsort(groups, kind="stable")
     _, start, size = np.unique(groups[order], return_index=True, return_counts=True)
@@ -254,19 +247,19 @@ class RidgeFit:
     mean, which are anticorrelated with the target, would outweigh the rest.
     """
 
-    coef: np.ndarray  # (p, k)
-    intercept: np.ndarray
+    coef: Array  # (p, k)
+    intercept: Array
     alpha: float
-    left_out: np.ndarray  # (n, k)
+    left_out: Array  # (n, k)
     spread: float  # of the fitted values
 
-    def predict(self, A: Any) -> np.ndarray:
+    def predict(self, A: Any) -> Array:
         """Values of new rows, of shape (n, k)."""
         return np.asarray(A @ self.coef + self.intercept)
 
 
 def fit_ridge(
-    path: RidgePath, targets: np.ndarray, groups: np.ndarray | None = None, by: str = "error", grid: np.ndarray = GRID
+    path: RidgePath, targets: Array, groups: Array | None = None, by: str = "error", grid: Array = GRID
 ) -> RidgeFit:
     """Ridge regression with the penalty of the least left-out squared error, or of the largest correlation with the target."""
     alphas = grid * path.size
@@ -280,24 +273,24 @@ def fit_ridge(
     return RidgeFit(coef, mean - path.mean @ coef, float(alphas[best]), left_out[best], float(np.sqrt(variance)))
 
 
-def squared_error(predictions: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> float:
+def squared_error(predictions: Array, targets: Array, weight: Array) -> float:
     """Weighted mean of the squared errors, summed over the targets."""
     return float(weight @ np.square(predictions - targets).sum(axis=1) / weight.sum())
 
 
-def correlation(predictions: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> float:
+def correlation(predictions: Array, targets: Array, weight: Array) -> float:
     """Weighted correlation, pooled over the columns after centering each."""
     p, t = (a - weight @ a / weight.sum() for a in (predictions, targets))
     scale = np.sqrt((weight @ np.square(p)).sum() * (weight @ np.square(t)).sum())
     return float((weight @ (p * t)).sum() / max(scale, TINY))
 
 
-def spread(values: np.ndarray, weight: np.ndarray) -> float:
+def spread(values: Array, weight: Array) -> float:
     """Weighted standard deviation: root of the mean variance over the columns."""
     centered = values - weight @ values / weight.sum()
     return float(np.sqrt((weight @ np.square(centered)).mean() / weight.sum()))
 
 
-def unit_of(values: np.ndarray, weight: np.ndarray) -> float:
+def unit_of(values: Array, weight: Array) -> float:
     """Spread by which values can be divided: above rounding errors, and 1 if all values are 0."""
     return max(spread(values, weight), SMALLEST_SPREAD * float(np.abs(values).max())) or 1.0

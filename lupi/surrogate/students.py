@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from lupi.inputs.types import MatrixLike
+from lupi.inputs.types import Array, MatrixLike
 from lupi.privacy import model_part
 from lupi.surrogate.members import Pool, SurrogateData, pool_outputs
 from lupi.surrogate.targets import Calibration, Target, blend
@@ -25,15 +25,13 @@ class Student:
     """A fitted pool, its training rows and targets, its outputs of all rows (left-out ones of `rows`) and its weight."""
 
     pool: Pool
-    rows: np.ndarray
-    targets: np.ndarray
-    outputs: np.ndarray
+    rows: Array
+    targets: Array
+    outputs: Array
     weight: float = 1.0
 
 
-def fit_student(
-    pool: Pool, data: SurrogateData, features: Any, rows: np.ndarray, targets: np.ndarray, **options: Any
-) -> Student:
+def fit_student(pool: Pool, data: SurrogateData, features: Any, rows: Array, targets: Array, **options: Any) -> Student:
     """Fit a pool to some of the rows."""
     outputs = np.empty((len(data.rows), targets.shape[1]))
     outputs[rows] = pool.fit_left_out(data.sample(features, rows, targets, **options))
@@ -55,7 +53,7 @@ class Model(BaseEstimator):
     parts: list[Any]
     calibration: Calibration
 
-    def scores(self, X: MatrixLike) -> np.ndarray:
+    def scores(self, X: MatrixLike) -> Array:
         """Calibrated output of shape (n, k)."""
         A = X if self.scaler is None else self.scaler.transform(X)
         return self.calibration.logits(sum(weight * pool.outputs(A) for weight, pool in self.parts))

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.training_set import ArrayRows, check_rows, check_training_set
-from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
+from lupi.inputs.types import Array, MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
 from lupi.surrogate.members import MEMBERS, Pool, Standardizer, SurrogateData, make_pool, member_names
@@ -140,7 +140,7 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
                 raise ValueError(f"{name} on {rows.n_rows} rows in chunks needs two classes, got {len(rows.classes)}.")
         return SurrogateData(rows)
 
-    def _scores(self, X: MatrixLike) -> np.ndarray:
+    def _scores(self, X: MatrixLike) -> Array:
         """Calibrated output of shape (n, k)."""
         rows = check_rows(self, X, allow_nan=self._allows_nan)
         own_table = self._model.scaler is None and hasattr(X, "columns")
@@ -264,7 +264,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
     True
     """
 
-    def decision_function(self, X: MatrixLike) -> np.ndarray:
+    def decision_function(self, X: MatrixLike) -> Array:
         """Calibrated log-odds of the second class, or log-probabilities of the classes up to a constant.
 
         Parameters
@@ -278,7 +278,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+    def predict_proba(self, X: MatrixLike) -> Array:
         """Class probabilities, calibrated on left-out outputs.
 
         Parameters
@@ -291,7 +291,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
         """
         return np.asarray(np.exp(log_probabilities(self._scores(X))))
 
-    def predict(self, X: MatrixLike) -> np.ndarray:
+    def predict(self, X: MatrixLike) -> Array:
         """Predict the most probable class from X alone.
 
         Parameters
@@ -372,7 +372,7 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
     True
     """
 
-    def predict(self, X: MatrixLike) -> np.ndarray:
+    def predict(self, X: MatrixLike) -> Array:
         """Predict from X alone.
 
         Parameters

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import expit
 
+from lupi.inputs.types import Array
 from lupi.privacy import model_part
 from lupi.surrogate.ridge import TINY, spread, unit_of
 
@@ -29,12 +30,12 @@ INTERCEPT_RIDGE = 1.0
 class Calibration:
     """A fitted calibration: ``logits = intercept + slope * (scores - center) / scale``."""
 
-    center: np.ndarray  # mean scores of the labeled rows
+    center: Array  # mean scores of the labeled rows
     scale: float  # their spread
-    intercept: np.ndarray
+    intercept: Array
     slope: float  # 0 or larger, for scores of unit spread
 
-    def logits(self, scores: np.ndarray) -> np.ndarray:
+    def logits(self, scores: Array) -> Array:
         """Calibrated log-odds or numbers (one column), or log-probabilities up to a constant (several)."""
         return np.asarray(self.intercept + self.slope * (scores - self.center) / self.scale)
 
@@ -45,16 +46,16 @@ class ClassTarget:
 
     n_classes: int
 
-    def columns(self, y: np.ndarray) -> np.ndarray:
+    def columns(self, y: Array) -> Array:
         """Regression targets of shape (n, k): +1 for the class, -1 for the others."""
         signs = 2.0 * one_hot(y, self.n_classes) - 1.0
         return signs[:, 1:] if self.n_classes == 2 else signs
 
-    def calibrate(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Calibration:
+    def calibrate(self, scores: Array, y: Array, weight: Array) -> Calibration:
         """Calibrate scores to class codes or to the surrogate."""
         return calibrate(scores, one_hot(y, self.n_classes) if y.ndim == 1 else class_shares(y), weight)
 
-    def surrogate(self, calibration: Calibration, scores: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def surrogate(self, calibration: Calibration, scores: Array, y: Array) -> Array:
         """Clipped logits of two classes; probabilities of several, where a known label counts half.
 
         With many classes and a handful of labels each, left-out scores err more often than labels do.
@@ -66,11 +67,11 @@ class ClassTarget:
         shares[labeled] = (shares[labeled] + one_hot(y[labeled], self.n_classes)) / 2
         return np.asarray(shares)
 
-    def unit(self, y: np.ndarray, weight: np.ndarray) -> float:
+    def unit(self, y: Array, weight: Array) -> float:
         """Unit of the calibrated output."""
         return 1.0
 
-    def quality(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> dict[str, float]:
+    def quality(self, scores: Array, y: Array, weight: Array) -> dict[str, float]:
         """Measures of left-out scores."""
         if self.n_classes == 2:
             return {"AUC": area_under_curve(scores[:, 0], y == 1, weight)}
@@ -84,23 +85,23 @@ class ClassTarget:
 class NumberTarget:
     """Numbers: one column, calibrated by a line."""
 
-    def columns(self, y: np.ndarray) -> np.ndarray:
+    def columns(self, y: Array) -> Array:
         """Regression targets of shape (n, 1)."""
         return y[:, None]
 
-    def calibrate(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Calibration:
+    def calibrate(self, scores: Array, y: Array, weight: Array) -> Calibration:
         """Calibrate scores to numbers or to the surrogate."""
         return calibrate_values(scores, y.ravel(), weight)
 
-    def surrogate(self, calibration: Calibration, scores: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def surrogate(self, calibration: Calibration, scores: Array, y: Array) -> Array:
         """The teachers' scores themselves."""
         return scores
 
-    def unit(self, y: np.ndarray, weight: np.ndarray) -> float:
+    def unit(self, y: Array, weight: Array) -> float:
         """Unit of the calibrated output."""
         return spread(y[:, None], weight)
 
-    def quality(self, scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> dict[str, float]:
+    def quality(self, scores: Array, y: Array, weight: Array) -> dict[str, float]:
         """Measures of left-out scores."""
         residual, centered = y - scores[:, 0], y - weight @ y / weight.sum()
         return {"R2": float(1.0 - weight @ np.square(residual) / max(weight @ np.square(centered), TINY))}
@@ -109,19 +110,19 @@ class NumberTarget:
 Target: TypeAlias = ClassTarget | NumberTarget
 
 
-def one_hot(labels: np.ndarray, n_classes: int) -> np.ndarray:
+def one_hot(labels: Array, n_classes: int) -> Array:
     """Class probabilities of shape (n, n_classes) for known labels."""
     shares = np.zeros((len(labels), n_classes))
     shares[np.arange(len(labels)), labels] = 1.0
     return shares
 
 
-def class_shares(surrogate: np.ndarray) -> np.ndarray:
+def class_shares(surrogate: Array) -> Array:
     """Probabilities of shape (n, n_classes) from a surrogate: logits of two classes or probabilities of several."""
     return surrogate if surrogate.shape[1] > 1 else np.exp(log_probabilities(surrogate))
 
 
-def log_probabilities(logits: np.ndarray) -> np.ndarray:
+def log_probabilities(logits: Array) -> Array:
     """Logarithms of the class probabilities, of shape (n, n_classes); one column has the log-odds of two classes."""
     if logits.shape[1] == 1:
         logits = np.hstack([np.zeros_like(logits), logits])
@@ -130,7 +131,7 @@ def log_probabilities(logits: np.ndarray) -> np.ndarray:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
 
-def calibrate(scores: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> Calibration:
+def calibrate(scores: Array, shares: Array, weight: Array) -> Calibration:
     """Logistic or softmax regression of class probabilities (0 and 1 for known labels) on scores of shape (n, k)."""
     center, scale = weight @ scores / weight.sum(), unit_of(scores, weight)
     unit = (scores - center) / scale
@@ -141,7 +142,7 @@ def calibrate(scores: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> Cal
     return Calibration(center, scale, intercept=parameters[:-1], slope=float(parameters[-1]))
 
 
-def calibrate_values(values: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> Calibration:
+def calibrate_values(values: Array, targets: Array, weight: Array) -> Calibration:
     """Least squares of a numeric target on one score with a slope of at least 0."""
     center, scale = weight @ values / weight.sum(), unit_of(values, weight)
     unit = (values[:, 0] - center[0]) / scale
@@ -158,13 +159,13 @@ def blend(one: Calibration, other: Calibration, share: float) -> Calibration:
     return Calibration(one.center, one.scale, shift + slope * one.center / one.scale, float(slope))
 
 
-def log_loss(logits: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> float:
+def log_loss(logits: Array, labels: Array, weight: Array) -> float:
     """Weighted mean of -log P(label)."""
     losses = -log_probabilities(logits)[np.arange(len(labels)), labels]
     return float(weight @ losses / weight.sum())
 
 
-def area_under_curve(score: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> float:
+def area_under_curve(score: Array, positive: Array, weight: Array) -> float:
     """Weighted fraction of pairs (positive, other) in the right order; ties count half."""
     values, place = np.unique(score, return_inverse=True)
     ups = np.bincount(place, weights=weight * positive, minlength=len(values))
@@ -174,14 +175,14 @@ def area_under_curve(score: np.ndarray, positive: np.ndarray, weight: np.ndarray
 
 # As a softmax of two classes it would make a small ridge fit 30% slower (8.5 against 6.6 ms).
 class _Logistic:
-    def __init__(self, unit: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> None:
+    def __init__(self, unit: Array, shares: Array, weight: Array) -> None:
         self.unit, self.target, self.weight = unit[:, 0], shares[:, 1], weight
 
-    def without_score(self) -> np.ndarray:
+    def without_score(self) -> Array:
         share = self.weight @ self.target / self.weight.sum()
         return np.array([np.log((share + 1e-3) / (1.0 - share + 1e-3))])
 
-    def __call__(self, parameters: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    def __call__(self, parameters: Array) -> tuple[float, Array, Array]:
         a, b = parameters
         logit = a + b * self.unit
         value = self.weight @ (np.logaddexp(0.0, logit) - self.target * logit) + b * b / 2
@@ -194,14 +195,14 @@ class _Logistic:
 
 
 class _Softmax:
-    def __init__(self, unit: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> None:
+    def __init__(self, unit: Array, shares: Array, weight: Array) -> None:
         self.unit, self.shares, self.weight = unit, shares, weight
 
-    def without_score(self) -> np.ndarray:
+    def without_score(self) -> Array:
         share = self.weight @ self.shares / self.weight.sum()
         return np.asarray(np.log(share + 1e-3) - np.log(share + 1e-3).mean())
 
-    def __call__(self, parameters: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    def __call__(self, parameters: Array) -> tuple[float, Array, Array]:
         a, b = parameters[:-1], parameters[-1]
         log_p = log_probabilities(a + b * self.unit)
         value = -self.weight @ (self.shares * log_p).sum(axis=1) + (b * b + INTERCEPT_RIDGE * a @ a) / 2
@@ -217,7 +218,7 @@ class _Softmax:
         return value, gradient, hessian
 
 
-def _minimize(objective: _Logistic | _Softmax) -> np.ndarray:
+def _minimize(objective: _Logistic | _Softmax) -> Array:
     """Newton's method with halved steps; the objectives are smooth and strictly convex."""
     parameters = np.append(objective.without_score(), 0.0)
     value, gradient, hessian = objective(parameters)

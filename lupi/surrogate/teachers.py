@@ -12,6 +12,7 @@ from scipy.special import softmax
 from sklearn.base import is_classifier
 
 from lupi.inputs.training_set import ArrayRows, side_by_side
+from lupi.inputs.types import Array
 from lupi.surrogate.members import KERNEL_GRID, RbfPath, Sample, Standardizer, SurrogateData, make_member, rbf_values
 from lupi.surrogate.products import ProductFit, factor, fit_product, is_clear
 from lupi.surrogate.ridge import EPS, GRID, TINY, RidgePath, fit_ridge, squared_error
@@ -44,23 +45,23 @@ class TeacherData:
     """Data of the teachers."""
 
     tables: list[Any]  # standardized privileged features, and X as the last table
-    taught: np.ndarray  # rows with a label and privileged features
-    unlabeled: np.ndarray  # rows with privileged features alone
+    taught: Array  # rows with a label and privileged features
+    unlabeled: Array  # rows with privileged features alone
     sample: Sample  # targets, weights, groups and class codes of the taught rows
     by_likelihood: bool  # whether evidence is the log-loss of calibrated scores, and not the squared error
-    plain: tuple[np.ndarray, np.ndarray] | None  # line_scores of the plain student, for taught and unlabeled rows
+    plain: tuple[Array, Array] | None  # line_scores of the plain student, for taught and unlabeled rows
     noise: Any  # label noise; None for rows in chunks, since it takes dozens of numbers per row
 
-    def table(self, candidate: Candidate, rows: np.ndarray) -> Any:
+    def table(self, candidate: Candidate, rows: Array) -> Any:
         """Columns that a candidate sees; sparse if X is and takes part."""
         used = [(part.take(rows), scale) for part, scale in zip(self.tables, candidate.scales) if scale]
         return side_by_side(*zip(*used))
 
-    def privileged(self, rows: np.ndarray) -> np.ndarray:
+    def privileged(self, rows: Array) -> Array:
         """Privileged features of some rows, side by side."""
         return np.hstack([table.values[rows] for table in self.tables[:-1]])
 
-    def evidence(self, scores: np.ndarray) -> float:
+    def evidence(self, scores: Array) -> float:
         r"""Log-evidence of left-out scores: :math:`-n/2 \log \mathrm{MSE}`, or -n times the log-loss."""
         labels, weight = self.sample.labels, self.sample.weight
         if not self.by_likelihood or labels is None:
@@ -75,12 +76,12 @@ class Teachers:
 
     weights: dict[str, float]  # by name; they sum to 1
     plain_weight: float  # of the teacher that is the plain student itself; 0 if X alone is a ridge
-    taught: np.ndarray  # left-out scores, (n, k)
-    unlabeled: np.ndarray  # ordinary scores
+    taught: Array  # left-out scores, (n, k)
+    unlabeled: Array  # ordinary scores
     calibration: Calibration  # from scores to the target; slope 0 if the scores do not follow the labels
-    noise: np.ndarray | None  # scores of label noise, for the taught and the probed unlabeled rows
+    noise: Array | None  # scores of label noise, for the taught and the probed unlabeled rows
     x_alpha: float | None  # penalty of a ridge on X alone
-    column_evidence: np.ndarray | None  # log-evidence lost without each privileged column
+    column_evidence: Array | None  # log-evidence lost without each privileged column
 
 
 def can_teach(data: SurrogateData, name: str) -> bool:
@@ -99,7 +100,7 @@ def can_teach(data: SurrogateData, name: str) -> bool:
     return False
 
 
-def fit_teachers(data: SurrogateData, A: Any, target: Target, plain: np.ndarray, model: Any) -> Teachers:
+def fit_teachers(data: SurrogateData, A: Any, target: Target, plain: Array, model: Any) -> Teachers:
     """Fit all teachers; average their scores with weights proportional to their evidence, and calibrate the average.
 
     `plain` are the plain student's outputs of all rows. The parameters `estimator` and `teacher` of the estimator `model`
@@ -130,7 +131,7 @@ def fit_teachers(data: SurrogateData, A: Any, target: Target, plain: np.ndarray,
         fits.insert(-1, _product_teacher(inputs, found[0]))
     weights = softmax(evidence)
 
-    def mean(values: list[Any]) -> np.ndarray:
+    def mean(values: list[Any]) -> Array:
         return np.asarray(np.tensordot(weights, values, axes=1))
 
     taught = mean([fit.taught for fit in fits])
@@ -146,7 +147,7 @@ def fit_teachers(data: SurrogateData, A: Any, target: Target, plain: np.ndarray,
     )
 
 
-def make_surrogate(teachers: Teachers | None, target: Target, data: SurrogateData) -> np.ndarray | None:
+def make_surrogate(teachers: Teachers | None, target: Target, data: SurrogateData) -> Array | None:
     """Targets of the student, of shape (n_scored, k): calibrated scores; None if the scores do not follow the labels."""
     if teachers is None or teachers.calibration.slope == 0.0:
         return None
@@ -177,20 +178,18 @@ def gaussian_evidence(error: float, n: float) -> float:
     return float(-n / 2 * np.log(max(error, TINY)))
 
 
-def label_noise(weight: np.ndarray) -> np.ndarray:
+def label_noise(weight: Array) -> Array:
     """Noise of unit variance for rows of these weights, of shape (n, N_PROBES); the same in every call."""
     signs = np.random.default_rng(0).integers(0, 2, size=(len(weight), N_PROBES)) * 2.0 - 1.0
     return np.asarray(signs / np.sqrt(weight)[:, None])
 
 
-def probed_rows(n: int) -> np.ndarray:
+def probed_rows(n: int) -> Array:
     """Positions of the unlabeled rows on which noise is propagated."""
     return np.arange(0, n, 1 + n // PROBED_ROWS)
 
 
-def line_scores(
-    left_out: np.ndarray, others: np.ndarray, targets: np.ndarray, weight: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def line_scores(left_out: Array, others: Array, targets: Array, weight: Array) -> tuple[Array, Array]:
     """Outputs of the plain student on the scale of the targets: least squares with one slope of at least 0.
 
     Scores of the labeled rows (of which `left_out` are the outputs) come from the line without that row.
@@ -228,11 +227,11 @@ class _TeacherFit:
     """One teacher: scores of the taught and the unlabeled rows; in closed form, also what it makes of label noise."""
 
     candidate: Candidate
-    taught: np.ndarray
-    unlabeled: np.ndarray
+    taught: Array
+    unlabeled: Array
     path: Any = None
     alpha: float | None = None
-    noise: np.ndarray | None = None
+    noise: Array | None = None
 
 
 def _fit_estimator(inputs: TeacherData, candidate: Candidate, model: Any) -> _TeacherFit:
@@ -255,7 +254,7 @@ def _fit_ridge(inputs: TeacherData, candidate: Candidate, model: Any) -> _Teache
     path = RidgePath(table, weight) if rbf is None else rbf.path
     ridge = fit_ridge(path, targets, groups, grid=GRID if rbf is None else KERNEL_GRID)
 
-    def predict(rows: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    def predict(rows: Any, coef: Array, intercept: Array) -> Array:
         if not rows.shape[0]:
             return np.empty((0, len(intercept)))
         values = rows.times(coef) if rbf is None else rbf_values(rows.values, rbf.landmarks, rbf.gamma, rbf.dual(coef))
@@ -271,7 +270,7 @@ def _fit_ridge(inputs: TeacherData, candidate: Candidate, model: Any) -> _Teache
     return _TeacherFit(candidate, taught, unlabeled, path, ridge.alpha, noise_scores)
 
 
-def _clear_product(inputs: TeacherData, x_path: RidgePath, best: float) -> tuple[ProductFit, np.ndarray] | None:
+def _clear_product(inputs: TeacherData, x_path: RidgePath, best: float) -> tuple[ProductFit, Array] | None:
     """The product and its direction, if it is clearly better than the best sum and than one factor for all rows."""
     Z, sample = inputs.privileged(inputs.taught), inputs.sample
     found = factor(x_path.rows.values, Z, sample.targets, sample.weight, sample.groups)
@@ -292,7 +291,7 @@ def _clear_product(inputs: TeacherData, x_path: RidgePath, best: float) -> tuple
 def _product_teacher(inputs: TeacherData, fit: ProductFit) -> _TeacherFit:
     """Scores for the student: with the factor expected given X, not with the row's own."""
 
-    def scores(targets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def scores(targets: Array, rows: Array) -> tuple[Array, Array]:
         others = fit.predict(inputs.tables[-1].values[rows], inputs.privileged(rows), targets)
         return fit.left_out(targets, inputs.sample.groups), others
 
@@ -301,7 +300,7 @@ def _product_teacher(inputs: TeacherData, fit: ProductFit) -> _TeacherFit:
     return _TeacherFit(candidate, *scores(inputs.sample.targets, inputs.unlabeled), fit.path, fit.ridge.alpha, noise)
 
 
-def _product_evidence(inputs: TeacherData, fit: ProductFit, direction: np.ndarray) -> np.ndarray:
+def _product_evidence(inputs: TeacherData, fit: ProductFit, direction: Array) -> Array:
     """Log-evidence lost if the factor does without each column."""
     sample, lost = inputs.sample, np.zeros(fit.Z.shape[1])
 
@@ -315,7 +314,7 @@ def _product_evidence(inputs: TeacherData, fit: ProductFit, direction: np.ndarra
     return lost
 
 
-def _column_evidence(fits: list[_TeacherFit], weights: np.ndarray, inputs: TeacherData) -> np.ndarray | None:
+def _column_evidence(fits: list[_TeacherFit], weights: Array, inputs: TeacherData) -> Array | None:
     """Mean log-evidence that the linear teachers on privileged features lose without each column; None if not known."""
     if fits[0].path is None:
         return None
