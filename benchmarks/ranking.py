@@ -14,7 +14,7 @@ from benchmarks.ranking_pairs import explicit_pairs, pair_objective, solve_libli
 from lupi import RankTransfer, RankTransferCV
 from lupi.ranking.newton import solve_ranking_newton
 from lupi.ranking.pairwise import RankingProblem, plain_pairs, transfer_pairs
-from lupi.ranking.rank_transfer_cv import PAPER_GRID
+from lupi.ranking.rank_transfer import PAPER_GRID
 
 
 def make_ranking(n, d=50, grades=2, seed=0):

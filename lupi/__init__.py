@@ -13,7 +13,7 @@ _PUBLIC = {
     "SVRPlus": "lupi.svm.svr_plus",
     "RankSVM": "lupi.ranking.rank_svm",
     "RankTransfer": "lupi.ranking.rank_transfer",
-    "RankTransferCV": "lupi.ranking.rank_transfer_cv",
+    "RankTransferCV": "lupi.ranking.rank_transfer",
     "PrivilegedColumns": "lupi.meta.privileged_columns",
     "KnowledgeTransfer": "lupi.meta.baselines",
     "Distillation": "lupi.meta.baselines",
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lupi.privacy import keep_privileged as keep_privileged
     from lupi.ranking.rank_svm import RankSVM as RankSVM
     from lupi.ranking.rank_transfer import RankTransfer as RankTransfer
-    from lupi.ranking.rank_transfer_cv import RankTransferCV as RankTransferCV
+    from lupi.ranking.rank_transfer import RankTransferCV as RankTransferCV
     from lupi.structured.jkse import JKSE as JKSE
     from lupi.structured.jkse import JKSEPlus as JKSEPlus
     from lupi.structured.structural_svm import StructuralSVM as StructuralSVM

@@ -101,14 +101,11 @@ class Graph:
         op = self.op
         if name == "intersection":
             return op("ReduceSum", op("Min", X, rows), [2], keepdims=0)
-        difference = op("Sub", X, rows)
-        if name == "laplacian":
-            parts = op("Abs", difference)
-        else:
+        parts = op("Abs", op("Sub", X, rows))
+        if name == "chi2":
             total = op("Add", X, rows)
             # 0 / 0 counts as 0.
-            total = op("Where", op("Equal", total, 0.0), 1.0, total)
-            parts = op("Div", op("Mul", difference, difference), total)
+            parts = op("Div", op("Mul", parts, parts), op("Where", op("Equal", total, 0.0), 1.0, total))
         return op("Exp", op("Mul", op("ReduceSum", parts, [2], keepdims=0), -gamma))
 
     def forest(self, X: str, forest: ForestMember) -> str:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.training_set import TrainingSet, check_rows, check_training_set
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
-from lupi.meta.delegation import Delegation
+from lupi.meta.privileged_columns import Delegation
 from lupi.privacy import model_part
 
 ESTIMATOR = HasMethods(["fit", "predict"])

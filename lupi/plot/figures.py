@@ -15,22 +15,14 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_COLORS = {  # light, dark, print
-    "paper": ("#ffffff", "#12161c", "#ffffff"),
-    "ink": ("#1c2128", "#e6edf3", "#000000"),
-    "soft": ("#57606a", "#a5b0bb", "#444444"),
-    "rule": ("#d0d7de", "#39424e", "#bbbbbb"),
-    "panel": ("#f4f6f8", "#1c232c", "#f4f4f4"),
-    "real": ("#1b6ca8", "#6cb6ff", "#1b6ca8"),
-    "counterpart": ("#7b3fa0", "#d2a8ff", "#7b3fa0"),
-    "shuffled": ("#6e7781", "#8b949e", "#6e7781"),
-    "negative": ("#b3541e", "#f0a06a", "#b3541e"),
-    "good": ("#1a6e34", "#6fdd8b", "#1a6e34"),
-    "bad": ("#a4161a", "#ff8f8f", "#a4161a"),
-    "doubt": ("#7d5700", "#e3c55b", "#7d5700"),
-}
+_NAMES = "paper ink soft rule panel real counterpart shuffled negative good bad doubt"
 COLORS = {
-    scheme: {name: found[k] for name, found in _COLORS.items()} for k, scheme in enumerate(("light", "dark", "print"))
+    scheme: dict(zip(_NAMES.split(), colors.split()))
+    for scheme, colors in {
+        "light": "#ffffff #1c2128 #57606a #d0d7de #f4f6f8 #1b6ca8 #7b3fa0 #6e7781 #b3541e #1a6e34 #a4161a #7d5700",
+        "dark": "#12161c #e6edf3 #a5b0bb #39424e #1c232c #6cb6ff #d2a8ff #8b949e #f0a06a #6fdd8b #ff8f8f #e3c55b",
+        "print": "#ffffff #000000 #444444 #bbbbbb #f4f4f4 #1b6ca8 #7b3fa0 #6e7781 #b3541e #1a6e34 #a4161a #7d5700",
+    }.items()
 }
 LIGHT = COLORS["light"]
 _VARIABLES = {color: f"var(--{name})" for name, color in LIGHT.items()}

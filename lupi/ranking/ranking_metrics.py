@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -48,22 +48,15 @@ def area_of_ranking(relevant: Array, scores: Array) -> float:
     return float(above / (2 * len(others) * len(wanted)))
 
 
-def _queries(y: VectorLike, scores: VectorLike, group: VectorLike | None) -> Iterator[tuple[Array, Array]]:
-    """Yield (grades, scores) of each query that has something to rank."""
+def _mean(metric: RankingMetric, y: VectorLike, scores: VectorLike, group: VectorLike | None) -> float:
+    """The metric of all rows, or its mean over the queries that have something to rank."""
+    y, scores = np.asarray(y, dtype=float), np.asarray(scores, dtype=float)
     if group is None:
-        yield y, scores
-        return
+        return float(metric(y, scores))
     group = np.asarray(group)
     order = np.argsort(group, kind="stable")
-    bounds = np.flatnonzero(group[order][1:] != group[order][:-1]) + 1
-    for rows in np.split(order, bounds):
-        if np.ptp(y[rows]) > 0:
-            yield y[rows], scores[rows]
-
-
-def _mean(metric: RankingMetric, y: VectorLike, scores: VectorLike, group: VectorLike | None) -> float:
-    y, scores = np.asarray(y, dtype=float), np.asarray(scores, dtype=float)
-    values = [metric(*query) for query in _queries(y, scores, group)]
+    queries = np.split(order, np.flatnonzero(group[order][1:] != group[order][:-1]) + 1)
+    values = [metric(y[rows], scores[rows]) for rows in queries if np.ptp(y[rows]) > 0]
     return float(np.mean(values)) if values else float("nan")
 
 

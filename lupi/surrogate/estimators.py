@@ -176,15 +176,10 @@ def _for_soft_targets(estimator: BaseEstimator) -> BaseEstimator:
     search = clone(estimator).set_params(scoring=soft_correlation)
     if is_classifier(estimator):
         name = "param_grid" if hasattr(search, "param_grid") else "param_distributions"
-        grid = _prefixed(getattr(search, name))
-        search.set_params(estimator=SoftLabelStudent(search.estimator), **{name: grid})
+        grids = [grid] if isinstance(grid := getattr(search, name), dict) else grid
+        grids = [{f"estimator__{key}": values for key, values in grid.items()} for grid in grids]
+        search.set_params(estimator=SoftLabelStudent(search.estimator), **{name: grids})
     return search
-
-
-def _prefixed(grid: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
-    if isinstance(grid, dict):
-        return {f"estimator__{name}": values for name, values in grid.items()}
-    return [_prefixed(part) for part in grid]
 
 
 def make_folds(rows: Array, strata: Array, groups: Array | None, rng: np.random.RandomState, cv: Any) -> list[Array]:

@@ -6,7 +6,7 @@ by which its outputs are divided, and ``predict``. A new member is a class with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,13 +15,14 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import rbf_kernel
 
 from lupi.inputs.training_set import TrainingSet, chunkwise
-from lupi.inputs.types import Array, Matrix, RandomState
+from lupi.inputs.types import Array, Matrix, MatrixLike, RandomState
 from lupi.kernels import Kernel
 from lupi.kernels.nystroem import FeatureSpace
 from lupi.privacy import model_part
 from lupi.surrogate.estimators import EstimatorMember
 from lupi.surrogate.forest import ForestMember
 from lupi.surrogate.ridge import BLOCK, GRID, SMALLEST_SPREAD, TINY, RidgePath, fit_ridge, spread
+from lupi.surrogate.targets import Calibration, Target, blend
 
 # Standardized values are clipped at plus and minus this.
 CLIP = 5.0
@@ -275,3 +276,80 @@ def make_member(estimator: Any, model: Any) -> EstimatorMember:
 def pool_outputs(A: Any, pool: Pool) -> Array:
     """Outputs of shape (n, k) for standardized rows, in memory or in chunks."""
     return pool.outputs(A)
+
+
+# Smallest slope of the output, relative to the unit of the target, so that the output always orders the rows.
+SMALLEST_SLOPE = 1e-3
+# Weight of the labels in the calibration of the output; the rest is the surrogate's. On follow-up and simulated tables, slopes of
+# new labels on the logits are then 0.9 to 1.1, against 0.6 to 0.9 for the labels alone and 1.0 to 1.3 for the surrogate alone.
+LABEL_WEIGHT = 0.25
+
+
+@dataclass(frozen=True)
+class Student:
+    """A fitted pool, its training rows and targets, its outputs of all rows (left-out ones of `rows`) and its weight."""
+
+    pool: Pool
+    rows: Array
+    targets: Array
+    outputs: Array
+    weight: float = 1.0
+
+
+def fit_student(pool: Pool, data: SurrogateData, features: Any, rows: Array, targets: Array, **options: Any) -> Student:
+    """Fit a pool to some of the rows."""
+    outputs = np.empty((len(data.rows), targets.shape[1]))
+    outputs[rows] = pool.fit_left_out(data.sample(features, rows, targets, **options))
+    others = np.setdiff1d(np.arange(len(outputs)), rows)
+    if len(others):
+        outputs[others] = pool_outputs(features.take(others).operand, pool)
+    return Student(pool, rows, targets, outputs)
+
+
+@model_part
+@dataclass(eq=False, repr=False)
+class Model(BaseEstimator):
+    """All that prediction uses and a saved file holds.
+
+    `parts` are pairs of weight and pool: the baseline and, where there is a surrogate, its student.
+    """
+
+    scaler: Any
+    parts: list[Any]
+    calibration: Calibration
+
+    def scores(self, X: MatrixLike) -> Array:
+        """Calibrated output of shape (n, k)."""
+        A = X if self.scaler is None else self.scaler.transform(X)
+        return self.calibration.logits(sum(weight * pool.outputs(A) for weight, pool in self.parts))
+
+
+def combine(
+    students: list[Student], data: SurrogateData, features: Any, target: Target, plain_weight: float
+) -> tuple[list[Student], Model]:
+    """The students with their weights in the output, and the model with the calibration of their combined left-out outputs.
+
+    Weights are l / m of the baseline against 1 with l labeled and m scored rows, plus what the teachers take from the plain.
+    Calibrated to the labels alone, the output is overconfident (the labels took part in the teachers); to the surrogate alone,
+    slightly underconfident (the teachers shrink). The blend is right.
+    """
+    weight, student = data.rows.weight, students[-1]
+    if len(students) > 1:
+        ratio = weight[data.labeled].sum() / weight[data.scored].sum()
+        share = (1.0 - ratio / (1.0 + ratio)) * (1.0 - plain_weight)
+        students = [replace(students[0], weight=1.0 - share), replace(student, weight=share)]
+    outputs = np.sum([part.weight * part.outputs for part in students if part.weight], axis=0)
+    labeled = data.labeled[~np.isnan(outputs[data.labeled, 0])]
+    if not len(labeled):  # One row or group: no left-out outputs exist, so in-sample outputs are used.
+        labeled = data.labeled
+        outputs[labeled] = pool_outputs(features.take(labeled).operand, students[0].pool)
+    y = data.rows.target[labeled]
+    calibration = target.calibrate(outputs[labeled], y, weight[labeled])
+    if students[0].weight < 1.0:
+        found = ~np.isnan(outputs[student.rows, 0])
+        rows = student.rows[found]
+        soft = target.calibrate(outputs[rows], student.targets[found], weight[rows])
+        calibration = blend(calibration, soft, 1.0 - (1.0 - LABEL_WEIGHT) * (1.0 - plain_weight))
+    slope = max(calibration.slope, SMALLEST_SLOPE * target.unit(y, weight[labeled]))
+    parts = [(part.weight, part.pool) for part in students]
+    return students, Model(student.pool.scaler, parts, replace(calibration, slope=slope))

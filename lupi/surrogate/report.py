@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from lupi.inputs.types import Array
-from lupi.surrogate.members import SurrogateData
+from lupi.surrogate.members import Student, SurrogateData
 from lupi.surrogate.ridge import TINY, RidgePath, correlation, squared_error
-from lupi.surrogate.students import Student
 from lupi.surrogate.targets import Target
 from lupi.surrogate.teachers import X_ALONE, Teachers, label_noise, probed_rows
 
@@ -42,10 +41,8 @@ class Explanation(dict[str, Any]):
         lines += ["", f"Teacher on left-out rows: {quality}"]
         if self["slope"] == 0:
             return "\n".join([*lines, "Its scores do not follow the targets (slope 0): the model is the baseline."])
-        lines.append(
-            f"X predicts the surrogate of left-out rows with correlation {self['surrogate_correlation']:.2f} "
-            f"(R2 {self['surrogate_r2']:.2f})"
-        )
+        r, r2 = self["surrogate_correlation"], self["surrogate_r2"]
+        lines.append(f"X predicts the surrogate of left-out rows with correlation {r:.2f} (R2 {r2:.2f})")
         if self["effective_rows"] is not None:
             gained = max(0, round(self["effective_rows"] - self["n_taught"]))
             gain = f"Worth about {gained} more labeled rows" if gained else "No gain in variance"

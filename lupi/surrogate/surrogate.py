@@ -17,9 +17,8 @@ from lupi.inputs.training_set import ArrayRows, check_rows, check_training_set
 from lupi.inputs.types import Array, MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
-from lupi.surrogate.members import MEMBERS, Pool, Standardizer, SurrogateData, make_pool, member_names
+from lupi.surrogate.members import MEMBERS, Standardizer, SurrogateData, combine, fit_student, make_pool, member_names
 from lupi.surrogate.report import Explanation, explain_fit
-from lupi.surrogate.students import Model, calibrate_output, combine, fit_student
 from lupi.surrogate.targets import ClassTarget, NumberTarget, Target, log_probabilities
 from lupi.surrogate.teachers import can_teach, fit_teachers, make_surrogate
 
@@ -106,11 +105,9 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         surrogate, students = make_surrogate(teachers, target, data), [plain]
         if surrogate is not None:
             pool, left_out = make_pool(self, scaler), np.flatnonzero(np.isin(data.scored, data.taught))
-            student = fit_student(pool, data, features, data.scored, surrogate, cross_fit_rows=left_out)
-            students = combine(plain, student, data, plain_weight)
-        calibration = calibrate_output(students, data, features, target, plain_weight)
+            students.append(fit_student(pool, data, features, data.scored, surrogate, cross_fit_rows=left_out))
+        students, self._model = combine(students, data, features, target, plain_weight)
 
-        self._model = Model(pool.scaler, [(part.weight, part.pool) for part in students], calibration)
         self._report, self.teacher_weights_ = {}, {}
         if teachers is not None:
             self._report = dict(explain_fit(data, A, target, teachers, students))
@@ -169,7 +166,7 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         return _fitted(self._model.parts[0][1])
 
 
-def _fitted(pool: Pool) -> Any:
+def _fitted(pool: Any) -> Any:
     """The pool itself, or the fitted estimator of the user's."""
     member = next(iter(pool.members.values()))
     if not isinstance(member, EstimatorMember):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold
 
-import lupi.ranking.rank_transfer_cv as module
+import lupi.ranking.rank_transfer as module
 from lupi import RankSVM, RankTransfer, RankTransferCV
 from lupi.ranking.ranker import SOLVERS
 from lupi.ranking.ranking_metrics import roc_auc
