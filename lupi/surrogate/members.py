@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import rbf_kernel
 
-from lupi.inputs.training_set import TrainingSet, chunkwise
+from lupi.inputs.training_set import ArrayRows, Rows, TrainingSet, chunkwise
 from lupi.inputs.types import Array, Matrix, MatrixLike, RandomState
 from lupi.kernels import Kernel
 from lupi.kernels.nystroem import FeatureSpace
@@ -90,7 +90,9 @@ class Standardizer(BaseEstimator):
 
     def rows(self, X: Any) -> Any:
         """Standardized rows; rows in chunks are standardized when they are read."""
-        return X.map(self.transform, X.shape[1])
+        values = X.operand
+        chunked = isinstance(values, Rows)
+        return X.map(self.transform, X.shape[1]) if chunked else ArrayRows(self.transform(values))
 
     def transform(self, X: Any) -> Any:
         """Standardized copy."""
