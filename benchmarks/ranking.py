@@ -12,9 +12,9 @@ from sklearn.model_selection import StratifiedKFold
 from benchmarks.measure import Row, case, peak_bytes, reset_peak, resident_bytes
 from benchmarks.ranking_pairs import explicit_pairs, pair_objective, solve_liblinear, solve_qp
 from lupi import RankTransfer, RankTransferCV
-from lupi.ranking.newton import solve_ranking_newton
 from lupi.ranking.pairwise import RankingProblem, plain_pairs, transfer_pairs
 from lupi.ranking.rank_transfer import PAPER_GRID
+from lupi.ranking.solvers import solve_ranking_newton
 
 
 def make_ranking(n, d=50, grades=2, seed=0):

@@ -11,7 +11,7 @@ _PUBLIC = {
     "SVM2Plus": "lupi.svm.svm_plus",
     "SVM2K": "lupi.svm.svm_2k",
     "SVRPlus": "lupi.svm.svr_plus",
-    "RankSVM": "lupi.ranking.rank_svm",
+    "RankSVM": "lupi.ranking.ranker",
     "RankTransfer": "lupi.ranking.rank_transfer",
     "RankTransferCV": "lupi.ranking.rank_transfer",
     "PrivilegedColumns": "lupi.meta.privileged_columns",
@@ -41,9 +41,9 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lupi.persistence import load as load
     from lupi.persistence import save as save
     from lupi.privacy import keep_privileged as keep_privileged
-    from lupi.ranking.rank_svm import RankSVM as RankSVM
     from lupi.ranking.rank_transfer import RankTransfer as RankTransfer
     from lupi.ranking.rank_transfer import RankTransferCV as RankTransferCV
+    from lupi.ranking.ranker import RankSVM as RankSVM
     from lupi.structured.jkse import JKSE as JKSE
     from lupi.structured.jkse import JKSEPlus as JKSEPlus
     from lupi.structured.structural_svm import StructuralSVM as StructuralSVM

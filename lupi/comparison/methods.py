@@ -24,8 +24,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from lupi.comparison.problem import METRICS
 from lupi.meta.baselines import Distillation, KnowledgeTransfer
-from lupi.ranking.rank_svm import RankSVM
 from lupi.ranking.rank_transfer import RankTransfer
+from lupi.ranking.ranker import RankSVM
 from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.svm.svm_2k import SVM2K
 from lupi.svm.svm_plus import SVM2Plus, SVMPlus

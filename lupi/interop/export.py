@@ -22,8 +22,7 @@ from lupi.meta.baselines import Distillation, KnowledgeTransfer
 from lupi.meta.privileged_columns import PrivilegedColumns
 from lupi.ranking.ranker import BaseRanker
 from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
-from lupi.surrogate.forest import ForestMember
-from lupi.surrogate.members import CLIP, RbfMember, RidgeMember
+from lupi.surrogate.members import CLIP, ForestMember, RbfMember, RidgeMember
 from lupi.surrogate.surrogate import SurrogateBase
 from lupi.svm.kernel_machine import KernelMachine
 

@@ -12,7 +12,7 @@ from lupi.kernels import Kernel
 if TYPE_CHECKING:
     import onnx
 
-    from lupi.surrogate.forest import ForestMember
+    from lupi.surrogate.members import ForestMember
 
 # Versions of the standard and of its operators for trees that current runtimes support.
 OPSET, TREE_OPSET, IR_VERSION = 17, 3, 8

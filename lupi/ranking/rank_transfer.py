@@ -21,9 +21,9 @@ from lupi.inputs.types import Array, KernelName, MatrixLike, PrivilegedLike, Vec
 from lupi.kernels.kernel import PRIVILEGED_KERNEL_CONSTRAINTS, BlockStack
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.ranking.pairwise import transfer_pairs
-from lupi.ranking.rank_svm import RankSVM
 from lupi.ranking.ranker import (
     BaseRanker,
+    RankSVM,
     check_has_pairs,
     check_ranking_set,
     fit_candidates,
@@ -443,10 +443,16 @@ class RankTransferCV(TransferRanker):
 
     def _score_folds(self, models: list[RankTransfer], data: TrainingSet) -> Array:
         """Scores of the grid on every fold; on the finished folds if time runs out."""
+        default = default_metric(len(np.unique(data.target[data.labeled])))
+        metric = self.scoring if callable(self.scoring) else RANKING_METRICS.get(self.scoring, default)
         scores: list[Any] = []
         folds = list(self._folds(data))
-        for fold in folds:
-            found = self._score_fold(models, data, *fold)
+        for train, test in folds:
+            seen = replace(data.take(train), kept=np.arange(len(train)), n_rows=len(train))
+            models[0]._fit_path(models, seen)
+            X = data.X.values[np.ix_(test, train)] if data.X.square else data.X.load(test)
+            queries = None if data.groups is None else data.groups[test]
+            found = [metric(data.target[test], values, queries) for values in path_scores(models, X)]
             if out_of_time():
                 message = (
                     f"RankTransferCV reached max_time={self.max_time:g} s in fold {len(scores) + 1} of {len(folds)}: the "
@@ -466,16 +472,6 @@ class RankTransferCV(TransferRanker):
         splitter = GroupKFold(self.cv) if by_query else check_cv(self.cv, y, classifier=len(np.unique(y)) == 2)
         for train, test in splitter.split(np.zeros(len(y)), y, group):
             yield np.concatenate([labeled[train], others]), labeled[test]
-
-    def _score_fold(self, models: list[RankTransfer], data: TrainingSet, train: Array, test: Array) -> list[float]:
-        """Scores of the grid on one fold."""
-        default = default_metric(len(np.unique(data.target[data.labeled])))
-        metric = self.scoring if callable(self.scoring) else RANKING_METRICS.get(self.scoring, default)
-        seen = data.take(train)
-        models[0]._fit_path(models, replace(seen, kept=np.arange(len(train)), n_rows=len(train)))
-        X = data.X.values[np.ix_(test, train)] if data.X.square else data.X.load(test)
-        queries = None if data.groups is None else data.groups[test]
-        return [metric(data.target[test], scores, queries) for scores in path_scores(models, X)]
 
 
 def _check_grid(name: str, values: Sequence[float]) -> Array:

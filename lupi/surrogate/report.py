@@ -60,18 +60,12 @@ def explain_fit(
 ) -> Explanation:
     """Explanation of a fit with privileged features."""
     y, weight = data.rows.target[data.taught], data.rows.weight[data.taught]
-    columns = teachers.column_evidence
-    report = Explanation(
-        teachers=teachers.weights,
-        teacher_quality=target.quality(teachers.taught, y, weight),
-        slope=teachers.calibration.slope,
-        n_labeled=len(data.labeled),
-        n_unlabeled=len(data.unlabeled),
-        n_taught=float(weight.sum()),
-        columns=None if columns is None else dict(zip(_column_names(data), map(float, columns))),
-        plain_weight=students[0].weight,
-        **dict.fromkeys(("surrogate_correlation", "surrogate_r2", "effective_rows")),
-    )
+    report = Explanation(teachers=teachers.weights, teacher_quality=target.quality(teachers.taught, y, weight))
+    report |= {"slope": teachers.calibration.slope, "plain_weight": students[0].weight, "n_taught": float(weight.sum())}
+    report |= {"n_labeled": len(data.labeled), "n_unlabeled": len(data.unlabeled), "columns": None}
+    report |= dict.fromkeys(("surrogate_correlation", "surrogate_r2", "effective_rows"))
+    if teachers.column_evidence is not None:
+        report["columns"] = dict(zip(_column_names(data), teachers.column_evidence.tolist()))
     if len(students) > 1:
         student = students[-1]
         left_out = student.outputs[student.rows]

@@ -264,9 +264,8 @@ def fit_ridge(
     """Ridge regression with the penalty of the least left-out squared error, or of the largest correlation with the target."""
     alphas = grid * path.size
     left_out = path.left_out(targets, alphas, groups, refit_intercept=by == "error")
-    measure, sign = (squared_error, 1.0) if by == "error" else (correlation, -1.0)
-    values = [sign * measure(part, targets, path.weight) for part in left_out]
-    best = values.index(min(values))
+    measures = [(squared_error if by == "error" else correlation)(part, targets, path.weight) for part in left_out]
+    best = measures.index(min(measures) if by == "error" else max(measures))
     mean, coordinates = path.project(targets)
     shrunk = coordinates / (path.eigenvalues + alphas[best])[:, None]
     coef, variance = path.coefficients(shrunk), (path.eigenvalues @ np.square(shrunk)).mean() / path.total

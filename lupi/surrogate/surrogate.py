@@ -53,14 +53,10 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        own = member_names(self.estimator) is None
-        tags.input_tags.sparse = not own or get_tags(self.estimator).input_tags.sparse
-        tags.input_tags.allow_nan = self._allows_nan
+        inner = get_tags(self.estimator).input_tags if member_names(self.estimator) is None else None
+        tags.input_tags.sparse = inner is None or inner.sparse
+        tags.input_tags.allow_nan = inner is not None and inner.allow_nan
         return tags
-
-    @property
-    def _allows_nan(self) -> bool:
-        return member_names(self.estimator) is None and get_tags(self.estimator).input_tags.allow_nan
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -128,7 +124,11 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         if members == [] or not set(members or ()) <= set(MEMBERS):
             raise ValueError(f"{name}: `estimator` must name members of {list(MEMBERS)}, got {self.estimator!r}.")
         closed_form = self.estimator == "ridge" and self.teacher is None and groups is None
-        options: dict[str, Any] = {"dense_privileged": True, "min_rows": 2, "allow_nan": self._allows_nan}
+        options: dict[str, Any] = {
+            "dense_privileged": True,
+            "min_rows": 2,
+            "allow_nan": get_tags(self).input_tags.allow_nan,
+        }
         options["in_memory"] = "" if closed_form else CLOSED_FORM_ONLY
         rows = check_training_set(self, X, y, privileged, sample_weight, groups, **options)
         if rows.classes is not None:
@@ -139,7 +139,7 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
 
     def _scores(self, X: MatrixLike) -> Array:
         """Calibrated output of shape (n, k)."""
-        rows = check_rows(self, X, allow_nan=self._allows_nan)
+        rows = check_rows(self, X, allow_nan=get_tags(self).input_tags.allow_nan)
         own_table = self._model.scaler is None and hasattr(X, "columns")
         return self._model.scores(X if own_table else rows)
 

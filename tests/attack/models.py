@@ -119,7 +119,7 @@ NAMES = (
     ("os", "system"), ("builtins", "eval"), ("builtins", "exec"), ("subprocess", "Popen"), ("lupi.persistence", "save"),
     ("shutil", "rmtree"), ("numpy", "load"), ("sklearn.base", "clone"), ("sklearn.datasets", "load_files"),
     ("lupi.files", "write_atomically"),
-    ("scipy.sparse", "csr_matrix"), ("builtins", "list"), ("lupi.ranking.rank_svm", "RankSVM"), ("sklearn.svm", "SVC"), ("", ""),
+    ("scipy.sparse", "csr_matrix"), ("builtins", "list"), ("lupi.ranking.ranker", "RankSVM"), ("sklearn.svm", "SVC"), ("", ""),
     ("lupi.cli", "main"), ("this", "s"), ("numpy.random.mtrand", "RandomState"), ("functools", "partial"),
 )  # fmt: skip
 LOADERS = (

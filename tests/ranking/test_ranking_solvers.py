@@ -7,9 +7,8 @@ import pytest
 from ranking_reference import solve_ranking_bundle
 
 from benchmarks.ranking_pairs import explicit_pairs, pair_objective, solve_liblinear, solve_qp
-from lupi.ranking.coordinate import PairDual, solve_ranking_coordinate
-from lupi.ranking.newton import solve_ranking_auto, solve_ranking_newton
 from lupi.ranking.pairwise import RankingProblem, plain_pairs, transfer_pairs
+from lupi.ranking.solvers import PairDual, solve_ranking_auto, solve_ranking_coordinate, solve_ranking_newton
 
 LOSSES = ("squared_hinge", "hinge")
 
@@ -144,7 +143,7 @@ def test_what_coordinate_descent_leaves_newton_finishes(monkeypatch):
     X, y = rng.normal(size=(60, 40)), np.arange(60) % 2
     problem = RankingProblem(X, plain_pairs(y), 10.0, "hinge")
     alone = solve_ranking_newton(problem, tol=1e-7)
-    monkeypatch.setattr("lupi.ranking.newton.PASSES", 3)
+    monkeypatch.setattr("lupi.ranking.solvers.PASSES", 3)
     both = solve_ranking_auto(problem, tol=1e-7, max_iter=300)
     assert both.converged
     assert 3 < both.n_iter <= 300
@@ -161,7 +160,7 @@ def test_coordinate_descent_says_what_it_needs(monkeypatch):
     X, y, _, _ = data()
     with pytest.raises(ValueError, match=r"needs loss='hinge'.*Use solver='newton'"):
         solve_ranking_coordinate(RankingProblem(X, plain_pairs(y), 1.0, "squared_hinge"))
-    monkeypatch.setattr("lupi.ranking.coordinate.MOST_PAIRS", 10)
+    monkeypatch.setattr("lupi.ranking.solvers.MOST_PAIRS", 10)
     with pytest.raises(ValueError, match=r"at most 10 pairs of 2000 examples.*Use solver='newton'"):
         solve_ranking_coordinate(RankingProblem(X, plain_pairs(y), 1.0, "hinge"))
 

@@ -27,8 +27,7 @@ import lupi
 from lupi import PrivilegedColumns, SurrogateClassifier, SurrogateRegressor
 from lupi.inputs.training_set import ArrayRows
 from lupi.surrogate.estimators import make_folds
-from lupi.surrogate.forest import ForestMember
-from lupi.surrogate.members import Sample
+from lupi.surrogate.members import ForestMember, Sample
 from lupi.surrogate.targets import area_under_curve
 
 
