@@ -20,7 +20,7 @@ from lupi.localize.evaluation import evaluate_boxes
 from lupi.privacy import model_part
 from lupi.structured.boxes import BoxLocalization
 from lupi.structured.jkse import JKSE, JKSEPlus
-from lupi.structured.structural_svm import StructuralSVM, StructuralSVMPlus
+from lupi.structured.structural_svm import POSITIVE, StructuralSVM, StructuralSVMPlus
 from lupi.vision.images import Box, ImageLike, Inpainted, check_box, source_name
 from lupi.vision.words import DETECTORS, BagOfVisualWords, attribute_words, join_words
 
@@ -34,7 +34,6 @@ LEARNERS: dict[str, tuple[Any, tuple[str, ...]]] = {
 # Parameters of the features of boxes, which all methods share.
 FEATURE_PARAMETERS = ("geometry", "geometry_scale")
 
-_POSITIVE = [Interval(Real, 0, None, closed="neither")]
 _COUNT = [Interval(Integral, 1, None, closed="left")]
 
 
@@ -140,16 +139,16 @@ class Localizer(BaseEstimator):
         "detector": [StrOptions(set(DETECTORS))],
         "privileged_words": [*_COUNT, None],
         "grid_step": _COUNT,
-        "C": _POSITIVE,
-        "lam": _POSITIVE,
-        "rho": _POSITIVE,
+        "C": POSITIVE,
+        "lam": POSITIVE,
+        "rho": POSITIVE,
         "inference": [StrOptions({"exact", "alternating"})],
         "nu": [Interval(Real, 0, 1, closed="right")],
-        "gamma": [*_POSITIVE, StrOptions({"scale", "auto"})],
+        "gamma": [*POSITIVE, StrOptions({"scale", "auto"})],
         "normalize": ["boolean"],
         "geometry": ["boolean"],
         "geometry_scale": [Interval(Real, 0, None, closed="left")],
-        "tol": _POSITIVE,
+        "tol": POSITIVE,
         "max_iter": _COUNT,
         "on_error": [StrOptions({"raise", "skip"})],
         "n_jobs": [Integral, None],

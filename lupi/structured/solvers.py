@@ -82,10 +82,6 @@ class Progress:
         """Whether the relative duality gap is below the tolerance."""
         return relative_gap(self.primal, self.dual) <= self.tol
 
-    def solution(self, n_iter: int) -> Solution:
-        """The best point; its certificate is this record."""
-        return Solution(self.w, self.primal, self.dual, n_iter, self.converged, self.solver, certificate=self)
-
 
 def run(progress: Progress, passes: Passes, max_iter: int, average: bool, rng: np.random.RandomState) -> Solution:
     """Passes over the examples, and certificates whose planes improve the model of the objective."""
@@ -102,7 +98,8 @@ def run(progress: Progress, passes: Passes, max_iter: int, average: bool, rng: n
             passes.learn(found, progress)
     if average:
         progress.primal, progress.w = progress.problem.primal(mean, progress.search(mean)), mean
-    return progress.solution(n_iter)
+    best = progress.w, progress.primal, progress.dual
+    return Solution(*best, n_iter, progress.converged, progress.solver, certificate=progress)
 
 
 class Passes:

@@ -136,7 +136,7 @@ def side_terms(edges: np.ndarray, shapes: np.ndarray, weights: np.ndarray) -> tu
 def scan_images(chosen, images, index, weights, sides, areas, loss_weights, step, found):
     """Fill the rows `chosen` of `found` by the scan over row pairs."""
     for q in chosen:
-        grid, found.true_scores[q] = image_grid(images, index[q], weights, sides[q], areas[q], step)
+        grid, found.true_scores[q] = new_grid(images, index[q], weights, sides[q], areas[q], step)
         columns = best_columns(grid)
         for j in range(loss_weights.shape[1]):
             (t, l, b, r), value = row_pairs(grid, columns, images.boxes[index[q]], loss_weights[q, j])
@@ -149,7 +149,7 @@ def scan_images(chosen, images, index, weights, sides, areas, loss_weights, step
 def branch_images(chosen, images, index, weights, sides, areas, loss_weights, step, max_nodes, found):
     """Fill the rows `chosen` of `found` by branch and bound."""
     for q in chosen:
-        grid, found.true_scores[q] = image_grid(images, index[q], weights, sides[q], areas[q], step)
+        grid, found.true_scores[q] = new_grid(images, index[q], weights, sides[q], areas[q], step)
         for j in range(loss_weights.shape[1]):
             gt, c = images.boxes[index[q]], loss_weights[q, j]
             (t, l, b, r), value, bound, nodes = branch_and_bound(grid, gt, c, max_nodes)
@@ -159,30 +159,27 @@ def branch_images(chosen, images, index, weights, sides, areas, loss_weights, st
 
 
 @njit(**INNER)
-def image_grid(images, i, weights, sides, area, step):
-    """Grid of one image, and the score of the words in its true box."""
+def new_grid(images, i, weights, sides, area, step):
+    """Grid of one image, with the weight of a pixel in its cells, and the score of the words in its true box."""
     h, w = (images.shapes[i, 0] + step - 1) // step, (images.shapes[i, 1] + step - 1) // step
-    cells, gt, true_score = np.zeros((h, w)), images.boxes[i], 0.0
+    rows, cols, gt, true_score = images.edges[i, 0, : h + 1], images.edges[i, 1, : w + 1], images.boxes[i], 0.0
+    cells, total = np.empty((h, w)), np.empty((h + 1, w + 1))
+    for r in range(h):
+        for c in range(w):
+            cells[r, c] = area * (rows[r + 1] - rows[r]) * (cols[c + 1] - cols[c])
     for k in range(images.start[i], images.start[i + 1]):
         r, c, weight = images.rows[k], images.cols[k], weights[images.words[k]]
         cells[r // step, c // step] += weight
         if gt[0] <= r < gt[2] and gt[1] <= c < gt[3]:  # never for NaN
             true_score += weight
-    return new_grid(cells, images.edges[i, 0, : h + 1], images.edges[i, 1, : w + 1], sides, area), true_score
-
-
-@njit(**INNER)
-def new_grid(cells, rows, cols, sides, area):
-    """Grid of the scores of its cells, to which the weight of their area is added."""
-    h, w = cells.shape
-    total = np.zeros((h + 1, w + 1))
-    for i in range(h):
-        row = 0.0
-        for j in range(w):
-            cells[i, j] += area * (rows[i + 1] - rows[i]) * (cols[j + 1] - cols[j])
-            row += cells[i, j]
-            total[i + 1, j + 1] = total[i, j + 1] + row
-    return Grid(cells, total, sides, rows, cols)
+    for c in range(w + 1):
+        total[0, c] = 0.0
+    for r in range(h):
+        row = total[r + 1, 0] = 0.0
+        for c in range(w):
+            row += cells[r, c]
+            total[r + 1, c + 1] = total[r, c + 1] + row
+    return Grid(cells, total, sides, rows, cols), true_score
 
 
 @njit(**INNER)
@@ -279,20 +276,6 @@ def value_of(grid, box, gt, c):
 
 
 @njit(**INNER)
-def score_bound(total, transposed, positive, sides, n):
-    """Upper bound of the score over node n, and its candidate."""
-    t0, t1, l0, l1, b0, b1, r0, r1 = n
-    # The core of all boxes lies in rows t1..b2 and columns l1..r2; without one they are empty.
-    b2, r2 = max(b0, t1), max(r0, l1)
-    across, l, r = best_pair(total[t1], total[b2], sides[1], sides[3], l0, l1, r0, r1)
-    down, t, b = best_pair(transposed[l1], transposed[r2], sides[0], sides[2], t0, t1, b0, b1)
-    bound = across + down - rectangle(total, t1, l1, b2, r2)
-    bound += rectangle(positive, t0, l0, b1, r1) - rectangle(positive, t1, l0, b2, r1)
-    bound += rectangle(positive, t1, l1, b2, r2) - rectangle(positive, t0, l1, b1, r2)
-    return bound, (t, l, b, r)
-
-
-@njit(**INNER)
 def branch_and_bound(grid, gt, c, max_nodes):
     """Best box of a grid for score + sides + c * (1 - overlap).
 
@@ -304,7 +287,7 @@ def branch_and_bound(grid, gt, c, max_nodes):
     best_value = value_of(grid, best, gt, c)
     if h == w == 1:
         return best, best_value, best_value, 0
-    total, positive, transposed = grid.total, np.empty((h + 1, w + 1)), np.empty((w + 1, h + 1))
+    total, sides, positive, transposed = grid.total, grid.sides, np.empty((h + 1, w + 1)), np.empty((w + 1, h + 1))
     positive[0] = 0.0
     for i in range(h):
         row = positive[i + 1, 0] = 0.0
@@ -326,16 +309,23 @@ def branch_and_bound(grid, gt, c, max_nodes):
         node = heappop(heap)[1]
         expanded += 1
         for n in halves(node):
-            bound, box = score_bound(total, transposed, positive, grid.sides, n)
+            t0, t1, l0, l1, b0, b1, r0, r1 = n
+            # The core of all boxes lies in rows t1..b2 and columns l1..r2; without one they are empty.
+            b2, r2 = max(b0, t1), max(r0, l1)
+            across, l, r = best_pair(total[t1], total[b2], sides[1], sides[3], l0, l1, r0, r1)
+            down, t, b = best_pair(transposed[l1], transposed[r2], sides[0], sides[2], t0, t1, b0, b1)
+            bound = across + down - rectangle(total, t1, l1, b2, r2)
+            bound += rectangle(positive, t0, l0, b1, r1) - rectangle(positive, t1, l0, b2, r1)
+            bound += rectangle(positive, t1, l1, b2, r2) - rectangle(positive, t0, l1, b1, r2)
             if bound + max(c, 0.0) <= best_value:
                 continue
             if c != 0.0:
                 bound += largest_loss(grid, n, gt, c)
                 if bound <= best_value:
                     continue
-            value = value_of(grid, box, gt, c)
+            value = value_of(grid, (t, l, b, r), gt, c)
             if value > best_value:
-                best_value, best = value, box
+                best_value, best = value, (t, l, b, r)
             if bound > best_value and not is_box(n):
                 heappush(heap, (-bound, n))
     return best, best_value, upper if heap else best_value, expanded
@@ -395,14 +385,20 @@ def row_pairs(grid, columns, gt, c):
     f32 = np.float32
     true_area, weight = f32((gt[2] - gt[0]) * (gt[3] - gt[1])), f32(c)
     # Padding to whole vectors: short loops would spend their time in the remainder.
-    widths, common = np.empty((w, w + _PAD), f32), np.empty((w, w + _PAD), f32)
+    widths, common, single = (
+        np.empty((w, w + _PAD), f32),
+        np.empty((w, w + _PAD), f32),
+        np.empty((1, w + 1 + _PAD), f32)[0],
+    )
+    for k in range(_PAD):
+        single[w + 1 + k] = -np.inf
     for l in range(w):
         for k in range(w + _PAD):
             r = min(l + 1 + k, w)
             widths[l, k] = cols[r] - cols[l]
             common[l, k] = max(min(cols[r], gt[3]) - max(cols[l], gt[1]), 0.0)
-    low, high, later, single = np.empty(w + 1), np.empty(w + 1), np.empty(w + 2), np.empty(w + 1 + _PAD, f32)
-    later[w + 1], single[w + 1 :] = -np.inf, -np.inf
+    low, high, later = np.empty((3, w + 2))
+    later[w + 1] = -np.inf
     for t in range(h):
         for b in range(t + 1, h + 1):
             # For c < 0 the best columns of a row pair are the true ones.

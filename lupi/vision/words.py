@@ -86,12 +86,6 @@ def _dense_surf(gray: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, 
     return found[:, 0] - margin, found[:, 1] - margin, found[:, 6:]
 
 
-def _surf_and_dense(gray: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    pair = _surf(gray, options), _dense_surf(gray, options)
-    first, second, third = (np.concatenate(parts) for parts in zip(*pair))
-    return first, second, third
-
-
 def _sift(gray: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     from skimage.feature import SIFT
 
@@ -124,12 +118,12 @@ def _contrast(gray: np.ndarray, points: np.ndarray, sigmas: np.ndarray, levels: 
     return found
 
 
-# Detector -> function and package.
-DETECTORS = {
-    "surf": (_surf, "mahotas"),
-    "dense": (_dense_surf, "mahotas"),
-    "surf+dense": (_surf_and_dense, "mahotas"),
-    "sift": (_sift, "scikit-image"),
+# Detector -> functions and package.
+DETECTORS: dict[str, tuple[tuple[Callable[..., Any], ...], str]] = {
+    "surf": ((_surf,), "mahotas"),
+    "dense": ((_dense_surf,), "mahotas"),
+    "surf+dense": ((_surf, _dense_surf), "mahotas"),
+    "sift": ((_sift,), "scikit-image"),
 }
 
 
@@ -154,7 +148,8 @@ def describe(
     small = gray.shape
     gray = np.pad(gray, [(0, max(0, _SMALLEST - size)) for size in small], mode="edge")
     options = {"threshold": threshold, "max_points": max_points, "spacing": spacing}
-    rows, cols, descriptors = DETECTORS[detector][0](np.ascontiguousarray(gray), options)
+    found = [detect(np.ascontiguousarray(gray), options) for detect in DETECTORS[detector][0]]
+    rows, cols, descriptors = (np.concatenate(parts) for parts in zip(*found))
     keep = (rows < small[0]) & (cols < small[1])
     return Points(
         np.clip(rows[keep] / factor, 0, height - 1).astype(np.int32),

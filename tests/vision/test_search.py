@@ -9,7 +9,7 @@ from structured_reference import brute_force_box, random_grid_case
 
 from lupi.datasets import make_planted_boxes
 from lupi.vision import Box, WordImage, best_box, box_search, kernel_search
-from lupi.vision.box_search import Grid, best_columns, branch_and_bound, new_grid, row_pairs, side_terms
+from lupi.vision.box_search import FoundBoxes, Grid, Images, branch_images, scan_images, side_terms
 from lupi.vision.images import N_PLACEMENT, placement
 
 LINES = np.arange(9.0)
@@ -18,17 +18,6 @@ GRID = Grid(EMPTY, EMPTY, EMPTY, LINES, LINES)
 
 
 # The compiled parts of the searches have no wrappers for Python.
-@njit
-def by_row_pairs(cells, rows, cols, sides, area, gt, c):
-    grid = new_grid(cells, rows, cols, sides, area)
-    return row_pairs(grid, best_columns(grid), gt, c)
-
-
-@njit
-def by_branch_and_bound(cells, rows, cols, sides, area, gt, c):
-    return branch_and_bound(new_grid(cells, rows, cols, sides, area), gt, c, 10**9)
-
-
 @njit
 def overlap(t, l, b, r, gt):
     return box_search.overlap(t, l, b, r, gt)
@@ -45,16 +34,21 @@ def placement_range(n, rows, cols, low, high):
 
 
 def searched(method, cells, weights, rows, cols, gt, c):
-    """Box and value of one of the searches, with weights of the placement."""
-    edges, sizes = np.zeros((1, 2, max(len(rows), len(cols)))), np.array([[rows[-1], cols[-1]]])
+    """Box and value of one of the searches, with weights of the placement; every cell is a point with a word of its own."""
+    shape, words, edges = np.array([cells.shape]), np.arange(cells.size), np.zeros((1, 2, max(len(rows), len(cols))))
     edges[0, 0, : len(rows)], edges[0, 1, : len(cols)] = rows, cols
-    sides, areas = side_terms(edges, sizes, weights[None])
-    case = cells.copy(), rows, cols, sides[0], areas[0], gt, c
+    image = Images(*np.divmod(words, cells.shape[1]), words, np.array([0, cells.size]), shape, gt[None], edges)
+    terms = side_terms(edges, np.array([[rows[-1], cols[-1]]]), weights[None])
+    found = FoundBoxes(np.zeros((1, 1, 4)), *np.zeros((2, 1, 1)), np.zeros((1, 1), dtype=int), np.zeros(1))
+    first, options = np.zeros(1, dtype=int), (np.array([[c]]), 1)
     if method == "row_pairs":
-        return by_row_pairs(*case)
-    box, value, upper, _ = by_branch_and_bound(*case)
-    assert upper == value
-    return box, value
+        scan_images(first, image, first, cells.ravel(), *terms, *options, found)
+    else:
+        branch_images(first, image, first, cells.ravel(), *terms, *options, 10**9, found)
+    assert found.bounds == found.values
+    t, l, b, r = found.boxes[0, 0]
+    lines = ((rows, t), (cols, l), (rows, b), (cols, r))
+    return tuple(int(np.searchsorted(given, line)) for given, line in lines), found.values[0, 0]
 
 
 @pytest.mark.parametrize("method", ["branch_and_bound", "row_pairs"])
