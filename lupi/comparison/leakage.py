@@ -34,10 +34,8 @@ COMBINATIONS: dict[str, Callable[..., np.ndarray]] = {
 }
 SUBJECT = re.compile(r"(^|[_. ])(id|subject|patient|person|player|name|case|respondent)s?([_. #]|$)", re.IGNORECASE)
 MIN_SUBJECTS, MIN_VISITS, MAX_VISITS = 8, 1.5, 30
-CONSEQUENCE = {
-    "privileged": "Methods will look better than they are useful.",
-    "ordinary": "Then prediction is trivial: drop it.",
-}
+CONSEQUENCE = {"ordinary": "Then prediction is trivial: drop it."}
+CONSEQUENCE["privileged"] = "Methods will look better than they are useful."
 
 
 def examine(X, y, Z, target="the target", *, grouped=False, others=None):

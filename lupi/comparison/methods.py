@@ -11,13 +11,8 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from sklearn import ensemble
 from sklearn.base import clone, is_regressor
-from sklearn.ensemble import (
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import SVR
 from sklearn.utils.validation import has_fit_parameter
@@ -105,7 +100,7 @@ def _surrogate(students):
 # a model with categories holds functions, which `lupi.load` refuses.
 BOOSTING: dict[str, Any] = {"max_iter": 60, "min_samples_leaf": 5, "max_leaf_nodes": 8, "max_bins": 64}
 BOOSTING |= {"early_stopping": False, "categorical_features": None}
-BOOSTED = HistGradientBoostingRegressor(**BOOSTING)
+BOOSTED = ensemble.HistGradientBoostingRegressor(**BOOSTING)
 # Kernel parameters and penalty.
 BOTH, ONE, INNER = ("kernel", "privileged_kernel", "C"), ("kernel", "C"), ("estimator__kernel", "estimator__C")
 CLASSES, REGRESSION, RANKING = ("classification",), ("regression",), ("ranking",)
@@ -125,11 +120,11 @@ METHODS = {
             if_regression={"title": "ridge regression", "estimator": Ridge(), "grid": {"alpha": (50.0, 5.0, 0.5, 0.05)}},
         ),
         Method(
-            "forest", "random forest", RandomForestClassifier(), {"min_samples_leaf": (1, 5)},
-            if_regression={"estimator": RandomForestRegressor()},
+            "forest", "random forest", ensemble.RandomForestClassifier(), {"min_samples_leaf": (1, 5)},
+            if_regression={"estimator": ensemble.RandomForestRegressor()},
         ),
         Method(
-            "boosting", "gradient boosting", HistGradientBoostingClassifier(**BOOSTING), {"learning_rate": (0.03, 0.1)},
+            "boosting", "gradient boosting", ensemble.HistGradientBoostingClassifier(**BOOSTING), {"learning_rate": (0.03, 0.1)},
             if_regression={"estimator": BOOSTED},
         ),
         Method("svm", "SVM", **_PLAIN_SVM),

@@ -19,14 +19,7 @@ from lupi.comparison.problem import METRICS
 from lupi.files import digest_of
 from lupi.ranking.ranking_metrics import area_of_ranking, precision_of_ranking
 from lupi.run import identity
-from lupi.tabular.model import (
-    TabularModel,
-    encode_and_fit,
-    encode_privileged,
-    encode_training,
-    scores_of,
-    with_estimator,
-)
+from lupi.tabular import model as tabular
 
 # Rows that select the candidate of a final model, and rows that it is fitted on.
 MAX_CHOICE, MAX_FIT = 1000, 5000
@@ -294,13 +287,13 @@ def fit_best(method, plan, split, train):
 
 def _model(method, plan, split, train):
     estimator = method.build(derived_seed(plan.seed, split, method.name))
-    return TabularModel(estimator, regression=not train.classification, standardize=plan.standardize)
+    return tabular.TabularModel(estimator, regression=not train.classification, standardize=plan.standardize)
 
 
 def _fit(model, method, grid, train):
     """Fit every candidate of a grid on the rows of a problem: a model or a ValueError for each."""
     privileged = train.privileged if method.privileged else None
-    return encode_and_fit(model, grid, _features(method, train), train.y, privileged, train.groups)
+    return tabular.encode_and_fit(model, grid, _features(method, train), train.y, privileged, train.groups)
 
 
 def _inner_scores(model, method, grid, plan, split, train):
@@ -344,7 +337,7 @@ def measure(metric, model, X, y):
         return float(np.mean(y == model.predict(X)))
     if metric not in ORDER_METRICS:
         return float(get_scorer(metric)(model, X, y))
-    function, scores, classes = ORDER_METRICS[metric], scores_of(model, X), getattr(model, "classes_", (0, 1))
+    function, scores, classes = ORDER_METRICS[metric], tabular.scores_of(model, X), getattr(model, "classes_", (0, 1))
     if not np.isfinite(scores).all():
         raise ValueError("the fitted model returns scores that are not finite.")
     if scores.ndim == 1:
@@ -359,15 +352,15 @@ def _permuted_scores(unit, problem, plan, rows, tested):
     model = _model(method, plan, unit.split, train)
     if method.kernels and plan.kernel:
         model.estimator.set_params(**dict.fromkeys(method.kernels[:-1], plan.kernel))
-    privileged = encode_privileged(problem.privileged, plan.standardize)
-    shared, features, target = encode_training(model, train.X, train.y)
+    privileged = tabular.encode_privileged(problem.privileged, plan.standardize)
+    shared, features, target = tabular.encode_training(model, train.X, train.y)
     grouped = train.groups is not None and has_fit_parameter(shared.estimator, "groups")
     extra = {"groups": train.groups} if grouped else {}
     scores = []
     for number in range(unit.permutations + 1):
         order = permuted_rows(problem, number, plan.seed)[rows]
         fitted = clone(shared.estimator).fit(features, target, privileged=privileged[order], **extra)
-        scores += _scores_on([with_estimator(shared, fitted)], plan.metric, tested.X, tested.y)
+        scores += _scores_on([tabular.with_estimator(shared, fitted)], plan.metric, tested.X, tested.y)
     if not np.isfinite(scores).all():
         raise ValueError("a permutation could not be scored.")
     return {"score": scores}

@@ -186,11 +186,8 @@ def make_planted_boxes(
         if rng.random_sample() < distractors:
             patch = _random_box(rng, shape, 0.1, 0.25)
             rate[~inside & _contains(patch, rows, cols)] = object_rate
-        words = np.where(
-            rng.random_sample(n_points) < rate,
-            rng.choice(n_object, n_points, p=object_words),
-            n_object + rng.choice(n_words - n_object, n_points, p=other_words),
-        )
+        is_object, of_object = rng.random_sample(n_points) < rate, rng.choice(n_object, n_points, p=object_words)
+        words = np.where(is_object, of_object, n_object + rng.choice(n_words - n_object, n_points, p=other_words))
         painted = np.where(inside, n_words + rng.randint(0, n_privileged_words, n_points), words)
         if rng.random_sample() < box_noise:
             box = _random_box(rng, shape)

@@ -7,6 +7,8 @@ from pathlib import Path
 GIB = 2**30
 # Share of the free memory that one array may take; the rest is for copies and other processes.
 USABLE = 0.9
+# Limit and usage of a control group, by controller.
+FILES = {"": ("memory.max", "memory.current"), "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes")}
 
 
 def available_memory(root: Path = Path("/")) -> float:
@@ -41,16 +43,11 @@ def _left_by_groups(root: Path) -> list[float]:
     groups, out = root / "proc/self/cgroup", []
     for line in groups.read_text().splitlines() if groups.exists() else []:
         _, controllers, group = line.split(":", 2)
-        if controllers == "":
-            mount, limit, usage = root / "sys/fs/cgroup", "memory.max", "memory.current"
-        elif "memory" in controllers.split(","):
-            mount, limit, usage = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
-        else:
-            continue
-        folder = mount / group.lstrip("/")
-        for place in (folder, *folder.parents):
-            if place.is_relative_to(mount):
-                out.append(max(0.0, _number(place / limit, float("inf")) - _number(place / usage, 0.0)))
+        for controller in {"", "memory"} & set(controllers.split(",")):  # version 2 has no controllers
+            mount, (limit, usage) = root / "sys/fs/cgroup" / controller, FILES[controller]
+            folder = mount / group.lstrip("/")
+            places = (place for place in (folder, *folder.parents) if place.is_relative_to(mount))
+            out += [max(0.0, _number(p / limit, float("inf")) - _number(p / usage, 0.0)) for p in places]
     return out
 
 

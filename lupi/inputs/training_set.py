@@ -13,17 +13,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin
-from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils import _safe_indexing, check_array, check_consistent_length, column_or_1d, validation
 from sklearn.utils._param_validation import make_constraint
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-)
 
 from lupi.inputs.tables import check_row_order, column_names, frame_values, sparse_values
 from lupi.inputs.types import Matrix, MatrixLike, PrivilegedLike, VectorLike
@@ -355,7 +348,7 @@ def check_training_set(
 
 def check_rows(estimator: Any, X: MatrixLike, *, task: Any = None, allow_nan: bool = False) -> Any:
     """Check the input of `predict` against that of `fit`; returns an array, a CSR matrix, or the inputs of a structured task."""
-    check_is_fitted(estimator)
+    validation.check_is_fitted(estimator)
     prefix = f"{type(estimator).__name__}: `X`"
     refuse_masked(X, prefix)
     if task is not None:
@@ -482,11 +475,11 @@ def _validate(
     estimator: Any, X: MatrixLike, dtypes: Sequence[Any], allow_nan: bool, *, reset: bool, min_rows: int = 1
 ) -> Any:
     """scikit-learn's `validate_data` without its calls of `__sklearn_tags__`."""
-    _check_feature_names(estimator, X, reset=reset)
+    validation._check_feature_names(estimator, X, reset=reset)
     finite = "allow-nan" if allow_nan else True
     options = {"accept_sparse": "csr", "dtype": list(dtypes), "order": "C", "ensure_all_finite": finite}
     values = check_array(X, **options, ensure_min_samples=min_rows, estimator=estimator, input_name="X")
-    _check_n_features(estimator, values, reset=reset)
+    validation._check_n_features(estimator, values, reset=reset)
     return values
 
 
