@@ -410,7 +410,7 @@ def split_spaces(privileged: PrivilegedLike, estimator_name: str, *, several: bo
             return {None: privileged}
         if not listed:
             wanted = "`privileged` must be a list or dict with the inputs of each space"
-            raise ValueError(f"{estimator_name}: {wanted}, as its parameters are; got {privileged!r:.60}.")
+            raise ValueError(f"{estimator_name}: {wanted}; got {privileged!r:.60}.")
     spaces = dict(enumerate(privileged) if listed else privileged)
     empty = [name for name, table in spaces.items() if table is None]
     if empty or not spaces:
