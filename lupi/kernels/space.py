@@ -134,11 +134,6 @@ class Space:
         """The matrix (before ``weight``) in blocks, for solvers that never hold all of it."""
         return Blocks(self, single)
 
-    def features(self) -> np.ndarray:
-        """Features with ``weight`` in them."""
-        assert self.factor is not None
-        return np.asarray(np.sqrt(self.weight) * self.factor)
-
 
 class KernelRows:
     """A kernel matrix whose values are computed when they are needed, and not kept.

@@ -12,19 +12,21 @@ from lupi.kernels import Space
 from lupi.svm.kernel_qp import KernelQP
 
 
+def _box_qp(
+    spaces: tuple[Space, ...], example: list[np.ndarray], coef: list[list[np.ndarray]], p: list[np.ndarray],
+    lower: list[np.ndarray], upper: list[np.ndarray], total: float = 0.0,
+) -> KernelQP:  # fmt: skip
+    """Problem without ridges from the parts of its arrays; ``total`` is the sum over the first space."""
+    columns = np.array([np.concatenate(parts, dtype=float) for parts in coef])
+    p_, lower_, upper_ = (np.concatenate(parts, dtype=float) for parts in (p, lower, upper))
+    totals = np.append(total, np.zeros(len(spaces) - 1))
+    return KernelQP(spaces, np.concatenate(example), columns, p_, lower_, upper_, np.zeros(len(p_)), totals)
+
+
 def svm_dual(decision: Space, y: np.ndarray, C: np.ndarray) -> KernelQP:
     r"""Dual of the C-SVM: :math:`\max 1'a - \tfrac12 (y \circ a)'K(y \circ a)`, 0 <= a <= C, y'a = 0."""
-    n = len(y)
-    return KernelQP(
-        spaces=(decision,),
-        example=np.arange(n),
-        coef=y[None, :].astype(float),
-        p=np.ones(n),
-        lower=np.zeros(n),
-        upper=np.asarray(C, dtype=float),
-        ridge=np.zeros(n),
-        total=np.zeros(1),
-    )
+    zero = np.zeros(len(y))
+    return _box_qp((decision,), [np.arange(len(y))], [[y]], [zero + 1.0], [zero], [C])
 
 
 def svm_plus_dual(
@@ -44,18 +46,15 @@ def svm_plus_dual(
     with s = 1, 0 <= a <= kappa C, d <= C (slack) or s = y, 0 <= a <= kappa C, 0 <= d <= C (labeled).
     ``privileged.weight`` is 1 / lam.
     """
-    n = len(y)
-    known = np.flatnonzero(available)
+    known, zero = np.flatnonzero(available), np.zeros(len(y))
     s = np.where(available, y if labeled else 1.0, 0.0)
-    return KernelQP(
-        spaces=(decision, privileged),
-        example=np.concatenate([np.arange(n), known]),
-        coef=np.vstack([np.concatenate([y, np.zeros(len(known))]), np.concatenate([s, -s[known]])]),
-        p=np.concatenate([np.ones(n), np.zeros(len(known))]),
-        lower=np.concatenate([np.zeros(n), np.full(len(known), 0.0 if labeled else -np.inf)]),
-        upper=np.concatenate([np.where(available, kappa, 1.0) * C, C[known]]),
-        ridge=np.zeros(n + len(known)),
-        total=np.zeros(2),
+    return _box_qp(
+        (decision, privileged),
+        [np.arange(len(y)), known],
+        [[y, zero[known]], [s, -s[known]]],
+        [zero + 1.0, zero[known]],
+        [zero, np.full(len(known), 0.0 if labeled else -np.inf)],
+        [np.where(available, kappa, 1.0) * C, C[known]],
     )
 
 
@@ -75,22 +74,16 @@ def svm_2k_dual(
     :math:`g_B = y \circ a_B + b_+ - b_-`. The condition b_plus + b_minus <= D is implied by the two boxes: for
     epsilon >= 0 only the difference of the two matters, and lowering both never costs.
     """
-    n = len(y)
-    known = np.flatnonzero(available)
-    m = len(known)
+    known, zero = np.flatnonzero(available), np.zeros(len(y))
     tied = known[D[known] > 0]
     one = np.ones(len(tied))
-    return KernelQP(
-        spaces=(decision, privileged),
-        example=np.concatenate([np.arange(n), known, tied, tied]),
-        coef=np.vstack(
-            [np.concatenate([y, np.zeros(m), -one, one]), np.concatenate([np.zeros(n), y[known], one, -one])]
-        ),
-        p=np.concatenate([np.ones(n + m), np.full(2 * len(tied), -epsilon)]),
-        lower=np.zeros(n + m + 2 * len(tied)),
-        upper=np.concatenate([C, C_privileged[known], D[tied], D[tied]]),
-        ridge=np.zeros(n + m + 2 * len(tied)),
-        total=np.zeros(2),
+    return _box_qp(
+        (decision, privileged),
+        [np.arange(len(y)), known, tied, tied],
+        [[y, zero[known], -one, one], [zero, y[known], one, -one]],
+        [zero + 1.0, zero[known] + 1.0, -epsilon * one, -epsilon * one],
+        [zero, zero[known], 0.0 * one, 0.0 * one],
+        [C, C_privileged[known], D[tied], D[tied]],
     )
 
 
@@ -121,26 +114,20 @@ def svr_plus_dual(
     >>> round(problem.value(np.array([0.0, 0.8, 0.8, 0.0])), 6)
     0.32
     """
-    n = len(target)
-    known = np.flatnonzero(available) if privileged is not None else np.zeros(0, dtype=int)
-    m = len(known)
-    side = np.repeat([1.0, -1.0], n)
-    inside = np.zeros(n)
-    inside[known] = 1.0
-    none, one = np.zeros(m), np.ones(m)
-    first = np.concatenate([inside, np.zeros(n), -one, none])
-    second = np.concatenate([np.zeros(n), inside, none, -one])
-    beta = np.concatenate([side, none, none])
+    zero = np.zeros(len(target))
     spaces = (decision,) if privileged is None else (decision, privileged, privileged)
-    return KernelQP(
-        spaces=spaces,
-        example=np.concatenate([np.arange(n), np.arange(n), known, known]),
-        coef=np.vstack([beta, first, second][: len(spaces)]),
-        p=np.concatenate([side * np.tile(target, 2) - epsilon, none, none]),
-        lower=np.concatenate([np.zeros(2 * n), np.full(2 * m, -np.inf)]),
-        upper=np.concatenate([np.tile(np.where(inside == 1, kappa, 1.0) * C, 2), C[known], C[known]]),
-        ridge=np.zeros(2 * n + 2 * m),
-        total=np.zeros(len(spaces)),
+    available = available if privileged is not None else zero > 0
+    known, inside = np.flatnonzero(available), available.astype(float)
+    one, none = np.ones(len(known)), np.zeros(len(known))
+    every, upper = np.arange(len(target)), np.where(available, kappa, 1.0) * C
+    beta = [zero + 1.0, zero - 1.0, none, none]
+    return _box_qp(
+        spaces,
+        [every, every, known, known],
+        [beta, [inside, zero, -one, none], [zero, inside, none, -one]][: len(spaces)],
+        [target - epsilon, -target - epsilon, none, none],
+        [zero, zero, -np.inf * one, -np.inf * one],
+        [upper, upper, C[known], C[known]],
     )
 
 
@@ -159,16 +146,9 @@ def one_class_dual(K: np.ndarray, nu: float) -> KernelQP:
 
     .. math:: \max -\tfrac{1}{2 \nu l} a'Ka, \qquad 0 \le a \le 1,\; 1'a = \nu l
     """
-    n = len(K)
-    return KernelQP(
-        spaces=(Space(matrix=K, weight=1.0 / (nu * n)),),
-        example=np.arange(n),
-        coef=np.ones((1, n)),
-        p=np.zeros(n),
-        lower=np.zeros(n),
-        upper=np.ones(n),
-        ridge=np.zeros(n),
-        total=np.array([nu * n]),
+    n, zero, one = len(K), np.zeros(len(K)), np.ones(len(K))
+    return _box_qp(
+        (Space(matrix=K, weight=1.0 / (nu * n)),), [np.arange(n)], [[one]], [zero], [zero], [one], total=nu * n
     )
 
 
@@ -182,17 +162,14 @@ def one_class_plus_dual(K: np.ndarray, K_star: np.ndarray, nu: float, lam: float
 
     An example without a privileged row keeps its own slack: it leaves the second space and has a <= 1.
     """
-    n = len(K)
-    known = np.flatnonzero(available)
-    m = len(known)
-    inside = available.astype(float)
-    return KernelQP(
-        spaces=(Space(matrix=K, weight=1.0 / (nu * n)), Space(matrix=K_star, weight=1.0 / lam)),
-        example=np.concatenate([np.arange(n), known]),
-        coef=np.vstack([np.concatenate([np.ones(n), np.zeros(m)]), np.concatenate([inside, -np.ones(m)])]),
-        p=np.zeros(n + m),
-        lower=np.zeros(n + m),
-        upper=np.concatenate([np.where(available, np.inf, 1.0), np.ones(m)]),
-        ridge=np.zeros(n + m),
-        total=np.array([nu * n, 0.0]),
+    n, zero, known = len(K), np.zeros(len(K)), np.flatnonzero(available)
+    none, one = zero[known], np.ones(len(known))
+    return _box_qp(
+        (Space(matrix=K, weight=1.0 / (nu * n)), Space(matrix=K_star, weight=1.0 / lam)),
+        [np.arange(n), known],
+        [[zero + 1.0, none], [available, -one]],
+        [zero, none],
+        [zero, none],
+        [np.where(available, np.inf, 1.0), one],
+        total=nu * n,
     )
