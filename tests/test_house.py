@@ -266,7 +266,14 @@ def test_the_walks_of_contributing_are_true(arrays):
     told = re.findall(r"\d\. `([a-z_0-9/]+\.py)`", contributing().split("## The walk of a fit")[1].split("\n## ")[0])
     assert trace(lambda: lupi.SVM2Plus().fit(*arrays[:2], privileged=arrays[2])).files == told
     told = re.findall(r"`([a-z_0-9/]+\.py)`", contributing().split("## The walk of a comparison")[1].split("\n## ")[0])
-    options = {"methods": ["svm2+"], "baselines": [], "n_splits": 2, "train_size": 30, "kernel": "linear"}
+    options = {
+        "methods": ["svm2+"],
+        "baselines": [],
+        "n_splits": 2,
+        "train_size": 30,
+        "kernel": "linear",
+        "permutations": 2,
+    }
     called = trace(lambda: compare(*arrays, **options)).files
     assert all((PACKAGE / file).is_file() for file in told)
     by_the_command = {file for file in told if file.startswith(("cli/", "persistence", "tabular/table"))}
