@@ -12,7 +12,6 @@ from lupi.structured import Multiclass
 from lupi.structured import solvers as structured
 from lupi.structured.multiclass import ClassExamples
 from lupi.structured.oracle import Oracle
-from lupi.structured.solvers import StructuralProblem
 from lupi.svm import smo
 from lupi.svm.auto import SOLVERS, solve
 from lupi.svm.duals import svm_dual, svm_plus_dual
@@ -119,13 +118,13 @@ def test_rankers_give_a_certified_point_when_time_is_over(data, solver):
 def test_structural_solvers_give_a_certified_point_when_time_is_over(data, solver):
     X, y, _ = data
     examples = ClassExamples([Multiclass(2, 4)], [X], [np.ones(N, dtype=bool)], (y > 0).astype(int), [1.0])
-    problem = StructuralProblem(Oracle(examples), 10.0)
+    problem = Oracle(examples, C=10.0)
     with deadline(0.0):
         solution = structured.solve_structured(problem, solver, tol=1e-9, max_iter=500)
     assert not solution.converged
     assert not solution.in_time
     assert solution.n_iter == 1
-    assert solution.objective == pytest.approx(problem.primal(solution.point, problem.oracle.search(solution.point)))
+    assert solution.objective == pytest.approx(problem.primal(solution.point, problem.search(solution.point)))
 
 
 @pytest.mark.parametrize("stopped", [KeyboardInterrupt, SystemExit])

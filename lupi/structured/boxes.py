@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from lupi.privacy import model_part
-from lupi.structured.task import Examples, Searched, Task, check_integer, check_positive
+from lupi.structured.task import Examples, Searched, Slices, Task, check_integer, check_positive, in_parts
 from lupi.vision.box_search import SEARCHES, Images, check_weights, grid_edges, search_images
 from lupi.vision.images import N_PLACEMENT, Box, WordImage, check_box, placement
 from lupi.vision.kernel_search import CHI2, INTERSECTION, Expansion, integral_histograms, kernel_branch_and_bound
@@ -88,6 +88,18 @@ class BoxExamples(Examples):
         true = self._placements(rows, self.images.boxes[rows])
         true_scores = found.true_scores + present[:, 0] * offset[:, 0] + (true * places).sum(axis=1)
         return boxes, loss, score - true_scores[:, None]
+
+    def found(self, rows: np.ndarray, w: np.ndarray, loss_weight: float = 0.0) -> list[Box | None]:
+        """Best box of each row, or None when absence is allowed and better."""
+        boxes = self.search(rows, w, (loss_weight,))[0][:, 0]
+        return [None if np.isnan(box[0]) else Box(*map(int, box)) for box in boxes]
+
+    @staticmethod
+    def predict(task: Any, w: np.ndarray, X: Any, n_jobs: int | None = None) -> list[Box | None]:
+        """Best box of every image, in joblib threads."""
+        images = BoxExamples([task], [X], [np.ones(len(X), dtype=bool)], [None] * len(X), [1.0])
+        parts = in_parts(lambda rows: images.found(rows, w), np.arange(len(X)), n_jobs, Slices())
+        return [box for part in parts for box in part]
 
     def _columns(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, slice, slice]]:
         """Of each space, which rows have it, and the columns of its offset and of its placement in the joint feature."""
@@ -226,8 +238,7 @@ class BoxLocalization(Task):
         w = np.asarray(w, dtype=float)
         check_weights(w[: self.n_words], x, "w")
         one = BoxExamples([self], [[x]], [np.ones(1, dtype=bool)], [y_true], [1.0])
-        box = one.search(np.zeros(1, dtype=np.int64), w, (loss_weight,))[0][0, 0]
-        return None if np.isnan(box[0]) else Box(*box.astype(int).tolist())
+        return one.found(np.zeros(1, dtype=np.int64), w, loss_weight)[0]
 
     def argmax_kernel(self, x: Any, kernel: Kernel, support: np.ndarray, coef: np.ndarray, normalize: bool) -> Box:
         """The box with the largest kernel expansion, by branch and bound over all boxes of the grid."""

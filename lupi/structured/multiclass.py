@@ -10,9 +10,8 @@ from numba import njit
 
 from lupi.privacy import model_part
 from lupi.solution import out_of_time
-from lupi.structured.oracle import Slices
 from lupi.structured.solvers import Passes
-from lupi.structured.task import Examples, Searched, Task, check_inputs, check_integer
+from lupi.structured.task import Examples, Searched, Slices, Task, check_inputs, check_integer
 
 # Passes between two certificates when the running estimate has not required one earlier.
 _CHECK_EVERY = 5

@@ -10,19 +10,14 @@ maximum together with two scores is the larger of two sums of independent search
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from copy import copy
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
 
-from lupi.structured.task import Examples
+from lupi.structured.task import Examples, Slices, in_parts
 
 INFERENCE = ("exact", "alternating")
-# Seconds of a compiled call below which the next one may have twice as many examples.
-_SHORT = 0.05
 
 
 class Found(NamedTuple):
@@ -30,17 +25,13 @@ class Found(NamedTuple):
 
     rows: np.ndarray
     outputs: np.ndarray
-    privileged_outputs: np.ndarray | None
+    privileged_outputs: np.ndarray
     loss: np.ndarray
     hinge: np.ndarray
     decision_larger: np.ndarray
 
-    def take(self, index: np.ndarray) -> Found:
-        """Those of some examples."""
-        columns: list[Any] = [None if column is None else column[index] for column in self]
-        return Found(*columns)
 
-
+@dataclass
 class Oracle:
     r"""The hinges :math:`H_i(v) = \max_{y, y^*} [\bar\Delta - \langle v, \psi_i(y, y^*) \rangle]` of a structural SVM.
 
@@ -51,49 +42,47 @@ class Oracle:
     ``inference`` is "exact", the global joint search, or "alternating", the alternation of the paper.
     """
 
-    def __init__(
-        self,
-        decision: Examples,
-        privileged: Examples | None = None,
-        available: np.ndarray | None = None,
-        *,
-        rho: float = 2.0,
-        inference: str = "exact",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.decision, self.privileged, self.rho = decision, privileged, float(rho)
-        self.inference = "exact" if privileged is None else inference
-        self.n_samples, self.n_decision = len(decision.Y), decision.n_features
-        self.n_features = self.n_decision + (0 if privileged is None else privileged.n_features)
-        self.available = np.zeros(self.n_samples, dtype=bool) if available is None else available
-        self.compiled = decision.compiled and (privileged is None or privileged.compiled)
-        self.n_jobs, self.slices = n_jobs, Slices()
+    decision: Examples
+    privileged: Examples | None = None
+    available: Any = None
+    _: KW_ONLY
+    C: float = 1.0
+    rho: float = 2.0
+    inference: str = "exact"
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        self.n_samples, self.n_decision = len(self.decision.Y), self.decision.n_features
+        self.n_features, compiled = self.n_decision, self.decision.compiled
+        self.cap = self.C / self.n_samples  # the mass of each block's simplex
+        if self.privileged is None:
+            self.inference, self.available = "exact", np.zeros(self.n_samples, dtype=bool)
+        else:
+            self.n_features, compiled = (
+                self.n_features + self.privileged.n_features,
+                compiled and self.privileged.compiled,
+            )
+        self.slices = Slices() if compiled else None
 
     def exact(self) -> Oracle:
         """The same searches with exact inference."""
-        out = copy(self)
-        out.inference = "exact"
-        return out
+        return replace(self, inference="exact")
+
+    def primal(self, v: np.ndarray, found: Found) -> float:
+        """Primal objective at v, given the most violated outputs of all examples at v."""
+        return float(0.5 * v @ v + self.cap * found.hinge.sum())
 
     def search(self, v: np.ndarray, rows: np.ndarray | None = None) -> Found:
         """Most violated outputs of the examples `rows` (all by default)."""
         rows = np.arange(self.n_samples) if rows is None else rows
-        jobs = min(effective_n_jobs(self.n_jobs), len(rows))
-        if jobs > 1:
-            chunks = np.array_split(rows, min(4 * jobs, len(rows)))
-            parts = Parallel(n_jobs=jobs, backend="threading")(delayed(self._search)(v, chunk) for chunk in chunks)
-        elif self.compiled and len(rows) > 1:
-            parts = [self._search(v, part) for part in self.slices.cut(rows)]
-        else:
-            return self._search(v, rows)
-        columns: list[Any] = [None if column[0] is None else np.concatenate(column) for column in zip(*parts)]
-        return Found(*columns)
+        parts = in_parts(lambda part: self._search(v, part), rows, self.n_jobs, self.slices)
+        return parts[0] if len(parts) == 1 else Found(*map(np.concatenate, zip(*parts)))
 
     def _search(self, v: np.ndarray, rows: np.ndarray) -> Found:
         w = v[: self.n_decision]
         if self.privileged is None:
             outputs, loss, score = (part[:, 0] for part in self.decision.search(rows, w, (1.0,)))
-            return Found(rows, outputs, None, *_hinge(loss, score), loss > 0.0)
+            return Found(rows, outputs, np.zeros((len(rows), 0)), *_hinge(loss, score), loss > 0.0)
         outputs, loss, score = self.decision.search(rows, w, (1.0, 0.0))
         has, first = self.available[rows], np.zeros(len(rows), dtype=int)
         star_loss, star_score = np.zeros((2, len(rows)))
@@ -135,9 +124,9 @@ class Oracle:
         if len(violated):
             psi[violated, : self.n_decision] = self.decision.differences(found.rows[violated], found.outputs[violated])
         joint = violated[self.available[found.rows[violated]]]
-        if self.privileged is not None and found.privileged_outputs is not None and len(joint):
-            stars = found.privileged_outputs[joint]
-            psi[joint, self.n_decision :] = self.privileged.differences(found.rows[joint], stars)
+        if self.privileged is not None and len(joint):
+            stars = self.privileged.differences(found.rows[joint], found.privileged_outputs[joint])
+            psi[joint, self.n_decision :] = stars
         return psi
 
 
@@ -145,31 +134,3 @@ def _hinge(loss: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     """Loss and hinge, both 0 where the true output is the best."""
     hinge = np.maximum(loss + score, 0.0)
     return np.where(hinge > 0.0, loss, 0.0), hinge
-
-
-class Slices:
-    """Cuts rows into parts whose compiled calls take about a tenth of a second, so that Ctrl-C is seen between them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> [part.tolist() for part in Slices(2).cut(np.arange(5))]
-    [[0, 1], [2, 3, 4]]
-    """
-
-    def __init__(self, size: int = 1):
-        self.size = size
-
-    def cut(self, rows: np.ndarray) -> Iterator[np.ndarray]:
-        """Part by part; the time that the caller takes for a part determines the size of the next."""
-        done = 0
-        while done < len(rows):
-            part = rows[done : done + self.size]
-            began = time.monotonic()
-            yield part
-            seconds = time.monotonic() - began
-            done += len(part)
-            if seconds > 2.0 * _SHORT:
-                self.size = max(1, self.size // 2)
-            elif len(part) == self.size and seconds < _SHORT:
-                self.size *= 2

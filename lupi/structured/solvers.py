@@ -10,7 +10,6 @@ r"""Solvers of structural SVMs: block-coordinate Frank-Wolfe, one-slack and n-sl
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,40 +27,23 @@ _GROUPS = 10
 Callback = Callable[[dict[str, Any]], object]
 
 
-@dataclass(frozen=True)
-class StructuralProblem:
-    """n-slack structural SVM with margin rescaling: an oracle of the hinges, and the weight of the loss."""
-
-    oracle: Oracle
-    C: float
-
-    @property
-    def cap(self) -> float:
-        """C/n, the mass of each block's simplex."""
-        return self.C / self.oracle.n_samples
-
-    def primal(self, w: np.ndarray, found: Found) -> float:
-        """Primal objective at w, given the most violated outputs of all examples at w."""
-        return float(0.5 * w @ w + self.cap * found.hinge.sum())
-
-
 class Progress:
     """Best primal and dual values so far, by inference on all examples."""
 
-    def __init__(self, problem: StructuralProblem, solver: str, tol: float, callback: Callback | None) -> None:
-        self.problem, self.solver, self.tol, self.callback = problem, solver, tol, callback
+    def __init__(self, oracle: Oracle, solver: str, tol: float, callback: Callback | None) -> None:
+        self.oracle, self.solver, self.tol, self.callback = oracle, solver, tol, callback
         self.primal, self.dual = np.inf, 0.0
-        self.w = np.zeros(problem.oracle.n_features)
+        self.w = np.zeros(oracle.n_features)
         self.n_oracle_calls = 0
 
     def search(self, w: np.ndarray, rows: np.ndarray | None = None) -> Found:
         """Most violated outputs of the examples `rows` (all by default); counted."""
-        self.n_oracle_calls += self.problem.oracle.n_samples if rows is None else len(rows)
-        return self.problem.oracle.search(w, rows)
+        self.n_oracle_calls += self.oracle.n_samples if rows is None else len(rows)
+        return self.oracle.search(w, rows)
 
     def update(self, w: np.ndarray, found: Found, dual: float, n_iter: int) -> bool:
         """Record (w, dual); True when the gap is small enough, the time limit is reached or the callback returns true."""
-        primal = self.problem.primal(w, found)
+        primal = self.oracle.primal(w, found)
         if primal < self.primal:
             self.primal, self.w = primal, w.copy()
         self.dual = max(self.dual, dual)
@@ -81,25 +63,6 @@ class Progress:
     def converged(self) -> bool:
         """Whether the relative duality gap is below the tolerance."""
         return relative_gap(self.primal, self.dual) <= self.tol
-
-
-def run(progress: Progress, passes: Passes, max_iter: int, average: bool, rng: np.random.RandomState) -> Solution:
-    """Passes over the examples, and certificates whose planes improve the model of the objective."""
-    mean, n_iter = np.zeros(len(progress.w)), 0
-    for n_iter in range(1, max_iter + 1):
-        due = passes.advance(progress, n_iter, rng)
-        if average:
-            mean += 2.0 / (n_iter + 1) * (passes.w - mean)
-        if due or n_iter == max_iter or out_of_time():
-            w = passes.query(progress, n_iter)
-            found = progress.search(w)
-            if progress.update(w, found, passes.dual, n_iter):
-                break
-            passes.learn(found, progress)
-    if average:
-        progress.primal, progress.w = progress.problem.primal(mean, progress.search(mean)), mean
-    best = progress.w, progress.primal, progress.dual
-    return Solution(*best, n_iter, progress.converged, progress.solver, certificate=progress)
 
 
 class Passes:
@@ -129,9 +92,8 @@ class NSlack(Passes):
 
     max_sweeps, share = 300, 0.02
 
-    def __init__(self, problem: StructuralProblem) -> None:
-        self.problem, oracle = problem, problem.oracle
-        self.store = PlaneStore(oracle.n_samples, oracle.n_features, problem.cap)
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle, self.store = oracle, PlaneStore(oracle.n_samples, oracle.n_features, oracle.cap)
 
     w: Any = property(lambda self: self.store.w)
     dual: Any = property(lambda self: self.store.dual)
@@ -145,9 +107,9 @@ class NSlack(Passes):
 
     def _add(self, found: Found) -> None:
         """Add the planes that are violated."""
-        violated = np.flatnonzero(found.hinge > 0.0)
-        found = found.take(violated)
-        self.store.add(found.rows, self.problem.oracle.planes(found), found.loss)
+        violated = found.hinge > 0.0
+        found = Found(*(column[violated] for column in found))
+        self.store.add(found.rows, self.oracle.planes(found), found.loss)
 
 
 class StoredFrankWolfe(NSlack):
@@ -160,8 +122,8 @@ class StoredFrankWolfe(NSlack):
 
     max_sweeps, share = 30, 0.4
 
-    def __init__(self, problem: StructuralProblem) -> None:
-        super().__init__(problem)
+    def __init__(self, oracle: Oracle) -> None:
+        super().__init__(oracle)
         self.pull, self.seen = 0.0, (np.inf, 0.0)
 
     def advance(self, progress: Progress, n_iter: int, rng: np.random.RandomState) -> bool:
@@ -201,57 +163,72 @@ class OneSlack(NSlack):
 
     share = 0.01
 
-    def __init__(self, problem: StructuralProblem) -> None:
-        self.problem, self.store = problem, PlaneStore(1, problem.oracle.n_features, problem.C)
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle, self.store = oracle, PlaneStore(1, oracle.n_features, oracle.C)
 
     def query(self, progress: Progress, n_iter: int) -> np.ndarray:
         """The last solution, or its midpoint with the best one."""
         return self.w if n_iter % 2 else 0.5 * (self.w + progress.w)
 
     def _add(self, found: Found) -> None:
-        psi = self.problem.oracle.planes(found).mean(axis=0, keepdims=True)
+        psi = self.oracle.planes(found).mean(axis=0, keepdims=True)
         self.store.add(np.zeros(1, dtype=int), psi, found.loss.mean(keepdims=True))
 
 
-def frank_wolfe(problem: StructuralProblem) -> Passes:
+def frank_wolfe(oracle: Oracle) -> Passes:
     """Block-coordinate Frank-Wolfe: the task's own compiled steps if it has them, otherwise with stored planes.
 
     Lacoste-Julien et al. (2013), Algorithm 4; Osokin et al. (2016) for gap sampling; Shah et al. (2015) for stored planes.
     """
-    oracle = problem.oracle
-    passes = oracle.decision.passes(problem.cap) if oracle.privileged is None else None
-    return StoredFrankWolfe(problem) if passes is None else passes
+    passes = oracle.decision.passes(oracle.cap) if oracle.privileged is None else None
+    return StoredFrankWolfe(oracle) if passes is None else passes
 
 
-SOLVERS: dict[str, Callable[[StructuralProblem], Passes]] = {
-    "bcfw": frank_wolfe,
-    "cutting_plane": OneSlack,
-    "n_slack": NSlack,
-}
+SOLVERS: dict[str, Any] = {"bcfw": frank_wolfe, "cutting_plane": OneSlack, "n_slack": NSlack}
 
 
+@np.errstate(over="ignore", invalid="ignore")  # overflow shows in the result
 def solve_structured(
-    problem: StructuralProblem,
+    oracle: Oracle,
     solver: str,
     *,
     tol: float,
     max_iter: int,
     average: bool = False,
-    rng: np.random.RandomState | None = None,
+    rng: Any = None,
     callback: Callback | None = None,
 ) -> Solution:
-    """Solve a structural SVM with the solver of that name; the certificate comes from exact inference."""
-    # Overflow shows in the result.
-    with np.errstate(over="ignore", invalid="ignore"):
-        progress, passes = Progress(problem, solver, tol, callback), SOLVERS[solver](problem)
-        solution = run(progress, passes, max_iter, average, rng or np.random.RandomState(0))
-    if problem.oracle.inference != "exact":
-        found = problem.oracle.exact().search(solution.point)
-        solution = replace(solution, objective=problem.primal(solution.point, found))
-    if not np.isfinite(solution.point).all() or not np.isfinite(solution.objective):
+    """Solve a structural SVM with the solver of that name.
+
+    Passes over the examples alternate with certificates, whose planes improve the model of the objective. The last certificate
+    comes from exact inference.
+    """
+    rng, progress, passes = (
+        rng or np.random.RandomState(0),
+        Progress(oracle, solver, tol, callback),
+        SOLVERS[solver](oracle),
+    )
+    mean, n_iter = np.zeros(oracle.n_features), 0
+    for n_iter in range(1, max_iter + 1):
+        due = passes.advance(progress, n_iter, rng)
+        if average:
+            mean += 2.0 / (n_iter + 1) * (passes.w - mean)
+        if due or n_iter == max_iter or out_of_time():
+            w = passes.query(progress, n_iter)
+            found = progress.search(w)
+            if progress.update(w, found, passes.dual, n_iter):
+                break
+            passes.learn(found, progress)
+    if average:
+        progress.primal, progress.w = oracle.primal(mean, progress.search(mean)), mean
+    point, objective, bound = progress.w, progress.primal, progress.dual
+    if oracle.inference != "exact":
+        objective = oracle.primal(point, oracle.exact().search(point))
+    if not np.isfinite(point).all() or not np.isfinite(objective):
         raise ValueError(BEYOND)
-    if solution.lower_bound > solution.objective + 1e-9 * abs(solution.objective):
+    if bound > objective + 1e-9 * abs(objective):
         # The optimum lies between the two: this bound is a numerical failure, and proves nothing.
-        solution = replace(solution, lower_bound=-np.inf)
-    converged = solution.gap <= tol
-    return replace(solution, converged=converged, in_time=converged or not out_of_time())
+        bound = -np.inf
+    converged = relative_gap(objective, bound) <= tol
+    in_time = converged or not out_of_time()
+    return Solution(point, objective, bound, n_iter, converged, solver, certificate=progress, in_time=in_time)

@@ -19,7 +19,7 @@ from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState
 from lupi.privacy import model_part
 from lupi.solution import MAX_TIME, deadline, unfinished
 from lupi.structured.oracle import INFERENCE, Oracle
-from lupi.structured.solvers import SOLVERS, StructuralProblem, solve_structured
+from lupi.structured.solvers import SOLVERS, solve_structured
 from lupi.structured.task import Examples, Task, as_task, check_privileged, privileged_tasks, searches_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class StructuredEstimator(BaseEstimator):
         task = as_task(self.task)
         X = check_rows(self, X, task=task)
         task.check(X)
-        outputs = self._outputs(task, X)
+        outputs = self._outputs(task, X) if len(X) else []
         return np.asarray(outputs) if len(outputs) and isinstance(outputs[0], (Integral, Real)) else list(outputs)
 
     def score(self, X: MatrixLike, Y: Any) -> float:
@@ -68,9 +68,58 @@ class StructuredEstimator(BaseEstimator):
         return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, predicted)]))
 
 
+@dataclass(eq=False, repr=False)
+class StructuralMachine(StructuredEstimator):
+    """What structural SVMs with and without privileged information have in common; the fields are parameters."""
+
+    _: KW_ONLY
+    solver: str = "bcfw"
+    tol: float = 1e-3
+    max_iter: int = 1000
+    max_time: float | None = None
+    average: bool = False
+    n_jobs: int | None = None
+    callback: Callable[..., Any] | None = None
+    random_state: RandomState = None
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "task": [TASK_METHODS],
+        "C": POSITIVE,
+        "solver": [StrOptions(set(SOLVERS))],
+        "tol": POSITIVE,
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
+        "average": ["boolean"],
+        "n_jobs": [Integral, None],
+        "callback": [callable, None],
+        "random_state": ["random_state"],
+    }
+
+    def _examples(self, data: TrainingSet) -> Examples:
+        """Searches in the decision space."""
+        task, X = as_task(self.task), data.X.values
+        task.check(X, data.target)
+        return searches_of([task])([task], [X], [np.ones(len(data), dtype=bool)], data.target, [1.0])
+
+    def _solve(self, oracle: Oracle) -> np.ndarray:
+        """Minimize, store the certificate and return the weights."""
+        options: dict[str, Any] = {name: getattr(self, name) for name in ("tol", "max_iter", "callback")}
+        options |= {"average": self.average and self.solver == "bcfw", "rng": check_random_state(self.random_state)}
+        solution = solve_structured(oracle, self.solver, **options)
+        self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
+        self.n_oracle_calls_ = solution.certificate.n_oracle_calls
+        if not solution.converged:
+            warnings.warn(unfinished(self, solution), stacklevel=4)
+        return solution.point
+
+    def _outputs(self, task: Task, X: Any) -> Any:
+        """The best output of each input."""
+        return searches_of([task]).predict(task, self.coef_, X, self.n_jobs)
+
+
 @model_part
 @dataclass(eq=False, repr=False)
-class StructuralSVM(StructuredEstimator):
+class StructuralSVM(StructuralMachine):
     r"""Structural SVM with margin rescaling.
 
     .. math::
@@ -134,28 +183,6 @@ class StructuralSVM(StructuredEstimator):
 
     task: Any
     C: float = 1.0
-    _: KW_ONLY
-    solver: str = "bcfw"
-    tol: float = 1e-3
-    max_iter: int = 1000
-    max_time: float | None = None
-    average: bool = False
-    n_jobs: int | None = None
-    callback: Callable[..., Any] | None = None
-    random_state: RandomState = None
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "task": [TASK_METHODS],
-        "C": POSITIVE,
-        "solver": [StrOptions(set(SOLVERS))],
-        "tol": POSITIVE,
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_time": MAX_TIME,
-        "average": ["boolean"],
-        "n_jobs": [Integral, None],
-        "callback": [callable, None],
-        "random_state": ["random_state"],
-    }
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, Y: Any) -> Self:
@@ -172,33 +199,13 @@ class StructuralSVM(StructuredEstimator):
         """
         with deadline(self.max_time):
             data = check_training_set(self, X, Y, target="outputs", task=as_task(self.task))
-            self.coef_ = self._solve(Oracle(self._examples(data), n_jobs=self.n_jobs))
+            self.coef_ = self._solve(Oracle(self._examples(data), C=self.C, n_jobs=self.n_jobs))
             return self
-
-    def _examples(self, data: TrainingSet) -> Examples:
-        """Searches in the decision space."""
-        task, X = as_task(self.task), data.X.values
-        task.check(X, data.target)
-        return searches_of([task])([task], [X], [np.ones(len(data), dtype=bool)], data.target, [1.0])
-
-    def _solve(self, oracle: Oracle) -> np.ndarray:
-        """Minimize, store the certificate and return the weights."""
-        problem, rng = StructuralProblem(oracle, float(self.C)), check_random_state(self.random_state)
-        options: dict[str, Any] = {"average": self.average and self.solver == "bcfw", "callback": self.callback}
-        solution = solve_structured(problem, self.solver, tol=self.tol, max_iter=self.max_iter, rng=rng, **options)
-        self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
-        self.n_oracle_calls_ = solution.certificate.n_oracle_calls
-        if not solution.converged:
-            warnings.warn(unfinished(self, solution), stacklevel=4)
-        return solution.point
-
-    def _outputs(self, task: Task, X: Any) -> Any:
-        """The best output of each input."""
-        return searches_of([task]).predict(task, self.coef_, X, self.n_jobs)
 
 
 @model_part
-class StructuralSVMPlus(StructuralSVM):
+@dataclass(eq=False, repr=False)
+class StructuralSVMPlus(StructuralMachine):
     r"""SSVM+: a structural SVM whose training examples have a second, privileged input.
 
     .. math::
@@ -265,40 +272,23 @@ class StructuralSVMPlus(StructuralSVM):
     (True, 2)
     """
 
+    task: Any
+    privileged_task: Any = None
+    C: float = 1.0
+    lam: float | list[float] | dict[Any, float] = 1.0
+    rho: float = 2.0
+    _: KW_ONLY
+    inference: str = "exact"
+
     __metadata_request__fit = {"privileged": True}
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **StructuralSVM._parameter_constraints,
+        **StructuralMachine._parameter_constraints,
         "privileged_task": per_space([TASK_METHODS, None]),
         "lam": per_space(POSITIVE),
         "rho": POSITIVE,
         "inference": [StrOptions(set(INFERENCE))],
     }
-
-    def __init__(
-        self,
-        task: Any,
-        privileged_task: Any = None,
-        C: float = 1.0,
-        lam: float | list[float] | dict[Any, float] = 1.0,
-        rho: float = 2.0,
-        *,
-        inference: str = "exact",
-        solver: str = "bcfw",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        average: bool = False,
-        n_jobs: int | None = None,
-        callback: Callable[..., Any] | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "max_time": max_time, "average": average}
-        super().__init__(task, C, solver=solver, n_jobs=n_jobs, callback=callback, random_state=random_state, **options)
-        self.privileged_task = privileged_task
-        self.lam = lam
-        self.rho = rho
-        self.inference = inference
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, Y: Any, privileged: PrivilegedLike | None = None) -> Self:
@@ -322,7 +312,7 @@ class StructuralSVMPlus(StructuralSVM):
             data = check_training_set(self, X, Y, privileged, target="outputs", **options)
             decision = self._examples(data)
             spaces = self._privileged_examples(data) if data.available.any() else None
-            search: dict[str, Any] = {"rho": self.rho, "inference": self.inference, "n_jobs": self.n_jobs}
+            search: dict[str, Any] = {name: getattr(self, name) for name in ("C", "rho", "inference", "n_jobs")}
             oracle = Oracle(decision, spaces, data.available, **search)
             self.privileged_coef_: Any = None
             self.first_branch_share_: float | None = None

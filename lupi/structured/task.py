@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,6 +22,47 @@ if TYPE_CHECKING:
 
 # True joint features are kept when they fit into this many doubles, and recomputed otherwise.
 _KEEP = 20_000_000
+# Seconds of a compiled call below which the next one may have twice as many examples.
+_SHORT = 0.05
+
+
+class Slices:
+    """Cuts rows into parts whose compiled calls take about a tenth of a second, so that Ctrl-C is seen between them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [part.tolist() for part in Slices(2).cut(np.arange(5))]
+    [[0, 1], [2, 3, 4]]
+    """
+
+    def __init__(self, size: int = 1):
+        self.size = size
+
+    def cut(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+        """Part by part; the time that the caller takes for a part determines the size of the next."""
+        done = 0
+        while done < len(rows):
+            part = rows[done : done + self.size]
+            began = time.monotonic()
+            yield part
+            seconds = time.monotonic() - began
+            done += len(part)
+            if seconds > 2.0 * _SHORT:
+                self.size = max(1, self.size // 2)
+            elif len(part) == self.size and seconds < _SHORT:
+                self.size *= 2
+
+
+def in_parts(
+    call: Callable[[np.ndarray], Any], rows: np.ndarray, n_jobs: int | None, slices: Slices | None
+) -> list[Any]:
+    """Results of a call for parts of some rows: in threads, in slices where it is compiled, or for all rows at once."""
+    jobs = min(effective_n_jobs(n_jobs), len(rows))
+    if jobs > 1:
+        chunks = np.array_split(rows, min(4 * jobs, len(rows)))
+        return list(Parallel(n_jobs=jobs, backend="threading")(delayed(call)(chunk) for chunk in chunks))
+    return [call(rows)] if slices is None or len(rows) < 2 else [call(part) for part in slices.cut(rows)]
 
 
 class Examples:
@@ -102,9 +144,8 @@ class Examples:
     @staticmethod
     def predict(task: Any, w: np.ndarray, X: Any, n_jobs: int | None = None) -> Any:
         """``argmax`` of every input without a loss, in joblib threads."""
-        if min(effective_n_jobs(n_jobs), len(X)) <= 1:
-            return [task.argmax(w, x) for x in X]
-        return list(Parallel(n_jobs=n_jobs, backend="threading")(delayed(task.argmax)(w, x) for x in X))
+        parts = in_parts(lambda rows: [task.argmax(w, X[i]) for i in rows], np.arange(len(X)), n_jobs, None)
+        return [y for part in parts for y in part]
 
     def passes(self, cap: float) -> Any:
         """Compiled Frank-Wolfe passes over all examples; None if the task has none."""
