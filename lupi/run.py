@@ -149,7 +149,10 @@ def run_units(
     results = {} if store is None else {key: found for key in work if (found := store.get(key)) is not None}
     report = on_progress or (lambda done, total: None)
     report(len(results), len(work))
-    in_time = lambda: deadline is None or time.monotonic() < deadline  # noqa: E731
+
+    def in_time() -> bool:
+        return deadline is None or time.monotonic() < deadline
+
     workers_store = store if store is not None and store.filled_by_workers else None
     calls = [(key, catch, workers_store, *call) for key, call in work.items() if key not in results and in_time()]
     with closing(_arriving(calls, n_jobs, share)) as arriving:

@@ -309,7 +309,10 @@ class _Runner:
     def run(self, units):
         keys, before = {unit.key(self.plan): unit for unit in units}, len(self.results)
         work = {key: (measured, run_unit, unit, self.problem, self.plan) for key, unit in keys.items()}
-        report = lambda done, total: self.report(before + done, before + total)  # noqa: E731
+
+        def report(done, total):
+            return self.report(before + done, before + total)
+
         found = run_units(work, self.store, on_progress=report, **self.options)
         if len(found) < len(keys):
             resume = RESUME if self.store.path is not None else "With `store`, the same call would resume."

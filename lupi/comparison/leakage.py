@@ -34,8 +34,10 @@ COMBINATIONS: dict[str, Callable[..., np.ndarray]] = {
 }
 SUBJECT = re.compile(r"(^|[_. ])(id|subject|patient|person|player|name|case|respondent)s?([_. #]|$)", re.IGNORECASE)
 MIN_SUBJECTS, MIN_VISITS, MAX_VISITS = 8, 1.5, 30
-CONSEQUENCE = {"ordinary": "Then prediction is trivial: drop it."}
-CONSEQUENCE["privileged"] = "Methods will look better than they are useful."
+CONSEQUENCES = {
+    "ordinary": "Then prediction is trivial: drop {}.",
+    "privileged": "Methods will look better than they are useful.",
+}
 
 
 def examine(X, y, Z, target="the target", *, grouped=False, others=None):
@@ -54,7 +56,7 @@ def examine(X, y, Z, target="the target", *, grouped=False, others=None):
             found = "no value" if column.codes[0] == GAP else "one value only"
             notes.append(f"The {column} has {found}: it adds nothing.")
         elif leak := _leak(column, truth, target):
-            text = f"Leakage? The {column} {leak} {CONSEQUENCE[column.kind]}"
+            text = f"Leakage? The {column} {leak} {CONSEQUENCES[column.kind].format('it')}"
             leaks.append({"kind": column.kind, "columns": [column.name], "text": text})
         elif not column.words:
             numbers.append(column)
@@ -122,7 +124,7 @@ def _joint_leaks(columns, truth, target):
         if found := _joint_strength(values[a], values[b], truth):
             kind = max(a.kind, b.kind)  # "privileged" if one of them is
             effect = f"predicts the target {target!r} almost exactly, though neither does alone"
-            text = f"Leakage? The {found} of the {a} and the {b} {effect}. {CONSEQUENCE[kind].replace('it.', 'one.')}"
+            text = f"Leakage? The {found} of the {a} and the {b} {effect}. {CONSEQUENCES[kind].format('one')}"
             leaks.append({"kind": kind, "columns": [a.name, b.name], "text": text})
     return leaks
 

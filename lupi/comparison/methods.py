@@ -197,7 +197,10 @@ def choose_methods(methods, baselines, metric, n_classes):
             if chosen.setdefault(method.name, method) != method:
                 raise ValueError(f"two methods are called {method.name!r}; rename one: (name, estimator, grid).")
     places = {name: place for place, name in enumerate(METHODS)}
-    order = lambda m: (ROLES.index(m.role), places.get(m.name, len(places)))  # noqa: E731
+
+    def order(m):
+        return (ROLES.index(m.role), places.get(m.name, len(places)))
+
     return {method.name: method for method in sorted(chosen.values(), key=order)}
 
 

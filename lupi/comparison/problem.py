@@ -86,7 +86,10 @@ class Problem:
     def facts(self):
         """Sizes, names and classes, for the report."""
         labels = self.y[self.labeled].astype(np.intp)
-        names = lambda table: table.columns if table.schema.named else None  # noqa: E731
+
+        def names(table):
+            return table.columns if table.schema.named else None
+
         return {
             "target": self.target,
             "rows": len(self.y),

@@ -179,7 +179,10 @@ def _colors():
 
 def _downloads(summary):
     """Content of each file as a data URL."""
-    address = lambda kind, text: f"data:{kind};charset=utf-8;base64,{b64encode(text.encode()).decode()}"  # noqa: E731
+
+    def address(kind, text):
+        return f"data:{kind};charset=utf-8;base64,{b64encode(text.encode()).decode()}"
+
     table, results = method_frame(summary).to_csv(index=False), strict_json(summary, indent=1) + "\n"
     return {"methods.csv": address("text/csv", table), "results.json": address("application/json", results)}
 

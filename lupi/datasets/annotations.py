@@ -346,7 +346,10 @@ def _picture(record: _Record, inside: FilesInside) -> tuple[str, tuple[int, int]
     """Path and shape of an image."""
     name = record.get("file_name", "the name of a file", _is_name)
     path = inside(name, path=record.path, part=f"{record.place}.file_name")
-    is_edge = lambda value: _is_count(value) and value > 0  # noqa: E731
+
+    def is_edge(value: Any) -> bool:
+        return _is_count(value) and value > 0
+
     height, width = (record.get(side, "a positive integer", is_edge) for side in ("height", "width"))
     try:
         check_pixels(height, width, "the image")

@@ -244,7 +244,10 @@ class TrainingSet:
     @property
     def privileged_columns(self) -> tuple[tuple[Hashable | None, int], ...]:
         """Name and number of columns of every block, for :func:`check_privileged_rows`."""
-        square = lambda rows: getattr(rows, "square", False)  # noqa: E731
+
+        def square(rows: Any) -> bool:
+            return bool(getattr(rows, "square", False))
+
         return tuple((b.name, self.n_rows if square(b.rows) else b.rows.shape[-1]) for b in self.privileged)
 
     def table(self) -> MatrixLike:

@@ -298,7 +298,9 @@ def refit_on_chunks(model, frame, target, privileged=None):
         return da.concatenate(blocks, allow_unknown_chunksizes=True)
 
     def features(schema, encoder):
-        encode = lambda part: encoder.transform(schema.parse(part))  # noqa: E731
+        def encode(part):
+            return encoder.transform(schema.parse(part))
+
         return collect(frame[list(schema.columns)], encode, np.float64, encoder.n_features_out_)
 
     classes = model.classes_
