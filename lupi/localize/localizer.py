@@ -22,7 +22,7 @@ from lupi.structured.boxes import BoxLocalization
 from lupi.structured.jkse import JKSE, JKSEPlus
 from lupi.structured.structural_svm import POSITIVE, StructuralSVM, StructuralSVMPlus
 from lupi.vision.images import Box, ImageLike, Inpainted, check_box, source_name
-from lupi.vision.words import DETECTORS, BagOfVisualWords, attribute_words, join_words
+from lupi.vision.words import BagOfVisualWords, attribute_words, join_words
 
 # Method -> class of its learner, and the parameters of the localizer that the class takes.
 LEARNERS: dict[str, tuple[Any, tuple[str, ...]]] = {
@@ -134,26 +134,16 @@ class Localizer(BaseEstimator):
     _local_paths_in = ("cache",)
 
     _parameter_constraints = {
+        **JKSE._parameter_constraints,
+        **StructuralSVMPlus._parameter_constraints,
+        **BagOfVisualWords._parameter_constraints,
         "method": [StrOptions(set(LEARNERS))],
-        "n_words": _COUNT,
-        "detector": [StrOptions(set(DETECTORS))],
         "privileged_words": [*_COUNT, None],
         "grid_step": _COUNT,
-        "C": POSITIVE,
         "lam": POSITIVE,
-        "rho": POSITIVE,
-        "inference": [StrOptions({"exact", "alternating"})],
         "nu": [Interval(Real, 0, 1, closed="right")],
-        "gamma": [*POSITIVE, StrOptions({"scale", "auto"})],
-        "normalize": ["boolean"],
         "geometry": ["boolean"],
         "geometry_scale": [Interval(Real, 0, None, closed="left")],
-        "tol": POSITIVE,
-        "max_iter": _COUNT,
-        "on_error": [StrOptions({"raise", "skip"})],
-        "n_jobs": [Integral, None],
-        "verbose": ["boolean"],
-        "random_state": ["random_state"],
     }
 
     method: str = "ssvm+"
@@ -236,15 +226,9 @@ class Localizer(BaseEstimator):
             parts.append(found)
             sizes.append(bag.n_words)
         if attributes is not None:
-            absent = np.zeros(attributes.shape[1])
-            parts.append(
-                [
-                    attribute_words(absent, Box(0, 0, *x.shape), x.shape)
-                    if y is None
-                    else attribute_words(attributes[i], y, x.shape)
-                    for i, x, y in zip(kept, X, Y)
-                ]
-            )
+            # Without an object no attribute is present.
+            present = [(attributes[i] * (y is not None), y or Box(0, 0, *x.shape)) for i, x, y in zip(kept, X, Y)]
+            parts.append([attribute_words(*pair, x.shape) for pair, x in zip(present, X)])
             sizes.append(attributes.shape[1])
         Z = [join_words(pieces, sizes) for pieces in zip(*parts)]
         return TrainingWords(X, Y, Z, self.n_words, sum(sizes))
@@ -341,8 +325,7 @@ def _read_privileged(privileged: Any, n_images: int) -> tuple[list[Any] | None, 
     if not hasattr(privileged, "keys") or not privileged or not set(privileged) <= {"masks", "attributes"}:
         raise ValueError("`privileged` must be a dict with 'masks', 'attributes' or both.")
     masks, attributes = privileged.get("masks"), privileged.get("attributes")
-    if masks is not None:
-        masks = list(masks)
+    masks = None if masks is None else list(masks)
     if attributes is not None:
         attributes = read_table(attributes, "Localizer: `privileged['attributes']`")
         attributes = np.nan_to_num(attributes.toarray() if hasattr(attributes, "toarray") else attributes, nan=0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,21 +34,16 @@ class BoxExamples(Examples):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        has = np.array(self.available)
-        images = [[space[i] for space, here in zip(self.inputs, has[:, i]) if here] for i in range(len(self.Y))]
-        first = np.cumsum([0, *(task.n_words for task in self.tasks)])
-        points: Any = [
-            np.concatenate([getattr(x, name) for some in images for x in some] or [np.zeros(0, dtype=np.int64)])
-            for name in ("rows", "cols", "words")
-        ]
-        sizes = [[len(x) for x in some] for some in images]
-        shifts = np.concatenate([first[:-1][here] for here in has.T])
-        rows, cols, words = points
-        words = words + np.repeat(shifts, np.concatenate(sizes).astype(int))
+        first, sizes = np.cumsum([0, *(task.n_words for task in self.tasks)]), np.zeros(len(self.Y), dtype=np.int64)
+        shapes, points = np.ones((len(self.Y), 2), dtype=np.int64), []
+        for i, has in enumerate(zip(*self.available)):
+            for x in (space[i] for space, here in zip(self.inputs, has) if here):
+                shapes[i], sizes[i] = x.shape, sizes[i] + len(x)
+            points += [(s[i].rows, s[i].cols, s[i].words + k) for s, here, k in zip(self.inputs, has, first) if here]
+        rows, cols, words = map(np.concatenate, zip(*points))
         boxes = np.array([(np.nan,) * 4 if y is None else tuple(map(float, y)) for y in self.Y])
-        shapes = np.array([some[0].shape if some else (1, 1) for some in images])
         edges = grid_edges(shapes, self.tasks[0].grid_step)
-        self.images = Images(rows, cols, words, np.cumsum([0, *map(sum, sizes)]), shapes, boxes, edges)
+        self.images = Images(rows, cols, words, np.append(0, np.cumsum(sizes)), shapes, boxes, edges)
         self.present = ~np.isnan(boxes[:, 0])
         # Columns of the words in the joint feature. Counts are exact until they are multiplied by the factors of the columns.
         self.word_columns = np.concatenate([a + np.arange(task.n_words) for task, a in zip(self.tasks, self.ends)])
@@ -125,6 +121,7 @@ class BoxExamples(Examples):
 
 
 @model_part
+@dataclass(eq=False, repr=False)
 class BoxLocalization(Task):
     r"""Find the box of an object in a :class:`~lupi.vision.WordImage`; exact search over all boxes of a grid.
 
@@ -179,30 +176,26 @@ class BoxLocalization(Task):
     examples = BoxExamples
     common = ("grid_step", "allow_absent", "method", "max_nodes")
 
-    def __init__(
-        self,
-        n_words: int,
-        *,
-        grid_step: int = 1,
-        allow_absent: bool = False,
-        offset: Any = None,
-        scale: float = 1.0,
-        geometry: bool = False,
-        geometry_scale: float = 20.0,
-        method: str = "auto",
-        max_nodes: int = 5_000_000,
-    ) -> None:
-        self.n_words = check_integer(n_words, "n_words")
-        self.grid_step = check_integer(grid_step, "grid_step")
-        self.allow_absent = bool(allow_absent)
-        self.offset = self.allow_absent if offset is None else bool(offset)
-        self.scale = check_positive(scale, "scale")
-        self.geometry = bool(geometry)
-        self.geometry_scale = check_positive(geometry_scale, "geometry_scale", or_zero=True)
-        if method not in SEARCHES:
-            raise ValueError(f"method must be one of {list(SEARCHES)}, got {method!r}.")
-        self.method = method
-        self.max_nodes = check_integer(max_nodes, "max_nodes")
+    n_words: int
+    _: KW_ONLY
+    grid_step: int = 1
+    allow_absent: bool = False
+    offset: Any = None
+    scale: float = 1.0
+    geometry: bool = False
+    geometry_scale: float = 20.0
+    method: str = "auto"
+    max_nodes: int = 5_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("n_words", "grid_step", "max_nodes"):
+            setattr(self, name, check_integer(getattr(self, name), name))
+        self.allow_absent, self.geometry = bool(self.allow_absent), bool(self.geometry)
+        self.offset = self.allow_absent if self.offset is None else bool(self.offset)
+        self.scale = check_positive(self.scale, "scale")
+        self.geometry_scale = check_positive(self.geometry_scale, "geometry_scale", or_zero=True)
+        if self.method not in SEARCHES:
+            raise ValueError(f"method must be one of {list(SEARCHES)}, got {self.method!r}.")
 
     @property
     def n_features(self) -> int:  # type: ignore[override]

@@ -149,10 +149,10 @@ def check_pixels(height: int, width: int, name: str) -> None:
         )
 
 
-def _wrong_source(source: Any) -> ImageReadError:
-    return ImageReadError(
-        f"an image must be a path, an array or have read() and digest(), got {type(source).__name__}."
-    )
+def _check_source(source: Any) -> None:
+    if not (hasattr(source, "read") and hasattr(source, "digest")):
+        kind = type(source).__name__
+        raise ImageReadError(f"an image must be a path, an array or have read() and digest(), got {kind}.")
 
 
 def source_name(source: ImageLike) -> str:
@@ -173,9 +173,8 @@ def source_digest(source: ImageLike) -> str:
     if isinstance(source, np.ndarray):
         head = f"{source.dtype.str}{source.shape}".encode()
         return sha256(head + np.ascontiguousarray(source).tobytes()).hexdigest()
-    if hasattr(source, "digest"):
-        return str(source.digest())
-    raise _wrong_source(source)
+    _check_source(source)
+    return str(source.digest())
 
 
 def read_image(source: ImageLike) -> np.ndarray:
@@ -200,8 +199,6 @@ def read_image(source: ImageLike) -> np.ndarray:
     >>> read_image(np.array([[0, 65535]], dtype=np.uint16))
     array([[  0, 255]], dtype=uint8)
     """
-    if not isinstance(source, np.ndarray) and hasattr(source, "read") and hasattr(source, "digest"):
-        return np.asarray(source.read())
     return _to_8_bits(_stored_pixels(source))
 
 
@@ -210,7 +207,8 @@ def _stored_pixels(source: ImageLike) -> np.ndarray:
     if isinstance(source, np.ndarray):
         return source
     if not isinstance(source, (str, PathLike)):
-        raise _wrong_source(source)
+        _check_source(source)
+        return np.asarray(source.read())
     from PIL import Image
 
     path = fspath(source)
@@ -301,7 +299,7 @@ def read_mask(source: ImageLike, shape: tuple[int, int] | None = None) -> np.nda
     array([[False,  True,  True],
            [False, False,  True]])
     """
-    pixels = _stored_pixels(source) if isinstance(source, (np.ndarray, str, PathLike)) else read_image(source)
+    pixels = _stored_pixels(source)
     mask, name = _object_pixels(pixels), source_name(source)
     if shape is not None and mask.shape != tuple(shape[:2]):
         raise ImageReadError(f"mask {name} has shape {mask.shape}, but its image has shape {tuple(shape[:2])}.")

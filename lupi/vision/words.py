@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from importlib import metadata
 from numbers import Integral, Real
 from os import PathLike
@@ -106,11 +106,9 @@ def _sift(gray: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.nda
 
 def _contrast(gray: np.ndarray, points: np.ndarray, sigmas: np.ndarray, levels: list[tuple[int, int]]) -> np.ndarray:
     """Strength of SIFT's points: difference of two Gaussians whose widths differ by a third of an octave."""
-    image = gray.astype(np.float32)
-    found = np.empty(len(points))
-    names, level = np.unique(np.array(levels), axis=0, return_inverse=True)
-    for k in range(len(names)):
-        here = level.ravel() == k
+    image, found = gray.astype(np.float32), np.empty(len(points))
+    for level in set(levels):
+        here = np.array([other == level for other in levels])
         sigma = float(np.median(sigmas[here]))
         difference = gaussian_filter(image, sigma * 2 ** (1 / 3)) - gaussian_filter(image, sigma)
         rows, cols = points[here].T
@@ -160,19 +158,18 @@ def describe(
     )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Extraction:
     """A detector, its options for :func:`describe`, and the folder that caches its results (None: no cache)."""
 
     detector: str
     options: dict[str, Any]
     cache: str | PathLike[str] | None
-    version: str = field(init=False)
 
     def __post_init__(self) -> None:
         package = DETECTORS[self.detector][1]
         try:
-            object.__setattr__(self, "version", f"{package} {metadata.version(package)}")
+            self.version = f"{package} {metadata.version(package)}"
         except metadata.PackageNotFoundError:
             raise ImportError(f"detector={self.detector!r} requires {package}: pip install 'lupi[vision]'.") from None
 
@@ -473,10 +470,7 @@ class FisherVectors(BagOfVisualWords):
     ((3, 14), True)
     """
 
-    _parameter_constraints = {
-        **BagOfVisualWords._parameter_constraints,
-        "n_components": BagOfVisualWords._parameter_constraints["n_words"],
-    }
+    _parameter_constraints = {**BagOfVisualWords._parameter_constraints, "n_components": _COUNT}
 
     n_words: int = 16
     _: KW_ONLY
@@ -655,9 +649,8 @@ def join_words(images: Sequence[WordImage], sizes: Sequence[int]) -> WordImage:
     """
     images = list(images)
     if not images or len(images) != len(sizes):
-        raise ValueError(
-            f"`images` and `sizes` must have the same positive length, got {len(images)} and {len(sizes)}."
-        )
+        got = f"{len(images)} and {len(sizes)}"
+        raise ValueError(f"`images` and `sizes` must have the same positive length, got {got}.")
     shapes = {image.shape for image in images}
     if len(shapes) > 1:
         raise ValueError(f"the word images have different shapes: {sorted(shapes)}.")
@@ -665,9 +658,6 @@ def join_words(images: Sequence[WordImage], sizes: Sequence[int]) -> WordImage:
         if image.n_words_used > size:
             raise ValueError(f"a word image uses word {image.n_words_used - 1}, but its size is {size}.")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    return WordImage(
-        np.concatenate([image.rows for image in images]),
-        np.concatenate([image.cols for image in images]),
-        np.concatenate([image.words + start for image, start in zip(images, starts)]),
-        images[0].shape,
-    )
+    parts = [(image.rows, image.cols, image.words + start) for image, start in zip(images, starts)]
+    rows, cols, words = np.hstack(parts)
+    return WordImage(rows, cols, words, images[0].shape)
