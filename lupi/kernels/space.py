@@ -117,14 +117,17 @@ class Space:
             return self.weight * self.source.block(rows, columns)
         if self.matrix is None and self.factor is not None:
             return np.asarray(self.weight * (self.factor[rows] @ self.factor[columns].T))
-        return np.asarray(self.weight * self.dense[np.ix_(rows, columns)])
+        block = self.dense[np.ix_(rows, columns)]
+        block *= self.weight
+        return block
 
     def add_block(self, out: np.ndarray, index: np.ndarray, signs: np.ndarray) -> None:
         """Add the weighted sub-matrix of some examples, rows and columns times signs, to ``out``."""
         used = np.flatnonzero(signs)
         s = signs[used]
         block = self.block(index[used], index[used])
-        block *= np.multiply.outer(s, s)
+        if np.any(s != s[:1]):
+            block *= np.multiply.outer(s, s)
         if len(used) == len(out):
             out += block
         else:

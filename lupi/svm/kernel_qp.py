@@ -441,6 +441,10 @@ def central_biases(kinds: np.ndarray, low: np.ndarray, high: np.ndarray) -> tupl
     n_biases = kinds.shape[1]
     if n_biases == 0:
         return np.zeros(0), float(max(0.0, np.max(low - high, initial=0.0)))
+    if n_biases == 1 and kinds.all():
+        lows, highs = np.where(kinds[:, 0] > 0, [low, high], [-high, -low])
+        lowest, highest = float(lows.max()), float(highs.min())
+        return np.array([_middle(lowest, highest)]), max(0.0, lowest - highest)
     # Every condition as  normal . b <= bound  with a share of the common widening t:  ... <= bound + t.
     normals = np.vstack([kinds, -kinds])
     bounds = np.concatenate([high, -low])
@@ -455,7 +459,9 @@ def central_biases(kinds: np.ndarray, low: np.ndarray, high: np.ndarray) -> tupl
     for k in reversed(range(n_biases)):
         rows = stages[k]
         others = rows[:, 1:-2] @ biases[k + 1 :]
-        biases[k] = _midpoint(rows[:, 0], rows[:, -2] + widening * rows[:, -1] - others)
+        slope, bounds = rows[:, 0], rows[:, -2] + widening * rows[:, -1] - others
+        low, high = (bounds[side] / slope[side] for side in (slope < 0, slope > 0))
+        biases[k] = _middle(np.max(low, initial=-np.inf), np.min(high, initial=np.inf))
     return biases, 2 * widening
 
 
@@ -468,13 +474,8 @@ def _eliminate_first(rows: np.ndarray) -> np.ndarray:
     return np.vstack([combined, free[:, 1:]])
 
 
-def _midpoint(coefficients: np.ndarray, bounds: np.ndarray) -> float:
-    """Middle of {b : coefficients * b <= bounds}; the finite end where only one exists, 0 where none does."""
-    up, down = coefficients > 0, coefficients < 0
-    high = np.min(bounds[up] / coefficients[up], initial=np.inf)
-    low = np.max(bounds[down] / coefficients[down], initial=-np.inf)
+def _middle(low: float, high: float) -> float:
+    """Middle of an interval; the finite end where only one exists, 0 where none does."""
     if np.isfinite(low) and np.isfinite(high):
         return float(0.5 * (low + high))
-    if np.isfinite(low):
-        return float(low)
-    return float(high) if np.isfinite(high) else 0.0
+    return float(low) if np.isfinite(low) else float(high) if np.isfinite(high) else 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
@@ -37,8 +37,6 @@ SLOWEST = 0.5
 STEP_OPERATIONS = 2
 # Every variable lies in at most two of at most three spaces.
 MOST_SPACES = 3
-# Share of its typical curvature by which a circuit is scored.
-HANDICAP = 0.5
 # Examples of a sub-problem: an eighth of all within these limits; their matrices, in single precision, take 16 to 64 MB each.
 SMALLEST_SET, LARGEST_SET = 2048, 4096
 # Steps of a sub-problem, for each of its examples.
@@ -187,65 +185,50 @@ class SMOState:
     @classmethod
     def of(cls, problem: KernelQP, x: np.ndarray, fields: list[np.ndarray] | None = None) -> SMOState:
         """State at the point x, whose fields may be known."""
-        row, n = _occurrence(problem.example), problem.n_examples
-        place, n_rows = (row, problem.example), int(row.max()) + 1
-
-        def spread(values: Any) -> np.ndarray:
-            out = np.zeros((n_rows, n))
-            out[place] = values
-            return out
-
+        n, n_spaces, biased = problem.n_examples, len(problem.spaces), problem.biased
+        place = _occurrence(problem.example), problem.example
         if fields is None and x.any():
             fields = problem.fields(x)
         gradient = problem.p - problem.ridge * x if fields is None else problem.margins(x, fields) - problem.ridge * x
-        E = problem.coef[problem.biased]
         # Along its kind a variable moves so that the first bias coefficient rises.
+        E = problem.coef[biased]
         sign = E[np.argmax(E != 0, axis=0), np.arange(len(x))]
-        present, c = spread(1.0) > 0, np.stack([spread(coef * sign) for coef in problem.coef])
-        rows = _Rows(
-            c=c,
-            rate=spread(gradient * sign),
-            leader=list(range(n_rows)),
-            follower=[-1] * n_rows,
-            lead=[1.0] * n_rows,
-            follow=[np.zeros(n)] * n_rows,
-            present=present,
-        )
-        if not problem.ridge.any():
-            _add_compounds(rows, problem.biased)
-        layers = _layers(rows, problem.biased, n_rows)
-        weight = np.array([space.weight for space in problem.spaces])
-        more = len(rows.leader) - n_rows
-        ridge = np.vstack([spread(problem.ridge), np.zeros((more, n))])
-        diagonals = np.array([space.diagonal() for space in problem.spaces])
-        diagonal = ridge + np.einsum("mrt,mrt,mt->rt", rows.c, rows.c, diagonals)
-        used = np.array([float(np.mean(d[p])) if p.any() else 0.0 for d, p in zip(diagonal, rows.present)])
-        typical = np.full(len(layers.kinds), TINY_CURVATURE)
-        np.maximum.at(typical, layers.kind, used[layers.row])
-        box = np.zeros((5, *rows.rate.shape))
-        for entry, values in (
-            (SIGN, sign),
-            (X, x),
-            (LOWER, np.maximum(problem.lower, -BLOCKED)),
-            (UPPER, np.minimum(problem.upper, BLOCKED)),
-            (RIDGE, problem.ridge),
-        ):
-            box[(entry, *place)] = values
+        lower, upper = np.maximum(problem.lower, -BLOCKED), np.minimum(problem.upper, BLOCKED)
+        n_alone = int(place[0].max()) + 1
+        table = np.zeros((6 + n_spaces, n_alone, n))
+        table[(slice(None), *place)] = [sign, x, lower, upper, problem.ridge, gradient * sign, *(problem.coef * sign)]
+        box, rate, c = table[:5], table[5], table[6:]
+        moved, present = np.array([np.arange(n_alone), np.full(n_alone, -1)]), box[SIGN] != 0
+        share = np.zeros((2, n_alone, n))
+        share[0] = 1.0
+        if n_alone > 1 and not problem.ridge.any():
+            moved, share, present = _with_compounds(c, biased, moved, share, present)
+            rate = share[0] * rate[moved[0]] + share[1] * rate[moved[1]]
+            c = (share[0] * c[:, moved[0]] + share[1] * c[:, moved[1]]) * present
+        layer, layers, moves, proves = _layers(c[biased], present, share[1] == 0)
+        diagonal = np.einsum("mrt,mrt,mt->rt", c, c, np.array([space.diagonal() for space in problem.spaces]))
+        diagonal[:n_alone] += box[RIDGE]
+        typical = np.full(len(proves), TINY_CURVATURE)
+        used = (diagonal * present).sum(axis=1) / np.maximum(present.sum(axis=1), 1)
+        np.maximum.at(typical, layers[1], used[layers[0]])
+        inside = np.any(c != 0, axis=2)
+        mask = np.full((2, layers.shape[1] + 1, n), -BLOCKED)
+        mask[:, -1] = 0.0
         slots = Slots(
-            rate=np.vstack([rows.rate, np.zeros(n)]),
-            c=rows.c,
-            spaces=_spaces(rows),
+            rate=np.vstack([rate, np.zeros(n)]),
+            c=c,
+            spaces=np.array([np.argmax(inside, axis=0), n_spaces - 1 - np.argmax(inside[::-1], axis=0)]),
             diagonal=diagonal,
             box=box,
-            moved=np.array([rows.leader, rows.follower]),
-            share=np.array([np.repeat(rows.lead, n).reshape(-1, n), rows.follow]),
-            layer=layers.layer,
-            layers=np.array([layers.row, layers.kind]),
-            mask=np.concatenate([np.full((2, len(layers.row), n), -BLOCKED), np.zeros((2, 1, n))], axis=1),
-            moves=layers.moves,
-            worth=layers.worth(typical),
+            moved=moved,
+            share=share,
+            layer=layer,
+            layers=layers,
+            mask=mask,
+            moves=moves,
+            worth=_worth(moves, proves, typical),
         )
-        return cls(slots, weight, place)
+        return cls(slots, np.array([space.weight for space in problem.spaces]), place)
 
     def part(self, index: np.ndarray) -> SMOState:
         """State of some examples; the place of the variables stays that of all."""
@@ -295,39 +278,6 @@ class SMOState:
         return done, violation
 
 
-@dataclass
-class _Rows:
-    """Rows of slots while they are collected; see :class:`~lupi.svm.smo_loop.Slots`."""
-
-    c: np.ndarray
-    rate: np.ndarray
-    leader: list[int]
-    follower: list[int]
-    lead: list[float]
-    follow: list[np.ndarray]
-    present: np.ndarray
-
-
-@dataclass
-class _Layers:
-    """Which slots are of which kind."""
-
-    kinds: np.ndarray
-    layer: np.ndarray
-    row: np.ndarray
-    kind: np.ndarray
-    proves: np.ndarray
-    moves: np.ndarray
-
-    def worth(self, typical: np.ndarray) -> np.ndarray:
-        """Factors of the moves' slopes, from the usual curvature along a slot of each kind; see `Slots`."""
-        n, steps = len(typical), self.moves.sum(axis=0)
-        pairs = np.array([self.proves, 1.0 / typical])
-        # Circuits are scored by typical curvatures; the partner of a pair is chosen, so that it gains more than its score.
-        circuits = np.array([2.0 / steps[n:].sum(axis=1), 1.0 / (HANDICAP * (steps[n:] ** 2 @ typical))])
-        return np.hstack([pairs, circuits])
-
-
 def _occurrence(example: np.ndarray) -> np.ndarray:
     """How many earlier variables belong to the same example."""
     order = np.argsort(example, kind="stable")
@@ -337,70 +287,70 @@ def _occurrence(example: np.ndarray) -> np.ndarray:
     return out
 
 
-def _spaces(rows: _Rows) -> np.ndarray:
-    """The first and the last space that the slots of each row lie in."""
-    used = np.any((rows.c != 0) & rows.present, axis=2)
-    return np.array([np.argmax(used, axis=0), len(used) - 1 - np.argmax(used[::-1], axis=0)])
-
-
-def _add_compounds(rows: _Rows, biased: np.ndarray) -> None:
+def _with_compounds(
+    c: np.ndarray, biased: np.ndarray, moved: np.ndarray, share: np.ndarray, present: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Add rows of two variables that move together and leave one space alone: they save steps where boxes couple spaces."""
-    n_rows = len(rows.leader)
-    for a in range(n_rows):
-        for b in range(n_rows):
-            inside = np.flatnonzero(np.any(rows.c[:, b] != 0, axis=1))
-            if a == b or len(inside) != 1 or inside[0] not in biased:
-                continue
-            first, second = rows.c[inside[0], a], rows.c[inside[0], b]
-            both = (first != 0) & (second != 0)
-            follow = np.where(both, -first * second, 0.0)
-            c = np.where(both, rows.c[:, a] + follow * rows.c[:, b], 0.0)
-            column = c[biased][:, both][:, :1]
-            if not both.any() or np.count_nonzero(column) != 1 or np.any(c[biased][:, both] != column):
-                continue
-            lead = float(column.sum())
-            # Where the partner is missing, a variable of the same kind takes the place of both.
-            alone = rows.present[a] & ~both & np.all(rows.c[biased, a] == lead * column, axis=0)
-            rows.c = np.concatenate([rows.c, lead * np.where(alone, rows.c[:, a], c)[:, None]], axis=1)
-            rows.rate = np.vstack([rows.rate, lead * (rows.rate[a] + follow * rows.rate[b])])
-            rows.leader.append(a)
-            rows.follower.append(b)
-            rows.lead.append(lead)
-            rows.follow.append(lead * follow)
-            rows.present[a] &= ~alone
-            rows.present = np.vstack([rows.present, both | alone])
+    n_rows, used = len(present), c.any(axis=2)
+    inside = np.where(used.sum(axis=0) == 1, used.argmax(axis=0), -1)
+    pairs, shares, places = [], [], []
+    for a, b in permutations(range(n_rows), 2):
+        if inside[b] not in biased:
+            continue
+        first, second = c[inside[b], a], c[inside[b], b]
+        both = (first != 0) & (second != 0)
+        follow = -first * second
+        columns = c[biased, a] + follow * c[biased, b]
+        column = columns[:, both][:, :1]
+        if np.count_nonzero(column) != 1 or np.any((columns != column) & both):
+            continue
+        lead = float(column.sum())
+        # Where the partner is missing, a variable of the same kind takes the place of both.
+        alone = present[a] & ~both & np.all(c[biased, a] == lead * column, axis=0)
+        present[a] &= ~alone
+        pairs.append((a, b))
+        shares.append((np.full(len(follow), lead), lead * follow))
+        places.append(both | alone)
+    if not pairs:
+        return moved, share, present
+    more = np.array(shares).swapaxes(0, 1)
+    return np.hstack([moved, np.transpose(pairs)]), np.hstack([share, more]), np.vstack([present, *places])
 
 
-def _layers(rows: _Rows, biased: np.ndarray, n_rows: int) -> _Layers:
-    """Split the rows by kind."""
-    c = rows.c[biased]
-    codes = (3.0 ** np.arange(len(biased)) @ (c + 1.0).reshape(len(biased), -1)).reshape(c.shape[1:]).astype(int)
-    codes[~rows.present] = -1
-    found = np.flatnonzero(np.bincount(codes[rows.present]))
-    kinds = found[:, None] // 3 ** np.arange(len(biased)) % 3 - 1.0
-    layer = np.full(codes.shape, -1)
-    row: list[int] = []
-    kind: list[int] = []
-    for r, own in enumerate(codes):
-        for k, code in enumerate(found):
-            if np.any(own == code):
-                layer[r, own == code] = len(row)
-                row.append(r)
-                kind.append(k)
+def _layers(
+    c: np.ndarray, present: np.ndarray, alone: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Split the rows by kind: every slot's layer, the layers' rows and kinds, the moves, and the kinds that prove something."""
+    powers = 3 ** np.arange(len(c))
+    codes = np.tensordot(powers, c + 1.0, 1).astype(int) + 3 ** len(c) * np.arange(len(present))[:, None]
+    used = np.flatnonzero(np.bincount(codes[present]))
+    layer = np.where(present, np.searchsorted(used, codes), -1)
+    row, code = np.divmod(used, 3 ** len(c))
+    found = np.flatnonzero(np.bincount(code))
+    kind = np.searchsorted(found, code)
+    kinds = found[:, None] // powers % 3 - 1.0
+    # Slots of one variable prove something by themselves, also those whose partner is missing.
     proves = np.zeros(len(found), dtype=bool)
-    proves[[k for r, k in zip(row, kind) if r < n_rows]] = True
-    for r in range(n_rows, len(codes)):
-        # Slots whose partner is missing prove something by themselves.
-        if np.any(rows.present[r] & (rows.follow[r] == 0)):
-            proves[np.searchsorted(found, codes[r][rows.present[r]][0])] = True
-    circuits = _circuits(tuple(map(tuple, kinds)), tuple(proves))
-    signed = np.vstack([circuits, -circuits])
-    pairs = np.eye(len(kinds))
-    moves = np.array([np.vstack([pairs, np.maximum(side * signed, 0.0)]) for side in (1.0, -1.0)])
-    return _Layers(kinds, layer, np.array(row), np.array(kind), proves, moves)
+    proves[kind[np.any(present & alone, axis=1)[row]]] = True
+    return layer, np.array([row, kind]), _moves(tuple(map(tuple, kinds.tolist())), tuple(proves.tolist())), proves
+
+
+def _worth(moves: np.ndarray, proves: np.ndarray, typical: np.ndarray) -> np.ndarray:
+    """Factors of the moves' slopes, from the usual curvature along a slot of each kind; see `Slots`."""
+    steps = moves[:, len(proves) :].sum(axis=0)
+    # Circuits are scored by typical curvatures; the partner of a pair is chosen, so that it gains more than its score.
+    circuits = np.array([2.0 / steps.sum(axis=1), 1.0 / (steps**2 @ typical)])
+    return np.hstack([[proves, 1.0 / typical], circuits])
 
 
 @lru_cache
+def _moves(kinds: tuple[tuple[float, ...], ...], proves: tuple[bool, ...]) -> np.ndarray:
+    """The pair of every kind and the circuits in both directions; see `Slots`."""
+    circuits = _circuits(kinds, proves)
+    signed = np.vstack([circuits, -circuits])
+    return np.array([np.vstack([np.eye(len(kinds)), np.maximum(side * signed, 0.0)]) for side in (1.0, -1.0)])
+
+
 def _circuits(kinds: tuple[tuple[float, ...], ...], proves: tuple[bool, ...]) -> np.ndarray:
     """Smallest combinations of kinds whose columns cancel; none where pairs of the kinds that prove something suffice."""
     columns, out = np.array(kinds), []

@@ -44,8 +44,8 @@ class Slots(NamedTuple):
         The spaces that the slots lie in: one with coefficients 1, and another one, or the same again.
     diagonal : ndarray of shape (n_rows, n)
         Curvature along the slot.
-    box : ndarray of shape (5, n_rows, n)
-        Of a variable: change along its kind, value, lower and upper bound, ridge; unused in rows of two variables.
+    box : ndarray of shape (5, n_alone, n)
+        Of a variable: change along its kind, value, lower and upper bound, ridge. Rows of two variables come after these rows.
     moved : int ndarray of shape (2, n_rows)
         Rows of the two variables that move, or of one and -1.
     share : ndarray of shape (2, n_rows, n)
