@@ -431,7 +431,7 @@ def test_smo_needs_circuits_where_pairs_stall(labeled, missing, monkeypatch):
         assert solution.converged
         assert solution.certificate.dual == pytest.approx(dual, rel=1e-6)
     # Without circuits it stops where no pair can move, below the optimum.
-    monkeypatch.setattr("lupi.svm.smo._circuits", lambda kinds, proves: np.zeros((0, len(kinds))))
+    monkeypatch.setattr("lupi.svm.smo._moves", lambda kinds, proves: np.array([np.eye(len(kinds))] * 2))
     stalled = [solve_smo(problem, tol=1e-6, max_iter=3000).certificate.dual for problem in problems]
     assert any(value < dual * (1 - 1e-4) for value, dual in zip(stalled, best))
 
