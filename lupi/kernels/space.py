@@ -117,7 +117,7 @@ class Space:
             return self.weight * self.source.block(rows, columns)
         if self.matrix is None and self.factor is not None:
             return np.asarray(self.weight * (self.factor[rows] @ self.factor[columns].T))
-        block = self.dense[np.ix_(rows, columns)]
+        block: np.ndarray = self.dense[np.ix_(rows, columns)]
         block *= self.weight
         return block
 

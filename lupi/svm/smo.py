@@ -14,12 +14,10 @@ from lupi.svm.kernel_qp import KernelQP
 from lupi.svm.smo_loop import (
     BLOCKED,
     LANES,
-    LOWER,
     MOST_MEMBERS,
     RIDGE,
     SIGN,
     TINY_CURVATURE,
-    UPPER,
     Slots,
     X,
     smo_loop,
