@@ -21,7 +21,7 @@ from lupi.kernels import Kernel, resolve_gamma
 from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.solution import MAX_TIME, deadline, unfinished
 from lupi.structured.structural_svm import POSITIVE, TASK_METHODS, StructuredEstimator
-from lupi.structured.task import Task, as_task, check_privileged, joint_features, normalized, privileged_tasks
+from lupi.structured.task import Task, as_task, joint_features, normalized, privileged_tasks
 from lupi.svm.auto import solve
 from lupi.svm.duals import check_nu, one_class_dual, one_class_plus_dual
 from lupi.svm.one_class_svm_plus import ONE_CLASS_SOLVERS
@@ -327,31 +327,29 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
 
     def _spaces(self, data: TrainingSet) -> tuple[dict[Any, PrivilegedSpace], float]:
         """Every privileged space that an example has, by name, and the weight of the norm in the sum of all kernels."""
-        names, tasks = [block.name for block in data.privileged], privileged_tasks(self, data.privileged)
+        names = [block.name for block in data.privileged]
         parameters = "lam", "privileged_kernel", "privileged_gamma"
         lams, kernels, gammas = (values_per_space(self, name, names) for name in parameters)
         features = self._features(data.privileged, data.target)
         total, spaces = float(np.sum(1.0 / np.array(lams, dtype=float))), {}
-        for block, task, rows, lam, kernel, gamma in zip(data.privileged, tasks, features, lams, kernels, gammas):
+        for block, (rows, n_geometry), lam, kernel, gamma in zip(data.privileged, features, lams, kernels, gammas):
             if block.available.any():
-                n_geometry = 0 if task is None else task.n_geometry
                 joint = joint_kernel(kernel, gamma, rows, "privileged", n_geometry)
                 spaces[block.name] = PrivilegedSpace(joint, rows, block.available, 1.0 / (lam * total))
         return spaces, 1.0 / total
 
-    def _features(self, blocks: Sequence[PrivilegedBlock], Y: Any) -> list[np.ndarray]:
-        """Features of the available examples of every privileged space, after the checks of its task."""
-        tasks = privileged_tasks(self, blocks)
-        check_privileged(self, tasks, blocks, Y)
+    def _features(self, blocks: Sequence[PrivilegedBlock], Y: Any) -> list[tuple[np.ndarray, int]]:
+        """Features of the available examples of every privileged space, and how many of the last are a placement."""
         shares = values_per_space(self, "privileged_normalize", [block.name for block in blocks])
         out = []
-        for block, task, share in zip(blocks, tasks, shares):
+        for block, task, share in zip(blocks, privileged_tasks(self, blocks, Y), shares):
             index, values = np.flatnonzero(block.available), block.rows.values
             if task is None:
                 rows = values[index].toarray() if sparse.issparse(values) else values[index]
-                out.append(normalized(rows) if share else rows)
+                out.append((normalized(rows) if share else rows, 0))
             else:
-                out.append(joint_features(task, [values[i] for i in index], [Y[i] for i in index], share))
+                rows = joint_features(task, [values[i] for i in index], [Y[i] for i in index], share)
+                out.append((rows, task.n_geometry))
         return out
 
     def correcting_function(self, privileged: PrivilegedLike, Y: Any = None) -> np.ndarray:
@@ -380,7 +378,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         blocks = check_privileged_rows(self, privileged, self._privileged_columns, task=self.privileged_task)
         available = np.any([block.available for block in blocks], axis=0)
         values = np.where(available, self.privileged_intercept_, np.nan)
-        for block, rows in zip(blocks, self._features(blocks, None if Y is None else list(Y))):
+        for block, (rows, _) in zip(blocks, self._features(blocks, None if Y is None else list(Y))):
             space = self._privileged_spaces.get(block.name)
             if space is not None and block.available.any():
                 coefficients = space.weight * np.asarray(self.privileged_dual_coef_)[space.available]

@@ -189,14 +189,7 @@ SOLVERS: dict[str, Any] = {"bcfw": frank_wolfe, "cutting_plane": OneSlack, "n_sl
 
 @np.errstate(over="ignore", invalid="ignore")  # overflow shows in the result
 def solve_structured(
-    oracle: Oracle,
-    solver: str,
-    *,
-    tol: float,
-    max_iter: int,
-    average: bool = False,
-    rng: Any = None,
-    callback: Callback | None = None,
+    oracle: Oracle, solver: str, *, tol: float, max_iter: int, rng: Any = None, callback: Callback | None = None
 ) -> Solution:
     """Solve a structural SVM with the solver of that name.
 
@@ -208,19 +201,15 @@ def solve_structured(
         Progress(oracle, solver, tol, callback),
         SOLVERS[solver](oracle),
     )
-    mean, n_iter = np.zeros(oracle.n_features), 0
+    n_iter = 0
     for n_iter in range(1, max_iter + 1):
         due = passes.advance(progress, n_iter, rng)
-        if average:
-            mean += 2.0 / (n_iter + 1) * (passes.w - mean)
         if due or n_iter == max_iter or out_of_time():
             w = passes.query(progress, n_iter)
             found = progress.search(w)
             if progress.update(w, found, passes.dual, n_iter):
                 break
             passes.learn(found, progress)
-    if average:
-        progress.primal, progress.w = oracle.primal(mean, progress.search(mean)), mean
     point, objective, bound = progress.w, progress.primal, progress.dual
     if oracle.inference != "exact":
         objective = oracle.primal(point, oracle.exact().search(point))

@@ -20,7 +20,7 @@ from lupi.privacy import model_part
 from lupi.solution import MAX_TIME, deadline, unfinished
 from lupi.structured.oracle import INFERENCE, Oracle
 from lupi.structured.solvers import SOLVERS, solve_structured
-from lupi.structured.task import Examples, Task, as_task, check_privileged, privileged_tasks, searches_of
+from lupi.structured.task import Examples, Task, as_task, privileged_tasks, searches_of
 
 if TYPE_CHECKING:
     from lupi.inputs.training_set import TrainingSet
@@ -77,7 +77,6 @@ class StructuralMachine(StructuredEstimator):
     tol: float = 1e-3
     max_iter: int = 1000
     max_time: float | None = None
-    average: bool = False
     n_jobs: int | None = None
     callback: Callable[..., Any] | None = None
     random_state: RandomState = None
@@ -89,7 +88,6 @@ class StructuralMachine(StructuredEstimator):
         "tol": POSITIVE,
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_time": MAX_TIME,
-        "average": ["boolean"],
         "n_jobs": [Integral, None],
         "callback": [callable, None],
         "random_state": ["random_state"],
@@ -104,8 +102,7 @@ class StructuralMachine(StructuredEstimator):
     def _solve(self, oracle: Oracle) -> np.ndarray:
         """Minimize, store the certificate and return the weights."""
         options: dict[str, Any] = {name: getattr(self, name) for name in ("tol", "max_iter", "callback")}
-        options |= {"average": self.average and self.solver == "bcfw", "rng": check_random_state(self.random_state)}
-        solution = solve_structured(oracle, self.solver, **options)
+        solution = solve_structured(oracle, self.solver, rng=check_random_state(self.random_state), **options)
         self.objective_, self.dual_gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         self.n_oracle_calls_ = solution.certificate.n_oracle_calls
         if not solution.converged:
@@ -142,8 +139,6 @@ class StructuralSVM(StructuralMachine):
         Largest number of passes over the training set.
     max_time : float or None, default=None
         Seconds after which a fit ends with the best point so far, its gap and a ``ConvergenceWarning``; None for no limit.
-    average : bool, default=False
-        Average the iterates (``solver="bcfw"``): smoother predictions when the fit is stopped early.
     n_jobs : int or None, default=None
         Threads for inferences that do not depend on each other.
     callback : callable or None, default=None
@@ -232,7 +227,7 @@ class StructuralSVMPlus(StructuralMachine):
     inference : {"exact", "alternating"}, default="exact"
         Global joint search, or the paper's alternation, which stops at local maxima. ``objective_`` and ``dual_gap_`` always
         come from the exact search, so an alternating fit usually warns that it has not converged.
-    solver, tol, max_iter, max_time, average, n_jobs, callback, random_state
+    solver, tol, max_iter, max_time, n_jobs, callback, random_state
         As in :class:`StructuralSVM`.
 
     Attributes
@@ -331,8 +326,7 @@ class StructuralSVMPlus(StructuralMachine):
     def _privileged_examples(self, data: TrainingSet) -> Examples:
         """Searches in the privileged spaces, which have one output in common."""
         blocks, names = data.privileged, [block.name for block in data.privileged]
-        tasks = [task or as_task(self.task) for task in privileged_tasks(self, blocks)]
-        check_privileged(self, tasks, blocks, data.target)
+        tasks = privileged_tasks(self, blocks, data.target, as_task(self.task))
         inputs, search = [block.rows.values for block in blocks], searches_of(tasks)
         if len(tasks) > 1:
             try:

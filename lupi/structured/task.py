@@ -263,14 +263,10 @@ def as_task(task: Any) -> Task:
     return task if isinstance(task, Task) else ThreeMethods(task)
 
 
-def privileged_tasks(estimator: Any, blocks: Sequence[PrivilegedBlock]) -> list[Task | None]:
-    """Task of each privileged space; None where its inputs are features."""
-    tasks = values_per_space(estimator, "privileged_task", [block.name for block in blocks]) if blocks else []
-    return [None if task is None else as_task(task) for task in tasks]
-
-
-def check_privileged(estimator: Any, tasks: Sequence[Task | None], blocks: Sequence[PrivilegedBlock], Y: Any) -> None:
-    """Let privileged tasks check the inputs that are available, with their outputs."""
+def privileged_tasks(estimator: Any, blocks: Sequence[PrivilegedBlock], Y: Any, default: Any = None) -> list[Any]:
+    """Task of each privileged space (None where its inputs are features), after its check of the available inputs."""
+    given = values_per_space(estimator, "privileged_task", [block.name for block in blocks])
+    tasks = [default if task is None else as_task(task) for task in given]
     for block, task in zip(blocks, tasks):
         used = np.flatnonzero(block.available).tolist()
         if task is None or not used:
@@ -282,6 +278,7 @@ def check_privileged(estimator: Any, tasks: Sequence[Task | None], blocks: Seque
             raise ValueError(
                 f"{type(estimator).__name__}: `{argument}` does not fit the privileged task: {error}"
             ) from None
+    return tasks
 
 
 def searches_of(tasks: list[Any]) -> type[Examples]:

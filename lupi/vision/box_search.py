@@ -385,11 +385,8 @@ def row_pairs(grid, columns, gt, c):
     f32 = np.float32
     true_area, weight = f32((gt[2] - gt[0]) * (gt[3] - gt[1])), f32(c)
     # Padding to whole vectors: short loops would spend their time in the remainder.
-    widths, common, single = (
-        np.empty((w, w + _PAD), f32),
-        np.empty((w, w + _PAD), f32),
-        np.empty((1, w + 1 + _PAD), f32)[0],
-    )
+    widths, common = np.empty((2, w, w + _PAD), f32)
+    single = np.empty((1, w + 1 + _PAD), f32)[0]
     for k in range(_PAD):
         single[w + 1 + k] = -np.inf
     for l in range(w):

@@ -125,16 +125,11 @@ DETECTORS: dict[str, tuple[tuple[Callable[..., Any], ...], str]] = {
 }
 
 
-def describe(
-    image: np.ndarray,
-    detector: str,
-    *,
-    max_size: int = 1024,
-    threshold: float = 0.1,
-    max_points: int = 1024,
-    spacing: int = 8,
-) -> Points:
-    """Local descriptors of an 8-bit image; large images are shrunk and tiny ones padded."""
+def describe(image: np.ndarray, detector: str, *, max_size: int = 1024, **options: Any) -> Points:
+    """Local descriptors of an 8-bit image; large images are shrunk and tiny ones padded.
+
+    The options of the detectors are `threshold`, `max_points` and `spacing`, see :class:`BagOfVisualWords`.
+    """
     gray = to_gray(image)
     height, width = gray.shape
     factor = min(1.0, max_size / max(gray.shape))
@@ -145,7 +140,7 @@ def describe(
         gray = np.asarray(Image.fromarray(gray).resize(size[::-1], Image.Resampling.BOX))
     small = gray.shape
     gray = np.pad(gray, [(0, max(0, _SMALLEST - size)) for size in small], mode="edge")
-    options = {"threshold": threshold, "max_points": max_points, "spacing": spacing}
+    options = {"threshold": 0.1, "max_points": 1024, "spacing": 8} | options
     found = [detect(np.ascontiguousarray(gray), options) for detect in DETECTORS[detector][0]]
     rows, cols, descriptors = (np.concatenate(parts) for parts in zip(*found))
     keep = (rows < small[0]) & (cols < small[1])

@@ -152,15 +152,6 @@ def test_callback_sees_progress_and_stops():
     assert set(seen[0]) == {"n_iter", "primal", "dual", "dual_gap", "n_oracle_calls"}
 
 
-def test_average_of_iterates():
-    X, Y = chain_data(40)
-    plain = StructuralSVM(Chain(2, 2), C=5.0, tol=1e-3, random_state=0).fit(X, Y)
-    with pytest.warns(ConvergenceWarning):
-        mean = StructuralSVM(Chain(2, 2), C=5.0, tol=1e-9, max_iter=300, average=True, random_state=0).fit(X, Y)
-    assert mean.objective_ == pytest.approx(plain.objective_, rel=1e-2)
-    assert not np.array_equal(mean.coef_, plain.coef_)
-
-
 def test_seed_decides_and_clone_works():
     X, Y = chain_data()
     model = StructuralSVM(Chain(2, 2), C=2.0, random_state=3)
