@@ -18,8 +18,8 @@ BLOCKED = 1e30
 TINY_CURVATURE = 1e-12
 # In single precision, constants leave the precision of the arrays unchanged.
 NOTHING, LEAST = np.float32(0.0), np.float32(TINY_CURVATURE)
-# Running maxima of every 64th entry: LLVM vectorizes these, but not the maximum of an array.
-LANES = 64
+# Running maxima of every 32nd entry: LLVM vectorizes these, but not the maximum of an array.
+LANES = 32
 # Relative distance from a bound that counts as rounding.
 ROUNDING = 1e-13
 MOST_MEMBERS = 4
