@@ -37,9 +37,9 @@ class BoxExamples(Examples):
         first, sizes = np.cumsum([0, *(task.n_words for task in self.tasks)]), np.zeros(len(self.Y), dtype=np.int64)
         shapes, points = np.ones((len(self.Y), 2), dtype=np.int64), []
         for i, has in enumerate(zip(*self.available)):
-            for x in (space[i] for space, here in zip(self.inputs, has) if here):
+            for x, k in [(space[i], k) for space, here, k in zip(self.inputs, has, first) if here]:
+                points.append((x.rows, x.cols, x.words + k))
                 shapes[i], sizes[i] = x.shape, sizes[i] + len(x)
-            points += [(s[i].rows, s[i].cols, s[i].words + k) for s, here, k in zip(self.inputs, has, first) if here]
         rows, cols, words = map(np.concatenate, zip(*points))
         boxes = np.array([(np.nan,) * 4 if y is None else tuple(map(float, y)) for y in self.Y])
         edges = grid_edges(shapes, self.tasks[0].grid_step)

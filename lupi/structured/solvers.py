@@ -30,8 +30,8 @@ Callback = Callable[[dict[str, Any]], object]
 class Progress:
     """Best primal and dual values so far, by inference on all examples."""
 
-    def __init__(self, oracle: Oracle, solver: str, tol: float, callback: Callback | None) -> None:
-        self.oracle, self.solver, self.tol, self.callback = oracle, solver, tol, callback
+    def __init__(self, oracle: Oracle, tol: float, callback: Callback | None) -> None:
+        self.oracle, self.tol, self.callback = oracle, tol, callback
         self.primal, self.dual = np.inf, 0.0
         self.w = np.zeros(oracle.n_features)
         self.n_oracle_calls = 0
@@ -47,22 +47,17 @@ class Progress:
         if primal < self.primal:
             self.primal, self.w = primal, w.copy()
         self.dual = max(self.dual, dual)
-        stopped = False
+        gap, stopped = relative_gap(self.primal, self.dual), False
         if self.callback is not None:
             info = {
                 "n_iter": n_iter,
                 "primal": self.primal,
                 "dual": self.dual,
-                "dual_gap": relative_gap(self.primal, self.dual),
+                "dual_gap": gap,
                 "n_oracle_calls": self.n_oracle_calls,
             }
             stopped = bool(self.callback(info))
-        return stopped or self.converged or out_of_time()
-
-    @property
-    def converged(self) -> bool:
-        """Whether the relative duality gap is below the tolerance."""
-        return relative_gap(self.primal, self.dual) <= self.tol
+        return stopped or gap <= self.tol or out_of_time()
 
 
 class Passes:
@@ -198,7 +193,7 @@ def solve_structured(
     """
     rng, progress, passes = (
         rng or np.random.RandomState(0),
-        Progress(oracle, solver, tol, callback),
+        Progress(oracle, tol, callback),
         SOLVERS[solver](oracle),
     )
     n_iter = 0

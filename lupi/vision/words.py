@@ -348,11 +348,14 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "vocabulary_")
         extraction, vocabulary = self._extraction(), digest_of(self.vocabulary_)
+        store = None if self.cache is None else ArrayFolder(self.cache, _pack_words, _unpack_words)
+        images = list(images)
+        units = [(extraction.words, image, self.vocabulary_) for image in images]
         return self._map(
             "Finding words",
-            list(images),
-            lambda k, image: (extraction.words, image, self.vocabulary_),
-            None if self.cache is None else ArrayFolder(self.cache, _pack_words, _unpack_words),
+            images,
+            units,
+            store,
             lambda image: extraction.key("words", source_digest(image), vocabulary),
         )
 
@@ -361,20 +364,15 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         return Extraction(self.detector, options, self.cache)
 
     def _map(
-        self,
-        description: str,
-        images: list[Any],
-        call: Callable[[int, Any], tuple[Any, ...]],
-        store: ArrayFolder | None = None,
-        key: Callable[[Any], str] | None = None,
+        self, description: str, images: list[Any], units: list[Any], store: Any = None, key: Any = None
     ) -> list[Any]:
-        """Results of the units ``call(k, image)``; None for skipped images. `key` gives the keys of the store."""
+        """Results of a unit of work for each image; None for skipped images. `key` gives the keys of the store."""
         keys: list[Any] = list(range(len(images)))
         work, results = {}, dict[Any, Any]()
         for k, image in enumerate(images):
             try:
                 keys[k] = k if key is None or store is None else key(image)
-                work[keys[k]] = call(k, image)
+                work[keys[k]] = units[k]
             except ImageReadError as error:
                 results[k] = error
         with progress(description, self.verbose) as report:
@@ -398,7 +396,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):
         if not images:
             raise ValueError("`images` is empty; a vocabulary needs at least one image.")
         size, extraction = -(-self.n_descriptors // len(images)), self._extraction()
-        found = self._map("Describing images", images, lambda k, image: (extraction.sample, image, seeds[k], size))
+        units = [(extraction.sample, image, seed, size) for image, seed in zip(images, seeds)]
+        found = self._map("Describing images", images, units)
         samples = [descriptors for descriptors in found if descriptors is not None]
         descriptors = np.concatenate(samples) if samples else np.empty((0, 1), dtype=np.float32)
         if len(descriptors) < self.n_words:
@@ -509,7 +508,8 @@ class FisherVectors(BagOfVisualWords):
         """
         check_is_fitted(self, "mixture_")
         shared = self._extraction(), self.projection_, self.mixture_
-        found = self._map("Fisher vectors", list(images), lambda k, image: (_fisher_vector, image, *shared))
+        images = list(images)
+        found = self._map("Fisher vectors", images, [(_fisher_vector, image, *shared) for image in images])
         size = _size(self.projection_, self.mixture_)
         return np.array([np.full(size, np.nan) if v is None else v for v in found])
 
