@@ -27,7 +27,7 @@ TOTAL, CODE, LARGEST_FILE, OUTSIDE = 25_000, 15_050, 900, 4_500
 LINES = {
     "cli": 640, "comparison": 2_250, "datasets": 960, "files.py": 130, "inputs": 1_450, "interop": 385,
     "kernels": 1_140, "localize": 757, "meta": 680, "persistence.py": 225, "plot": 835, "privacy.py": 100,
-    "ranking": 1_720, "run.py": 350, "solution.py": 230, "structured": 2_430, "surrogate": 2_170, "svm": 4_805,
+    "ranking": 1_720, "run.py": 350, "solution.py": 230, "structured": 2_430, "surrogate": 2_170, "svm": 4_756,
     "tabular": 710, "vision": 1_911,
 }  # fmt: skip
 
