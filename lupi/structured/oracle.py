@@ -66,7 +66,7 @@ class Oracle:
 
     def exact(self) -> Oracle:
         """The same searches with exact inference."""
-        return replace(self, inference="exact")
+        return self if self.inference == "exact" else replace(self, inference="exact")
 
     def primal(self, v: np.ndarray, found: Found) -> float:
         """Primal objective at v, given the most violated outputs of all examples at v."""
