@@ -22,8 +22,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # ---------------------------------------------------------------- lines
 
-# Budgets only go down: the goal for code is 14,500 lines.
-TOTAL, CODE, LARGEST_FILE, OUTSIDE = 25_000, 15_050, 900, 4_500
+# Budgets only go down.
+TOTAL, CODE, LARGEST_FILE, OUTSIDE = 25_000, 14_500, 900, 4_500
 LINES = {
     "cli": 640, "comparison": 2_250, "datasets": 960, "files.py": 130, "inputs": 1_450, "interop": 385,
     "kernels": 1_140, "localize": 757, "meta": 680, "persistence.py": 225, "plot": 835, "privacy.py": 100,
