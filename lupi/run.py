@@ -94,7 +94,7 @@ class Store:
             raise ValueError(f"{self.path} {problem}. Delete it to start again.") from None
 
     def add(self, key: Hashable, result: Any) -> None:
-        """Keep a result, a value that JSON can hold; a second result for the same key is ignored."""
+        """Keep a result, a value that JSON can hold or NaN and infinities; a second one for the same key is ignored."""
         values = str(key), json.dumps(result, default=_plain)
         with self._readable_errors():
             self._database.execute("INSERT OR IGNORE INTO unit VALUES (?, ?)", values)
@@ -118,7 +118,7 @@ class Store:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufUO" and type(value) is not np.longdouble:
         return value.tolist()
     raise TypeError(f"a result must consist of JSON values, got {type(value).__name__}.")
 

@@ -132,6 +132,14 @@ def test_a_store_keeps_every_bit_and_the_first_result(tmp_path):
         assert store.get("b") is None
 
 
+@pytest.mark.parametrize(
+    "value", [np.longdouble(1) / 3, np.ones(2, dtype=np.longdouble), np.datetime64("NaT"), np.zeros(1, "M8[ns]"), 1j]
+)
+def test_a_store_refuses_what_it_could_not_give_back(value):
+    with Store(None, "f") as store, pytest.raises(TypeError, match="must consist of JSON values"):
+        store.add("a", {"value": [value]})
+
+
 def test_other_settings_or_versions_need_another_store(tmp_path, monkeypatch):
     first = identity(seed=0)
     assert identity(seed=1) != first

@@ -75,10 +75,7 @@ def compare(
         from lupi.tabular.table import read_file
 
         data = {"X": read_file(table), **columns, "train_size": train_size, "source": table.name}
-    from rich.console import Console
-
     from lupi.comparison.comparison import compare as run
-    from lupi.comparison.report import TerminalTable
     from lupi.run import cluster, progress
 
     store = out / "units"
@@ -86,9 +83,6 @@ def compare(
     passed = {name: context.params[name] for name in PASSED}
     with cluster(scheduler), progress("fitting") as report:
         result = run(**data, **passed, store=store, on_progress=report, command=context.obj)
-    for text in result.summary["notes"]:
-        cli.note(text)
-    Console().print(TerminalTable(result.summary, verdict=True))
     _export(result, out, paged)
 
 
@@ -111,12 +105,26 @@ def _bundled(given):
 
 
 def _export(result, out, paged):
-    """Write results and model first: they must survive a page that fails."""
+    """Write the results first and the model last: its fit may fail or be interrupted."""
+    from rich.console import Console
+
+    from lupi.comparison.report import TerminalTable
     from lupi.persistence import save
 
     result.to_json(out / "results.json")
+    for text in result.summary["notes"]:
+        cli.note(text)
+    Console().print(TerminalTable(result.summary, verdict=True))
     typer.echo(f"\nresults {out / 'results.json'}")
-    data, model = result.summary["data"], result.fit_model()
+    if paged:
+        result.to_html(out / "report.html")
+        typer.echo(f"report  {out / 'report.html'}")
+    try:
+        model = result.fit_model()
+    except Exception as error:
+        cause = str(error).rstrip(".") or type(error).__name__
+        raise ValueError(f"no model was written: {cause}. The results in {out} are complete and are kept.") from error
+    data = result.summary["data"]
     privileged = data["privileged_names"] or []
     model.info_ = {"method": result.summary["verdict"]["method"], "target": data["target"], "privileged": privileged}
     try:
@@ -124,6 +132,3 @@ def _export(result, out, paged):
         typer.echo(f"model   {out / 'model.lupi'}")
     except TypeError as error:  # a user's estimator that cannot be saved
         cli.note(f"there is no model.lupi: {error}")
-    if paged:
-        result.to_html(out / "report.html")
-        typer.echo(f"report  {out / 'report.html'}")

@@ -4,10 +4,10 @@ import os
 import shlex
 import signal
 import sys
-import threading
 import traceback
 from contextlib import contextmanager
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Annotated, Any, Literal
 
 import typer
@@ -52,43 +52,44 @@ class Commands(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Keep the words of the user as ``context.obj``, for the report."""
         ctx.obj = shlex.join(["lupi", *args])
+        self.kept = f"; {RESUME}" if args[:1] in (["compare"], ["localize"]) else "."
         return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Parse the arguments, run the command, end the process."""
+        self.kept = "."
         try:
-            with _sigterm_as_exception():
+            with self._sigterm_as_exception():
                 code = super().main(*args, **extra | {"standalone_mode": False})
-            text = f"stopped; {RESUME}" if code == 130 else ""
+            text = f"stopped{self.kept}" if code == 130 else ""
         except Exception as error:
             if "LUPI_TRACEBACK" in os.environ:
                 raise
-            text, code = _describe(error)
+            text, code = _describe(error, self.kept)
         if text:
             _say(f"lupi: {text}")
         sys.exit(code or 0)
 
+    @contextmanager
+    def _sigterm_as_exception(self):
+        """End the command on SIGTERM as on Ctrl-C: partial files are removed and workers end."""
 
-@contextmanager
-def _sigterm_as_exception():
-    """End the command on SIGTERM as on Ctrl-C: partial files are removed and workers end."""
+        def stop(number, frame):
+            signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
+            _say(f"lupi: terminated{self.kept}")
+            raise SystemExit(128 + number)
 
-    def stop(number, frame):
-        signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
-        _say(f"lupi: terminated; {RESUME}")
-        raise SystemExit(128 + number)
-
-    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if ours:
-        signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
+        ours = current_thread() is main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
         if ours:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, stop)
+        try:
+            yield
+        finally:
+            if ours:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _describe(error):
+def _describe(error, kept):
     """An error as one line, and the exit code; no text where typer has printed its help already."""
     from lupi.solution import stop_behind
 
@@ -96,7 +97,7 @@ def _describe(error):
     if isinstance(error, SystemExit):
         return "", error.code
     if isinstance(error, typer.Abort | KeyboardInterrupt):  # Ctrl-C
-        return f"stopped; {RESUME}", 130
+        return f"stopped{kept}", 130
     if hasattr(error, "format_message"):  # of the parser, whose classes differ between versions of typer
         text = " ".join(error.format_message().replace("Value error, ", "").split())
         if not text or type(error).__name__ == "NoArgsIsHelpError":
@@ -105,7 +106,8 @@ def _describe(error):
         more = f" See `{context.command_path} --help`." if context else ""
         return f"{text[0].lower()}{text[1:].rstrip('.')}.{more}", error.exit_code
     if isinstance(error, MemoryError):
-        return f"not enough memory; {RESUME} Fewer --jobs need less.", 1
+        advice = " Fewer --jobs need less." if RESUME in kept else ""
+        return f"not enough memory{kept}{advice}", 1
     if isinstance(error, ValueError | TypeError | OSError | ImportError):
         return str(error), 2 if isinstance(error, UsageError) else 1
     place = traceback.extract_tb(error.__traceback__)[-1]

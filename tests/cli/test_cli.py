@@ -106,7 +106,7 @@ def test_wrong_words_are_answered_in_one_line_with_exit_code_2(words_typed, said
         (ValueError("the table is upside down."), "lupi: the table is upside down."),
         (MemoryError(), "lupi: not enough memory"),
         (KeyError("x"), "lupi: internal error: KeyError: 'x' (test_cli.py, line"),
-        (KeyboardInterrupt(), "lupi: stopped; finished results are kept"),
+        (KeyboardInterrupt(), "lupi: stopped."),
     ],
 )
 def test_no_error_is_a_traceback(problem, said, monkeypatch):
@@ -122,6 +122,27 @@ def test_no_error_is_a_traceback(problem, said, monkeypatch):
     if isinstance(problem, KeyError):
         monkeypatch.setenv("LUPI_TRACEBACK", "1")
         assert isinstance(CliRunner().invoke(app, words).exception, KeyError)
+
+
+@pytest.mark.parametrize("problem", [MemoryError(), KeyboardInterrupt()])
+@pytest.mark.parametrize("command", ["compare", "fit", "predict", "localize"])
+def test_only_commands_that_keep_results_promise_to_resume(command, problem, monkeypatch, tmp_path):
+    def fail(*args, **options):
+        raise problem
+
+    for place in ("lupi.tabular.table.read_file", "lupi.cli.shared.load_model", "lupi.datasets.load_localization"):
+        monkeypatch.setattr(place, fail)
+    columns = ["--target", "y", "--privileged", "z"]
+    words = {
+        "compare": ["t.csv", *columns, "--out", str(tmp_path)],
+        "fit": ["t.csv", *columns, "-o", "m"],
+        "predict": ["m", "t.csv"],
+        "localize": ["fit", "boxes.csv", "-o", str(tmp_path / "m")],
+    }
+    said = CliRunner().invoke(app, [command, *words[command]]).stderr
+    assert said.startswith(("lupi: not enough memory", "lupi: stopped"))
+    assert said.count("\n") == 1
+    assert ("run the same command again to resume" in said) == (command in ("compare", "localize"))
 
 
 def test_without_words_there_is_help_and_no_error():

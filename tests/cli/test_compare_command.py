@@ -101,6 +101,58 @@ def test_a_model_that_is_none_for_a_file_does_not_cost_the_page(table, tmp_path,
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["report.html", "results.json", "units"]
 
 
+QUICK = ("--target", "ill", "--privileged", "z*", "--drop", "id", "--baselines", "none", "--splits", 2, "--jobs", 1)
+QUICK += ("--permutations", 0)
+BROKEN = """
+from sklearn.base import BaseEstimator, ClassifierMixin
+class Broken(ClassifierMixin, BaseEstimator):
+    def fit(self, X, y, privileged=None):
+        raise ValueError("the matrix is singular")
+"""
+
+
+def check_kept(out):
+    assert "</html>" in (out / "report.html").read_text()
+    assert json.loads((out / "results.json").read_text())["source"] == "patients.csv"
+    assert not (out / "model.lupi").exists()
+
+
+@pytest.mark.parametrize("error", [ValueError("it is singular."), RuntimeError("it is singular"), KeyboardInterrupt()])
+def test_results_and_report_survive_the_last_fit(error, table, tmp_path, monkeypatch):
+    def fail(*args, **options):
+        raise error
+
+    monkeypatch.setattr("lupi.comparison.comparison.fit_final", fail)
+    result = invoke("compare", table, *QUICK, "--methods", "surrogate-ridge", "--out", tmp_path)
+    check_kept(tmp_path)
+    if isinstance(error, KeyboardInterrupt):
+        assert result.exit_code == 130
+        assert flat(result.stderr).startswith("lupi: stopped; finished results are kept")
+    else:
+        assert result.exit_code == 1
+        said = f"lupi: no model was written: it is singular. The results in {tmp_path} are complete and are kept."
+        assert said in flat(result.stderr)
+
+
+def test_a_comparison_in_which_nothing_can_be_fitted_is_reported(table, tmp_path, monkeypatch):
+    (tmp_path / "broken_method.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(tmp_path)
+    result = invoke("compare", table, *QUICK, "--methods", "broken_method:Broken", "--out", tmp_path / "o")
+    check_kept(tmp_path / "o")
+    assert result.exit_code == 1
+    assert "no model to fit: ValueError: the matrix is singular. The results in" in flat(result.stderr)
+
+
+def test_results_survive_a_terminal_that_cannot_show_them(table, tmp_path, monkeypatch):
+    def fail(*args, **options):
+        raise BrokenPipeError("the reader is gone")
+
+    monkeypatch.setattr("rich.console.Console.print", fail)
+    result = invoke("compare", table, *QUICK, "--methods", "surrogate-ridge", "--out", tmp_path)
+    assert result.exit_code == 1
+    assert json.loads((tmp_path / "results.json").read_text())["source"] == "patients.csv"
+
+
 def test_model_of_compare_predicts_without_privileged_columns(report, table, frame, tmp_path):
     _, out, _ = report
     bare = tmp_path / "bare.parquet"
