@@ -56,8 +56,12 @@ def sparse_values(table: MatrixLike, prefix: str) -> Matrix:
         raise ValueError(f"{prefix} must hold real numbers, but has dtype {table.dtype}; encode it as numbers first.")
     if table.ndim != 2:
         return table
-    values = table.tocsr().astype(np.float64)
-    if not values.has_canonical_format:
-        values = values.copy()  # sum_duplicates works in place, and the matrix may be the caller's
-        values.sum_duplicates()
-    return values
+    return summed_duplicates(table.tocsr().astype(np.float64))
+
+
+def summed_duplicates(matrix: Any) -> Any:
+    """A CSR matrix with one entry per cell; a copy if the caller's has more."""
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import make_constraint
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from lupi.inputs.tables import check_row_order, column_names, frame_values, sparse_values
+from lupi.inputs.tables import check_row_order, column_names, frame_values, sparse_values, summed_duplicates
 from lupi.inputs.types import Matrix, MatrixLike, PrivilegedLike, VectorLike
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -477,13 +477,13 @@ def argument_name(space: Any) -> str:
 def _validate(
     estimator: Any, X: MatrixLike, dtypes: Sequence[Any], allow_nan: bool, *, reset: bool, min_rows: int = 1
 ) -> Any:
-    """scikit-learn's `validate_data` without its calls of `__sklearn_tags__`."""
+    """scikit-learn's `validate_data` without its calls of `__sklearn_tags__`; duplicate entries of a CSR matrix are summed."""
     validation._check_feature_names(estimator, X, reset=reset)
     finite = "allow-nan" if allow_nan else True
     options = {"accept_sparse": "csr", "dtype": list(dtypes), "order": "C", "ensure_all_finite": finite}
     values = check_array(X, **options, ensure_min_samples=min_rows, estimator=estimator, input_name="X")
     validation._check_n_features(estimator, values, reset=reset)
-    return values
+    return summed_duplicates(values) if sparse.issparse(values) else values
 
 
 def _check_X(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], min_rows: int, allow_nan: bool) -> ArrayRows:
@@ -496,9 +496,6 @@ def _check_X(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], min_rows: int
     if square and values.shape[0] != values.shape[1]:
         wanted = "needs a square matrix of shape (n_samples, n_samples) as `X`"
         raise ValueError(f"kernel='precomputed' {wanted}; got {values.shape}.")
-    if sparse.issparse(values) and not values.has_canonical_format:
-        values = values.copy()
-        values.sum_duplicates()
     _check_magnitude(values, "X", name)
     return ArrayRows(values, square)
 

@@ -213,7 +213,7 @@ class KnowledgeTransfer(_Student):
     estimator : estimator
         Classifier or regressor on the extended features: the student.
     regressor : estimator, default=None
-        Predicts all privileged features from X; ``Ridge()`` if None. If regressor and student are both linear, the
+        Predicts all privileged features from X; ``Ridge(tol=1e-10)`` if None. If regressor and student are both linear, the
         predictions only change the regularization.
     passthrough : bool, default=True
         Whether the student sees X in addition to the predictions. False suits a target that depends on X only through the
@@ -301,7 +301,7 @@ class KnowledgeTransfer(_Student):
         self.regressor_: Any = None
         if len(rows) > 1:
             A, Z = X[rows], data.privileged[0].rows.values[rows]
-            regressor = Ridge() if self.regressor is None else self.regressor
+            regressor = Ridge(tol=1e-10) if self.regressor is None else self.regressor
             self.regressor_ = clone(regressor).fit(A, Z)
             predictions = self.regressor_.predict(X)
             folds = KFold(min(self.cv, len(rows)), shuffle=True, random_state=self.random_state)

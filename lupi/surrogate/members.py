@@ -22,7 +22,7 @@ from lupi.kernels import Kernel
 from lupi.kernels.nystroem import FeatureSpace
 from lupi.privacy import model_part
 from lupi.surrogate.estimators import EstimatorMember
-from lupi.surrogate.ridge import BLOCK, EPS, GRID, SMALLEST_SPREAD, TINY, RidgePath, fit_ridge, spread
+from lupi.surrogate.ridge import BLOCK, GRID, SMALLEST_SPREAD, TINY, RidgePath, fit_ridge, spread, unit_of
 from lupi.surrogate.targets import Calibration, Target, blend
 
 # Standardized values are clipped at plus and minus this.
@@ -223,7 +223,8 @@ class ForestMember(BaseEstimator):
     """Trees with the best split of a third of the columns (at most 100), each on a random part of the distinct rows.
 
     A tree sees all copies of a row (or all rows of a group) or none of them, so weight 2 equals two copies of the row.
-    Left-out predictions average the trees that have not seen the row.
+    Rows and columns are drawn by their values, so their order does not matter. Left-out predictions average the trees that
+    have not seen the row.
     """
 
     n_trees: int = 60
@@ -231,11 +232,15 @@ class ForestMember(BaseEstimator):
 
     def fit_left_out(self, sample: Sample) -> Array:
         """Grow the trees; return left-out predictions of the training rows."""
-        A, weight = _tree_table(sample.X.values), sample.weight
+        weight = sample.weight
+        columns = np.argsort(_correlations(sample.X, sample.targets, weight), kind="stable")
+        A = np.ascontiguousarray(_tree_table(sample.X.values)[:, columns])
+        gaps = np.diff(np.sort(A, axis=0), axis=0)
+        gaps = np.where(gaps > 0, gaps, 1.0).min(axis=0, initial=1.0)  # the smallest of each column
         # In their own unit, since trees stop at an absolute impurity, and rounded to 2^-20 of it: sums are exact, so ties
         # between splits do not depend on the order of the rows.
-        size = _power_of_two(sample.targets, weight)
-        targets = np.round(sample.targets / size * 2.0**20) / 2.0**20
+        center, size = weight @ sample.targets / weight.sum(), unit_of(sample.targets, weight)
+        targets = np.round((sample.targets - center) / size * 2.0**20) / 2.0**20
         unit = distinct_rows(A) if sample.groups is None else np.unique(sample.groups, return_inverse=True)[1]
         n_units, share = unit.max() + 1, min(TREE_ROWS, MAX_ROWS / len(A))
         totals, counts = np.zeros(targets.shape), np.zeros(len(A))
@@ -248,16 +253,18 @@ class ForestMember(BaseEstimator):
                 random_state=int(seed),
             )
             tree.fit(A[inside], targets[inside], sample_weight=weight[inside], check_input=False)
+            # Above the middle of two values: a third one halfway goes left, whatever its rounding error.
+            tree.tree_.threshold[:] += gaps[np.maximum(tree.tree_.feature, 0)] / 4
             totals[~inside] += tree.tree_.predict(A[~inside]).reshape(-1, targets.shape[1])
             counts[~inside] += 1
             trees.append(tree.tree_)
-        self._store(trees, size)
-        mean = weight @ targets / weight.sum()
-        left_out = size * np.where(counts[:, None] > 0, totals / np.maximum(counts, 1)[:, None], mean)
+        self._store(trees, columns, center, size)
+        # The center if all trees have seen the row.
+        left_out = np.asarray(center + size * totals / np.maximum(counts, 1)[:, None])
         self.spread_ = spread(left_out, weight)
         return left_out
 
-    def _store(self, trees: list[Any], size: float) -> None:
+    def _store(self, trees: list[Any], columns: Array, center: Array, size: float) -> None:
         """Concatenate the trees into arrays, so that loading a saved model executes no code."""
         sizes = [tree.node_count for tree in trees]
         self.roots_ = np.cumsum([0, *sizes[:-1]])
@@ -265,12 +272,12 @@ class ForestMember(BaseEstimator):
         self.feature_ = np.concatenate([tree.feature for tree in trees])
         self.threshold_ = np.concatenate([tree.threshold for tree in trees])
         leaf = self.feature_ < 0
-        self.feature_[leaf] = 0
+        self.feature_ = columns[np.where(leaf, 0, self.feature_)]
         node, start = np.arange(len(leaf)), np.repeat(self.roots_, sizes)
         # A leaf leads to itself, so all rows take the same number of steps.
         self.left_ = np.where(leaf, node, start + np.concatenate([tree.children_left for tree in trees]))
         self.right_ = np.where(leaf, node, start + np.concatenate([tree.children_right for tree in trees]))
-        self.value_ = size * np.concatenate([tree.value[:, :, 0] for tree in trees])
+        self.value_ = center + size * np.concatenate([tree.value[:, :, 0] for tree in trees])
 
     def predict(self, A: Matrix) -> Array:
         """Values of shape (n, k)."""
@@ -294,22 +301,17 @@ def _tree_table(A: Any) -> Array:
 def _drawn_units(n_units: int, share: float, seed: int) -> Array:
     """Which units a tree sees: at least one, and not all of them if there are two."""
     number = np.random.default_rng(seed).random(n_units)
-    drawn = number < share
-    if n_units > 1 and (drawn.all() or not drawn.any()):
-        drawn = number <= np.median(number)
-    return drawn if n_units > 1 else np.ones(1, dtype=bool)
-
-
-def _power_of_two(targets: Array, weight: Array) -> float:
-    """Smallest power of two above the spread, or above the rounding errors of constant targets."""
-    smallest = max(EPS * np.abs(targets).max(), 1e-290)
-    return float(2.0 ** np.ceil(np.log2(max(spread(targets, weight), smallest))))
+    ordered = np.sort(number)
+    return np.asarray(number <= np.clip(share, ordered[0], ordered[max(0, n_units - 2)]))
 
 
 def distinct_rows(A: Array) -> Array:
-    """Number of each row among the distinct rows, in lexicographic order of their bytes."""
+    """Number of each row among the distinct rows, in the order of a projection, which rounding errors hardly change."""
     A = np.ascontiguousarray(A) + 0.0  # -0.0 becomes 0.0
-    return np.unique(A.view(np.dtype((np.void, A.dtype.itemsize * A.shape[1]))).ravel(), return_inverse=True)[1]
+    rows = A.view(np.dtype((np.void, A.dtype.itemsize * A.shape[1]))).ravel()
+    _, first, number = np.unique(rows, return_index=True, return_inverse=True)
+    projected = (A[first] * np.random.default_rng(0).normal(size=A.shape[1])).sum(axis=1)
+    return np.asarray(np.argsort(np.argsort(projected, kind="stable"))[number])
 
 
 MEMBERS: dict[str, Any] = {

@@ -17,7 +17,7 @@ GRID = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
 # Eigenvalues below this fraction of the largest one are rounding errors.
 RANK_TOLERANCE = 1e-12
 # A spread below this fraction of the largest value is a rounding error.
-SMALLEST_SPREAD = 1e-9
+SMALLEST_SPREAD = 1e-12
 BLOCK = 4096
 EPS, TINY = np.finfo(float).eps, np.finfo(float).tiny
 

@@ -124,11 +124,8 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         if members == [] or not set(members or ()) <= set(MEMBERS):
             raise ValueError(f"{name}: `estimator` must name members of {list(MEMBERS)}, got {self.estimator!r}.")
         closed_form = self.estimator == "ridge" and self.teacher is None and groups is None
-        options: dict[str, Any] = {
-            "dense_privileged": True,
-            "min_rows": 2,
-            "allow_nan": get_tags(self).input_tags.allow_nan,
-        }
+        allow_nan = get_tags(self).input_tags.allow_nan
+        options: dict[str, Any] = {"dense_privileged": True, "min_rows": 2, "allow_nan": allow_nan}
         options["in_memory"] = "" if closed_form else CLOSED_FORM_ONLY
         rows = check_training_set(self, X, y, privileged, sample_weight, groups, **options)
         if rows.classes is not None:

@@ -168,6 +168,7 @@ def test_duplicate_entries_of_sparse_rows_are_summed_in_a_copy():
     data = check_training_set(SVM2Plus(), given, ["a", "b"])
     assert data.X.values.toarray().tolist() == [[2.0, 0.0], [0.0, 1.0]]
     assert data.X.values.nnz == 2
+    assert check_rows(Fitted().fit(X, Y), given).data.tolist() == [2.0, 1.0]
     assert given.nnz == 3
 
 

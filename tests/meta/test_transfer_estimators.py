@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
@@ -36,6 +37,16 @@ def test_without_privileged_features_it_is_the_student(model, data):
     student = type(model.estimator)().fit(X, y)
     for privileged in (None, np.full_like(Z, np.nan)):
         assert_array_equal(model.fit(X, y, privileged).predict(X), student.predict(X))
+
+
+def test_knowledge_transfer_from_sparse_rows_is_that_from_dense_rows(data):
+    X, y, Z = data
+    X = X * 10.0 ** np.arange(5)
+    expected = KnowledgeTransfer(Ridge(solver="cholesky"), passthrough=False, random_state=0).fit(X, y, Z)
+    found = KnowledgeTransfer(Ridge(solver="cholesky"), passthrough=False, random_state=0).fit(
+        sparse.csr_array(X), y, Z
+    )
+    assert_allclose(found.predict(X), expected.predict(X), atol=1e-6 * np.ptp(expected.predict(X)))
 
 
 def test_knowledge_transfer_by_hand(data):
