@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,21 +20,26 @@ import numpy as np
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file, and its folder if needed, so that readers see the old content or the new content, never a part.
 
+    An existing file keeps its mode, a new one follows the umask, and a symbolic link keeps its target, which is written.
     An OSError, such as a full disk, names the path and leaves the old file unchanged.
     """
-    path, temporary = Path(path), None
+    target, temporary = Path(os.path.realpath(path)), None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        name = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        # Never more open than the file that it replaces.
+        with open(name, "xb", opener=partial(os.open, mode=0o666 if mode is None else mode)) as file:
+            temporary = name
+            if mode is not None:
+                os.chmod(temporary, mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except BaseException as error:
         if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
             raise type(error)(error.errno, error.strerror, str(path)) from None
         raise
