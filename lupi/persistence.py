@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import re
 import zipfile
@@ -25,6 +26,8 @@ FORMAT_MEMBER, MODEL_FORMAT = "lupi_format", 1
 
 # Largest ratio of unpacked to packed bytes: models are stored, and sparse matrices are packed to about a tenth.
 MOST_UNPACKED = 200
+# Methods of archives that unpack no more than they are asked for.
+PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 # Compiled code follows the node numbers of these without checks.
 TREES = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
@@ -111,9 +114,10 @@ def load(path: str | PathLike[str]) -> Any:
 
     content = Path(path).read_bytes()
     try:
-        members = _members(content)
-        _check_arrays(members)
-        version = int(members[FORMAT_MEMBER])
+        room = _Room(content)
+        members = _members(content, room)
+        room.take(_sizes_of_references(members))
+        version, content = int(members[FORMAT_MEMBER]), _stored(members)
         named = skops.io.get_untrusted_types(data=content)
         untrusted = [name for name in named if not _is_trusted(name)]
         if version <= MODEL_FORMAT and not untrusted:
@@ -145,32 +149,75 @@ def _is_trusted(name: str) -> bool:
     return name in MODEL_PARTS
 
 
-def _members(content: bytes) -> dict[str, bytes]:
-    """Members of an archive; duplicate names and far larger content are rejected before anything is unpacked."""
+class _Room:
+    """Bytes that the archives of a file, and all references to their members, may unpack to."""
+
+    def __init__(self, content: bytes) -> None:
+        self.packed, self.taken = len(content), 0
+
+    def take(self, size: int) -> None:
+        """Count some bytes; ValueError if these are too many."""
+        self.taken += size
+        if self.taken > MOST_UNPACKED * self.packed + 2**20:
+            raise ValueError(f"{self.packed} bytes would unpack to {self.taken} or more")
+
+
+def _members(content: bytes, room: _Room) -> dict[str, bytes]:
+    """Members of an archive; sizes are checked before anything is unpacked, and archives among them are stored anew."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        entries = archive.infolist()
+        entries, members = archive.infolist(), {}
         if len({entry.filename for entry in entries}) < len(entries):
             raise ValueError("two members have the same name")
-        size = sum(entry.file_size for entry in entries)
-        if size > MOST_UNPACKED * len(content) + 2**20:
-            raise ValueError(f"{len(content)} bytes would unpack to {size}")
-        return {entry.filename: archive.read(entry) for entry in entries}
-
-
-def _check_arrays(members: dict[str, bytes], outer: bool = True) -> None:
-    """Reject arrays whose header claims another size than they have, before memory is allocated."""
+        room.take(sum(entry.file_size for entry in entries))
+        for entry in entries:
+            if entry.compress_type not in PACKINGS:
+                raise ValueError(f"{entry.filename} is packed by method {entry.compress_type}; use one of {PACKINGS}")
+            with archive.open(entry) as member:
+                # Never more than the size that was reserved, whatever the packed bytes hold.
+                members[entry.filename] = member.read(entry.file_size)
+    # By the first bytes, since a schema can refer to any member as an array.
     for name, member in members.items():
-        # By the first bytes, since a schema can refer to any member as an array.
-        if outer and member.startswith(b"PK"):
-            _check_arrays(_members(member), outer=False)
+        if member.startswith(b"PK"):
+            members[name] = _stored(_members(member, room))
         elif member.startswith(b"\x93NUMPY"):
-            file = io.BytesIO(member)
-            version = np.lib.format.read_magic(file)
-            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = header(file)
-            held, claimed = len(member) - file.tell(), math.prod(shape) * dtype.itemsize
-            if dtype.hasobject or held != claimed:
-                raise ValueError(f"the array {name} holds {held} bytes, but claims {claimed}")
+            _check_array(name, member)
+    return members
+
+
+def _stored(members: dict[str, bytes]) -> bytes:
+    """An archive that is not packed."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, member in members.items():
+            archive.writestr(name, member)
+    return file.getvalue()
+
+
+def _sizes_of_references(members: dict[str, bytes]) -> int:
+    """Bytes of all members that the objects of a schema refer to: each object has a copy of its own."""
+    waiting, seen, total = [json.loads(members["schema.json"])], set(), 0
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            reference = part.get("__id__"), part.get("file")
+            if isinstance(reference[1], str) and not (reference[0] and reference in seen):
+                total += len(members[reference[1]])
+                seen.add(reference)
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return total
+
+
+def _check_array(name: str, member: bytes) -> None:
+    """Reject an array whose header claims another size than it has, before memory is allocated."""
+    file = io.BytesIO(member)
+    version = np.lib.format.read_magic(file)
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = header(file)
+    held, claimed = len(member) - file.tell(), math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or held != claimed:
+        raise ValueError(f"the array {name} holds {held} bytes, but claims {claimed}")
 
 
 def _check_parts(model: Any) -> None:

@@ -1,7 +1,9 @@
 """A short attack on model files; `attack.harness` tells how to run the long one, which changes every bit of a file."""
 
 import io
+import json
 import struct
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -11,6 +13,8 @@ from attack.models import TARGETS, Prepared, attack_unchanged, packed, parts_of
 
 import lupi
 from lupi.persistence import MOST_UNPACKED
+
+DEFLATED = zipfile.ZIP_DEFLATED
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
@@ -73,7 +77,8 @@ def test_crafted_archives_are_refused_with_the_documented_error(name, prepared):
 def test_a_bomb_is_not_unpacked(prepared, monkeypatch):
     parts = parts_of(prepared.files[0])
     bomb = packed({**parts, "zeros": bytes(2**20 + 2 * MOST_UNPACKED * len(prepared.files[0]))}, zipfile.ZIP_DEFLATED)
-    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *a: pytest.fail("it was unpacked"))
+    for way in ("read", "open"):
+        monkeypatch.setattr(zipfile.ZipFile, way, lambda *a: pytest.fail("it was unpacked"))
     with pytest.raises(ValueError, match=r"\d+ bytes would unpack to \d+"):
         prepared.load(bomb)
     monkeypatch.undo()
@@ -83,6 +88,57 @@ def test_a_bomb_is_not_unpacked(prepared, monkeypatch):
     inner = packed({"zeros.npy": bytes(2**24)}, zipfile.ZIP_DEFLATED)
     with pytest.raises(ValueError, match="would unpack to"):
         prepared.load(packed({**sparse_file, name: inner}))
+
+
+def packed_each(zeros):
+    return {f"{k}.npz": packed({"a": zeros}, DEFLATED) for k in range(9)}
+
+
+BOMBS = {
+    "in nested archives": lambda parts, zeros: {**parts, **packed_each(zeros)},
+    "in archives of an archive": lambda parts, zeros: {**parts, "a": packed(packed_each(zeros))},
+    "by references": lambda parts, zeros: {
+        **parts,
+        "a.npy": zeros,
+        "schema.json": referring(parts["schema.json"], "a.npy"),
+    },
+}
+
+
+def referring(schema, name):
+    """A schema with further references to a member, as if by different objects."""
+    nodes = [{"file": name, "__id__": k} for k in (0, 0, 0, 0, 1, 2, 3, 4, 5)]
+    return json.dumps({**json.loads(schema), "more": nodes}).encode()
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_all_that_a_file_unpacks_to_has_one_budget(name, prepared):
+    """Each part is well within it, and all of them are not."""
+    size = 2**19
+    bomb = packed(BOMBS[name](parts_of(prepared.files[0]), bytes(size)), DEFLATED)
+    assert size < 2**20 + MOST_UNPACKED * len(bomb) < 9 * size
+    with pytest.raises(ValueError, match="would unpack to"):
+        prepared.load(bomb)
+
+
+def test_a_member_that_holds_more_than_it_claims_is_not_unpacked_any_further(prepared):
+    """The size in the headers is a claim of whoever wrote them; all of 64 megabytes came to be before."""
+    zeros = packed({"zeros": bytes(2**26)}, DEFLATED)
+    size = struct.pack("<I", 2**26)
+    assert zeros.count(size) == 2
+    bomb = packed({**parts_of(prepared.files[0]), "a": zeros.replace(size, struct.pack("<I", 9))})
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="Bad CRC"):
+        prepared.load(bomb)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**23
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_packings_that_cannot_be_read_in_parts_are_refused(method, prepared):
+    with pytest.raises(ValueError, match=f"packed by method {method}"):
+        prepared.load(packed(parts_of(prepared.files[0]), method))
 
 
 def test_a_sparse_matrix_that_leads_out_of_itself_is_refused(prepared):
