@@ -8,6 +8,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -23,14 +24,13 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     An existing file keeps its mode, a new one follows the umask, and a symbolic link keeps its target, which is written.
     An OSError, such as a full disk, names the path and leaves the old file unchanged.
     """
-    target, temporary = Path(os.path.realpath(path)), None
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-        name = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         # Never more open than the file that it replaces.
-        with open(name, "xb", opener=partial(os.open, mode=0o666 if mode is None else mode)) as file:
-            temporary = name
+        with open(temporary, "xb", opener=partial(os.open, mode=0o666 if mode is None else mode)) as file:
             if mode is not None:
                 os.chmod(temporary, mode)
             file.write(content)
@@ -38,8 +38,8 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         if isinstance(error, OSError) and error.errno is not None:
             raise type(error)(error.errno, error.strerror, str(path)) from None
         raise

@@ -47,9 +47,9 @@ TRUSTED = {*TREES, *(f"{module}.{name}" for module, names in DATA_TYPES.items() 
 def save(model: Any, path: str | PathLike[str], *, keep_privileged: bool = False) -> None:
     """Save a fitted model of this library, or a scikit-learn pipeline around one.
 
-    The file (skops format, no pickle) is written completely or not at all. It holds no privileged training rows: the data of
-    correcting functions and teachers are left out, which does not affect prediction. (Support vectors are rows of X and are
-    kept.) It holds no paths of this machine either, such as the cache of a localizer.
+    The file (skops format, no pickle) is written completely or not at all. It holds the parameters and what prediction from X
+    needs, support vectors among it, which are rows of X. It holds no privileged training rows, correcting functions, teachers or
+    surrogates, nothing else that a fit found, and no paths of this machine, such as the cache of a localizer.
 
     Parameters
     ----------
@@ -58,13 +58,13 @@ def save(model: Any, path: str | PathLike[str], *, keep_privileged: bool = False
     path : path-like
         The file.
     keep_privileged : bool, default=False
-        Whether the file also holds privileged training rows.
+        Whether the file also holds privileged training rows, and all else that a fit found.
 
     Raises
     ------
     TypeError
-        For a model that contains anything but known estimators and data, such as a function of yours; and for a model that
-        cannot predict without its privileged training rows, unless `keep_privileged`.
+        For a model that contains anything but known estimators and data, such as a function of yours; and for a KnowledgeTransfer
+        with privileged features, unless `keep_privileged`.
 
     Examples
     --------
@@ -172,9 +172,9 @@ def _members(content: bytes, room: _Room) -> dict[str, bytes]:
         for entry in entries:
             if entry.compress_type not in PACKINGS:
                 raise ValueError(f"{entry.filename} is packed by method {entry.compress_type}; use one of {PACKINGS}")
-            with archive.open(entry) as member:
-                # Never more than the size that was reserved, whatever the packed bytes hold.
-                members[entry.filename] = member.read(entry.file_size)
+            with archive.open(entry) as packed:
+                # Never more than the size that was counted, whatever the packed bytes hold.
+                members[entry.filename] = packed.read(entry.file_size)
     # By the first bytes, since a schema can refer to any member as an array.
     for name, member in members.items():
         if member.startswith(b"PK"):

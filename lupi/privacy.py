@@ -1,21 +1,28 @@
-"""What may leave the process: registered classes, no privileged rows unless requested, and no paths of this machine."""
+"""What may leave the process: registered classes, what prediction needs unless more is requested, no paths of this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy, deepcopy
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 Kind = TypeVar("Kind", bound=Callable[..., Any])
 
 # Classes that a model file may contain, by their full name.
 MODEL_PARTS: dict[str, Any] = {}
+# Attributes of every estimator that may leave: names and numbers of decision columns, labels, and which metadata `fit` takes.
+OF_EVERY_ESTIMATOR = ("n_features_in_", "feature_names_in_", "classes_", "_metadata_request")
 _kept = ContextVar("keep_privileged", default=False)
+
+
+def privileged_is_kept() -> bool:
+    """Whether this is within a block of :func:`lupi.keep_privileged`."""
+    return _kept.get()
 
 
 def model_part(kind: Kind) -> Kind:
@@ -26,10 +33,11 @@ def model_part(kind: Kind) -> Kind:
 
 @contextmanager
 def keep_privileged(keep: bool = True) -> Iterator[None]:
-    """Keep privileged training rows in pickles and files of fitted models within this block.
+    """Keep privileged training rows, and all else that a fit found, in pickles and files of fitted models within this block.
 
-    Otherwise :func:`lupi.save`, ``pickle.dumps`` and ``joblib.dump`` leave out the data of correcting functions and teachers
-    (prediction is not affected), and raise for a model that cannot predict without them.
+    Otherwise :func:`lupi.save`, ``pickle.dumps`` and ``joblib.dump`` write only the parameters and what prediction from X needs:
+    no correcting functions, teachers, surrogates or reports of the fit. They raise for a model whose prediction needs functions
+    that were fitted to privileged features, as does :func:`lupi.to_onnx`.
 
     Parameters
     ----------
@@ -47,7 +55,7 @@ def keep_privileged(keep: bool = True) -> Iterator[None]:
     True
     >>> pickle.loads(pickle.dumps(model)).correcting_function(privileged)
     Traceback (most recent call last):
-    ValueError: ...files and pickles hold no privileged rows...
+    lupi.privacy.LeftOutError: ...files and pickles hold no privileged rows...
     """
     token = _kept.set(bool(keep))
     try:
@@ -56,20 +64,42 @@ def keep_privileged(keep: bool = True) -> Iterator[None]:
         _kept.reset(token)
 
 
-class WithoutPrivilegedRows:
-    """Estimator whose attributes in ``_privileged_rows_in`` do not leave the process; copies within it are complete."""
+class LeftOutError(ValueError, AttributeError):
+    """An attribute that a loaded model does not have, because prediction does not need it."""
 
-    _privileged_rows_in: ClassVar[tuple[str, ...]] = ()
+
+class WithoutPrivilegedRows:
+    """Estimator of which the parameters and what prediction needs leave the process; copies within it are complete."""
+
+    _left_out: Sequence[str] = ()
+
+    @property
+    def _needed(self) -> tuple[str, ...]:
+        """Fitted attributes that prediction from X reads; all others stay behind, whatever they are."""
+        return ()
+
+    def check_leaves(self) -> None:
+        """Raise TypeError if prediction needs functions of privileged features and these may not leave."""
 
     def __getstate__(self) -> dict[str, Any]:
         state = cast("dict[str, Any]", super().__getstate__())
-        if _kept.get():
+        self.check_leaves()
+        if privileged_is_kept():
             return state
-        self._check_leaves()
-        return {name: value for name, value in state.items() if name not in self._privileged_rows_in}
+        params = cast("BaseEstimator", self).get_params(deep=False)
+        # Estimators among the parameters are not fitted here, but may have been elsewhere.
+        leaving = {name: clone(value, safe=False) if hasattr(value, "fit") else value for name, value in params.items()}
+        needed = {*OF_EVERY_ESTIMATOR, *self._needed} - params.keys()
+        leaving |= {name: value for name, value in state.items() if name in needed}
+        return leaving | {"_left_out": sorted(state.keys() - leaving.keys() - {"_left_out"} | {*self._left_out})}
 
-    def _check_leaves(self) -> None:
-        """Raise TypeError if the model can neither leave with privileged rows nor predict without them."""
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._left_out:
+            return object.__getattribute__(self, name)  # raises the error that led here
+        raise LeftOutError(
+            f"this {type(self).__name__} was loaded, and files and pickles hold no privileged rows, only what prediction needs: "
+            f"{name!r} was left out. Write the model with lupi.save(..., keep_privileged=True) or within lupi.keep_privileged()."
+        )
 
     def __copy__(self) -> Self:
         new = type(self).__new__(type(self))

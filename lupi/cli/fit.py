@@ -22,6 +22,7 @@ def fit(
     kernel: cli.Kernel = None,
     seed: cli.Seed = 0,
     scheduler: cli.Scheduler = None,
+    keep_privileged: Annotated[bool, typer.Option("--keep-privileged", help="Save privileged values, too.")] = False,
 ) -> None:
     """Train one model; cross-validation selects its parameters."""
     chunked = scheduler is not None or len(tables) > 1 or tables[0].is_dir()
@@ -57,7 +58,7 @@ def fit(
         if chunked:
             refit_on_chunks(model, frame, target, problem.privileged if used.privileged else None)
     model.info_ = {"method": used.name, "target": target, "privileged": problem.privileged.columns}
-    save(model, output)
+    save(model, output, keep_privileged=keep_privileged)
     rows = f"{n} rows in chunks" if chunked else f"{len(problem.labeled)} rows"
     if not chunked and used.unlabeled and len(problem.unlabeled):
         rows += f" and {len(problem.unlabeled)} unlabeled rows"

@@ -25,7 +25,6 @@ CHUNKED_NAMES = "svm2+, svm+, ranktransfer, l2svm, svm, ranksvm"
 TABLE_KINDS = "CSV, TSV, Parquet, Feather, Excel or JSON lines"
 RESUME = "finished results are kept; run the same command again to resume."
 
-
 Target = typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabeled row.")
 Privileged = typer.Option(metavar="COL,COL", help="Columns that will not exist at prediction time; wildcards allowed.")
 Drop = Annotated[str, typer.Option(metavar="COL,COL", help="Columns to ignore, such as identifiers.")]

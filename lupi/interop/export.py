@@ -58,7 +58,8 @@ def to_onnx(model: Any, path: str | PathLike[str] | None = None, *, dtype: str =
     Raises
     ------
     TypeError
-        If the model has a part that cannot be converted, such as a custom kernel function.
+        If the model has a part that cannot be converted, such as a custom kernel function; and for a KnowledgeTransfer with
+        privileged features outside of :func:`lupi.keep_privileged`.
 
     Examples
     --------
@@ -184,6 +185,7 @@ def _(model: Any, graph: Graph, X: str) -> str:
 
 @predictor_values.register(KnowledgeTransfer)
 def _(model: KnowledgeTransfer, graph: Graph, X: str) -> str:
+    model.check_leaves()
     if model.regressor_ is not None:
         predictions = write_values(model.regressor_, graph, X)
         X = graph.op("Concat", X, predictions, axis=1) if model.passthrough else predictions

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.extmath import softmax
@@ -19,7 +19,7 @@ from lupi.inputs.decorators import fit_context
 from lupi.inputs.training_set import TrainingSet, check_rows, check_training_set
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.meta.privileged_columns import Delegation
-from lupi.privacy import model_part
+from lupi.privacy import model_part, privileged_is_kept
 
 ESTIMATOR = HasMethods(["fit", "predict"])
 # Soft labels below this share of a class are dropped.
@@ -124,8 +124,7 @@ class Distillation(_Student):
     True
     """
 
-    # The teacher may hold training rows, as a kernel or neighbor method does.
-    _privileged_rows_in = ("teacher_",)
+    _needed = ("estimator_",)
 
     _parameter_constraints = {
         "estimator": [ESTIMATOR],
@@ -241,9 +240,9 @@ class KnowledgeTransfer(_Student):
     The regressor uses the rows with privileged features, the student the labeled rows. ``privileged=None`` fits the student
     on X.
 
-    Prediction requires the regressor, which was fitted to the privileged features and may hold them, as trees, neighbors and
-    kernel methods do. :func:`lupi.save` and pickle therefore refuse a model whose regressor is not ``Ridge`` or
-    ``LinearRegression``, unless :func:`lupi.keep_privileged` allows it.
+    Prediction requires the regressor, from which privileged features can be restored, even from ``Ridge`` where X has more
+    columns than rows. :func:`lupi.save`, :func:`lupi.to_onnx` and pickle therefore refuse a model that was fitted with privileged
+    features, unless :func:`lupi.keep_privileged` allows it.
 
     References
     ----------
@@ -260,6 +259,8 @@ class KnowledgeTransfer(_Student):
     >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
     True
     """
+
+    _needed = ("estimator_", "regressor_")
 
     _parameter_constraints = {
         "estimator": [ESTIMATOR],
@@ -320,10 +321,11 @@ class KnowledgeTransfer(_Student):
         X = check_rows(self, X)
         return X if self.regressor_ is None else self._extend(X, self.regressor_.predict(X))
 
-    def _check_leaves(self) -> None:
-        if type(getattr(self, "regressor_", None)) not in (type(None), Ridge, LinearRegression):
+    def check_leaves(self) -> None:
+        """Raise TypeError unless privileged features may leave, or were not used."""
+        if getattr(self, "regressor_", None) is not None and not privileged_is_kept():
             raise TypeError(
-                f"this KnowledgeTransfer can be neither saved nor pickled: its regressor, {type(self.regressor_).__name__}, was "
-                "fitted to the privileged features and may hold them. Use Ridge or LinearRegression, or allow it with "
-                "lupi.save(..., keep_privileged=True)."
+                "this KnowledgeTransfer can be neither saved nor pickled nor exported: it predicts with functions that were fitted "
+                "to the privileged features and may hold them. Allow it with lupi.save(..., keep_privileged=True), within "
+                "lupi.keep_privileged(), or with `lupi fit --keep-privileged`."
             )

@@ -151,7 +151,7 @@ class PrivilegedColumns(Delegation):
     (569,)
     """
 
-    _privileged_rows_in = ("privileged_transformer_",)
+    _needed = ("estimator_", "privileged_columns_")
 
     def __init__(self, estimator: Any, columns: Any, privileged_transformer: Any = None) -> None:
         self.estimator = estimator

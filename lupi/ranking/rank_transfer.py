@@ -57,8 +57,10 @@ class TransferRanker(WithoutPrivilegedRows, BaseRanker):
     unlabeled: Any = None
 
     __metadata_request__fit: ClassVar = {"privileged": True, "group": True}
-    # A kernel teacher keeps its training rows, and its scores describe them.
-    _privileged_rows_in: ClassVar = ("teacher_", "margins_")
+
+    @property
+    def _needed(self) -> tuple[str, ...]:
+        return ("coef_", "grades_") if hasattr(self, "coef_") else ("dual_coef_", "X_fit_", "_kernel", "grades_")
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseRanker._parameter_constraints,

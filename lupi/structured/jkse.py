@@ -286,7 +286,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
     privileged_normalize: bool = False
 
     __metadata_request__fit = {"privileged": True}
-    _privileged_rows_in = ("_privileged_spaces",)
+    _needed = ("_kernel", "support_features_", "dual_coef_")
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **JKSE._parameter_constraints,
@@ -368,11 +368,8 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
             NaN where a row is entirely NaN.
         """
         check_is_fitted(self, "dual_coef_")
-        if getattr(self, "_privileged_spaces", None) is None:
-            raise ValueError(
-                "this JKSEPlus has no correcting function: it was fitted without privileged features, or was loaded, and "
-                "files and pickles hold no privileged rows."
-            )
+        if self.privileged_dual_coef_ is None:
+            raise ValueError("this JKSEPlus has no correcting function: it was fitted without privileged features.")
         if self.privileged_task is not None and Y is None:
             raise ValueError("JKSEPlus: correcting_function requires the outputs Y of the inputs of `privileged_task`.")
         blocks = check_privileged_rows(self, privileged, self._privileged_columns, task=self.privileged_task)

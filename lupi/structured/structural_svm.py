@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.training_set import check_rows, check_training_set, per_space, values_per_space
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState
-from lupi.privacy import model_part
+from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.solution import MAX_TIME, deadline, unfinished
 from lupi.structured.oracle import INFERENCE, Oracle
 from lupi.structured.solvers import SOLVERS, solve_structured
@@ -200,7 +200,7 @@ class StructuralSVM(StructuralMachine):
 
 @model_part
 @dataclass(eq=False, repr=False)
-class StructuralSVMPlus(StructuralMachine):
+class StructuralSVMPlus(WithoutPrivilegedRows, StructuralMachine):
     r"""SSVM+: a structural SVM whose training examples have a second, privileged input.
 
     .. math::
@@ -276,6 +276,7 @@ class StructuralSVMPlus(StructuralMachine):
     inference: str = "exact"
 
     __metadata_request__fit = {"privileged": True}
+    _needed = ("coef_",)
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **StructuralMachine._parameter_constraints,

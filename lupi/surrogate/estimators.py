@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from lupi.inputs.types import Array, MatrixLike, RandomState, VectorLike
-from lupi.privacy import model_part
+from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.surrogate.ridge import correlation, unit_of
 from lupi.surrogate.targets import LOGIT_LIMIT, class_shares
 
@@ -116,7 +116,7 @@ def soft_correlation(
 
 @model_part
 @dataclass(eq=False, repr=False)
-class EstimatorMember(BaseEstimator):
+class EstimatorMember(WithoutPrivilegedRows, BaseEstimator):
     """A scikit-learn estimator as the member of a pool, or as a teacher; `cv` folds make its left-out predictions.
 
     A regressor learns the targets, a classifier learns soft labels, and a search is scored against the targets. ``estimator_``
@@ -127,6 +127,8 @@ class EstimatorMember(BaseEstimator):
     cv: Any = 5
     n_jobs: int | None = None
     random_state: RandomState = None
+
+    _needed = ("estimator_", "n_outputs_", "on_labels_")
 
     def fit_left_out(self, sample: Sample) -> Array:
         """Fit to all rows, and refit without each fold; rows that are not cross-fitted get NaN."""

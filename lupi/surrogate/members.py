@@ -20,7 +20,7 @@ from lupi.inputs.training_set import ArrayRows, Rows, TrainingSet, chunkwise
 from lupi.inputs.types import Array, Matrix, MatrixLike, RandomState
 from lupi.kernels import Kernel
 from lupi.kernels.nystroem import FeatureSpace
-from lupi.privacy import model_part
+from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.surrogate.estimators import EstimatorMember
 from lupi.surrogate.ridge import BLOCK, GRID, SMALLEST_SPREAD, TINY, RidgePath, fit_ridge, spread, unit_of
 from lupi.surrogate.targets import Calibration, Target, blend
@@ -136,8 +136,10 @@ def _column_sums(X: Any, weight: Array, center: Array | None) -> tuple[Array, Ar
 
 
 @model_part
-class RidgeMember(BaseEstimator):
+class RidgeMember(WithoutPrivilegedRows, BaseEstimator):
     """Adaptive ridge: with p <= n, columns are scaled by the root of their correlation with the target."""
+
+    _needed = ("coef_", "intercept_")
 
     def fit_left_out(self, sample: Sample) -> Array:
         """Fit with the penalty of the largest left-out correlation."""
@@ -192,10 +194,12 @@ class RbfPath:
 
 @model_part
 @dataclass(eq=False, repr=False)
-class RbfMember(BaseEstimator):
+class RbfMember(WithoutPrivilegedRows, BaseEstimator):
     """RBF ridge with gamma = 1 / (2 p)."""
 
     random_state: RandomState = None
+
+    _needed = ("landmarks_", "coef_", "intercept_", "gamma_")
 
     def fit_left_out(self, sample: Sample) -> Array:
         """Fit with the penalty of the largest left-out correlation."""
@@ -219,7 +223,7 @@ def rbf_values(A: Matrix, landmarks: Matrix, gamma: float, coef: Array) -> Array
 
 @model_part
 @dataclass(eq=False, repr=False)
-class ForestMember(BaseEstimator):
+class ForestMember(WithoutPrivilegedRows, BaseEstimator):
     """Trees with the best split of a third of the columns (at most 100), each on a random part of the distinct rows.
 
     A tree sees all copies of a row (or all rows of a group) or none of them, so weight 2 equals two copies of the row.
@@ -229,6 +233,8 @@ class ForestMember(BaseEstimator):
 
     n_trees: int = 60
     random_state: RandomState = None
+
+    _needed = ("roots_", "depth_", "feature_", "threshold_", "left_", "right_", "value_")
 
     def fit_left_out(self, sample: Sample) -> Array:
         """Grow the trees; return left-out predictions of the training rows."""

@@ -39,8 +39,7 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
 
     # Routed to fit by every meta-estimator, without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True, "groups": True}
-    # Made from the privileged features of single rows.
-    _privileged_rows_in = ("surrogate_",)
+    _needed = ("_model",)
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [HasMethods(["fit", "predict"]), StrOptions(set(MEMBERS)), list, tuple, None],

@@ -48,7 +48,7 @@ MOST_EXAMPLES = 5000
 # The interior point factorizes a matrix over the weights; not over more of them.
 MOST_WEIGHTS = 5000
 # Private attributes of a fitted machine.
-FITTED = ("_kernel", "_stack", "_privileged_kernel", "_privileged_rows", "_privileged_data", "_landmark_coef")
+FITTED = ("_left_out", "_kernel", "_stack", "_privileged_kernel", "_privileged_data", "_landmark_coef")
 
 
 @dataclass(frozen=True)
@@ -304,10 +304,8 @@ def _store_privileged(estimator: Any, data: TrainingSet, spaces: Spaces, functio
         weights = np.asarray(coefficients @ spaces.Z[rows]) if weights is None else weights
         # In units of the features that the user passed.
         estimator.privileged_coef_ = weights * spaces.stack.column_scale
-    elif kernel.name == "precomputed":
-        estimator._privileged_rows = data.kept[rows]
     else:
-        estimator._privileged_data = spaces.Z[rows]
+        estimator._privileged_data = data.kept[rows] if kernel.name == "precomputed" else spaces.Z[rows]
 
 
 def _stacked(functions: Sequence[Expansion]) -> tuple[np.ndarray, np.ndarray | None]:
@@ -338,7 +336,6 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
 
     # Meta-estimators route the privileged features to fit without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True}
-    _privileged_rows_in = ("_privileged_data",)
     # Parameters whose values may differ between fits that share their spaces.
     _path_parameters: ClassVar[tuple[str, ...]] = ()
     _advice: ClassVar[str] = "increase max_iter, scale the features, or lower C"
@@ -351,6 +348,13 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "max_time": MAX_TIME,
     }
+
+    @property
+    def _needed(self) -> tuple[str, ...]:
+        constant = "offset_" if hasattr(self, "offset_") else "intercept_"
+        if hasattr(self, "coef_"):
+            return constant, "coef_"
+        return constant, "dual_coef_", "_kernel", "support_" if self.kernel == "precomputed" else "support_vectors_"
 
     def _spaces(self, data: TrainingSet) -> Spaces:
         return make_spaces(self, data, cache_sizes=(getattr(self, "cache_size", np.inf),) * 2)
@@ -384,27 +388,18 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
             NaN where a row is entirely NaN. Of a regressor two columns: the slack above the tube and the slack below it.
         """
         check_is_fitted(self)
-        name = type(self).__name__
-        if not hasattr(self, "privileged_dual_coef_"):
+        if "privileged_dual_coef_" not in {*vars(self), *self._left_out}:
             raise ValueError(
-                f"this {name} was fitted without privileged features, so it has no correcting function; "
+                f"this {type(self).__name__} was fitted without privileged features, so it has no correcting function; "
                 "call fit with privileged=Z."
             )
-        kernel, stack = self._privileged_kernel, self._stack
+        coefficients, kernel, stack = self.privileged_dual_coef_, self._privileged_kernel, self._stack
         joined = stack.read(self, privileged)
         if kernel.name == "linear":
             values = joined.rows.times((self.privileged_coef_ / stack.column_scale).T)
         else:
-            given = kernel.name == "precomputed"
-            if not given and not hasattr(self, "_privileged_data"):
-                raise ValueError(
-                    f"this {name} was loaded, and files and pickles hold no privileged rows, which the correcting "
-                    "function of a non-linear privileged kernel needs; call correcting_function before, use "
-                    "privileged_kernel='linear', or write it within lupi.keep_privileged()."
-                )
-            rows = self._privileged_rows if given else self._privileged_data
-            coefficients = getattr(self, "_landmark_coef", self.privileged_dual_coef_)
-            values = kernel.expand(joined.rows.values, rows, coefficients)
+            coefficients = getattr(self, "_landmark_coef", coefficients)
+            values = kernel.expand(joined.rows.values, self._privileged_data, coefficients)
         values = np.asarray(values + self.privileged_intercept_)
         values[~joined.available] = np.nan
         return np.asarray(values.ravel() if values.shape[1] == 1 else values)

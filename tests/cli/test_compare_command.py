@@ -221,7 +221,11 @@ def test_fit_a_regression(table, tmp_path):
         "-o",
         model,
     )
-    assert invoke("fit", table, *arguments).exit_code == 0
+    refused = invoke("fit", table, *arguments)
+    assert refused.exit_code == 1
+    assert "or with `lupi fit --keep-privileged`" in flat(refused.output)
+    assert not model.exists()
+    assert invoke("fit", table, *arguments, "--keep-privileged").exit_code == 0
     result = invoke("predict", model, table)
     assert result.stdout.splitlines()[0] == "prediction"
     assert len(result.stdout.splitlines()) == 81

@@ -4,24 +4,26 @@ import copy
 import inspect
 import pickle
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from marks import marked_numbers, marks_in, standardized
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.impute import KNNImputer
-from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
 
 import lupi
-from lupi.privacy import MODEL_PARTS, WithoutPrivilegedRows
+from lupi.localize import Localizer
+from lupi.privacy import MODEL_PARTS, OF_EVERY_ESTIMATOR, WithoutPrivilegedRows
 from lupi.structured import Multiclass
 from lupi.tabular.model import TabularModel
 
@@ -50,12 +52,12 @@ MODELS = {
     "one class": lupi.OneClassSVMPlus(),
     "structural": lupi.StructuralSVMPlus(*TASKS, random_state=0, tol=0.1),
     "jkse": lupi.JKSEPlus(TASKS[0], kernel="rbf", privileged_kernel="rbf"),
-    "transfer": lupi.KnowledgeTransfer(LogisticRegression(), random_state=0),
     "distillation": lupi.Distillation(LogisticRegression()),
     "distillation of neighbors": lupi.Distillation(
         SVC(), KNeighborsClassifier()
     ),
     "distillation of a tree": lupi.Distillation(SVC(), DecisionTreeClassifier()),
+    "distillation, its teacher fitted before": lupi.Distillation(SVC(), KNeighborsClassifier().fit(Z, Y)),
     "surrogate": lupi.SurrogateClassifier(random_state=0),
     "surrogate of ridge": lupi.SurrogateClassifier("ridge"),
     "surrogate of an svm": lupi.SurrogateClassifier(SVR(), random_state=0),
@@ -68,9 +70,10 @@ MODELS = {
     "columns": lupi.PrivilegedColumns(lupi.SVMPlus(), columns=[3, 4]),
     "columns of two spaces": lupi.PrivilegedColumns(lupi.SVMPlus(), columns={"a": [3], "b": [4]}),
     "columns, transformed": lupi.PrivilegedColumns(
-        lupi.SVMPlus(), columns=[3, 4], privileged_transformer=KNNImputer()
+        lupi.SVMPlus(), columns=[3, 4], privileged_transformer=KNNImputer().fit(Z)
     ),
     "columns of a pipeline": lupi.PrivilegedColumns(make_pipeline(StandardScaler(), lupi.SVM2Plus()), columns=[3, 4]),
+    "columns of a surrogate": lupi.PrivilegedColumns(lupi.SurrogateClassifier("ridge"), columns=[3, 4]),
     "columns of a search": GridSearchCV(
         lupi.PrivilegedColumns(lupi.SVM2Plus(), columns=[3, 4]), {"estimator__C": [0.1, 1.0]}, cv=2
     ),
@@ -107,13 +110,64 @@ def test_neither_file_nor_pickle_holds_a_privileged_value(name, tmp_path):
 def test_every_estimator_with_privileged_features_is_searched():
     kinds = [getattr(lupi, name) for name in lupi.__all__ if inspect.isclass(getattr(lupi, name))]
     takes = {kind for kind in kinds if "privileged" in inspect.signature(kind.fit).parameters}
-    assert takes <= {type(model) for model in MODELS.values()}
+    assert takes - {lupi.KnowledgeTransfer} <= {type(model) for model in MODELS.values()}
+    # Only what prediction needs leaves, whatever a fit sets; the table fits another estimator, and keeps names alone.
+    assert all(issubclass(kind, WithoutPrivilegedRows) for kind in takes)
+    parts = [
+        kind for kind in MODEL_PARTS.values() if "privileged" in inspect.signature(getattr(kind, "fit", len)).parameters
+    ]
+    assert [kind for kind in parts if not issubclass(kind, WithoutPrivilegedRows)] == [TabularModel, Localizer]
 
 
-def test_a_list_of_what_stays_is_heeded():
-    parts = [kind for kind in MODEL_PARTS.values() if getattr(kind, "_privileged_rows_in", ())]
+def parts_of(value):
+    """All estimators of lupi in a model that leave without what prediction does not need."""
+    if isinstance(value, BaseEstimator):
+        return [value] * isinstance(value, WithoutPrivilegedRows) + parts_of(list(vars(value).values()))
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return [part for one in inner for part in parts_of(one)]
+
+
+def answers(model):
+    ways = [way for way in ("predict", "decision_function", "predict_proba") if hasattr(model, way)]
+    return [getattr(model, way)(X) for way in ways] + ([model.score(X, Y)] if hasattr(model, "score") else [])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_nothing_leaves_that_prediction_does_not_need(name):
+    """Everything but the parameters is taken away from a loaded model, one by one: predictions are another or none."""
+    again = pickle.loads(pickle.dumps(fitted(copy.deepcopy(MODELS[name]))))
+    expected, parts = answers(again), parts_of(again)
     assert parts
-    assert all(issubclass(kind, WithoutPrivilegedRows) for kind in parts)
+    for part in parts:
+        for attribute in vars(part).keys() - part.get_params(deep=False).keys() - {*OF_EVERY_ESTIMATOR, "_left_out"}:
+            kept = vars(part).pop(attribute)
+            try:
+                for found, one in zip(answers(again), expected, strict=True):
+                    assert_array_equal(found, one)
+                needed = False
+            except Exception:
+                needed = True
+            vars(part)[attribute] = kept
+            assert needed, (type(part).__name__, attribute)
+
+
+def test_what_was_left_out_is_named():
+    model = fitted(lupi.SVMPlus())
+    again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(model))))
+    for name in ("privileged_dual_coef_", "objective_", "support_"):
+        assert hasattr(model, name)
+        assert not hasattr(again, name)
+        with pytest.raises(
+            AttributeError, match=f"hold no privileged rows, only what prediction needs: '{name}' was left"
+        ):
+            getattr(again, name)
+    with pytest.raises(AttributeError, match=r"^'SVMPlus' object has no attribute 'nothing'$"):
+        getattr(again, "nothing")  # noqa: B009
+    with pytest.raises(ValueError, match="'_report' was left out"):
+        pickle.loads(pickle.dumps(fitted(lupi.SurrogateClassifier("ridge")))).explain()
+    assert fitted(again).objective_ == model.objective_
+    with lupi.keep_privileged():
+        assert pickle.loads(pickle.dumps(model)).objective_ == model.objective_
 
 
 def test_the_search_finds_what_is_there(tmp_path):
@@ -134,13 +188,24 @@ def test_copies_within_the_process_are_whole():
     assert copy.deepcopy(model)._privileged_data is not model._privileged_data
 
 
-@pytest.mark.parametrize("regressor", [KNeighborsRegressor(1), make_pipeline(StandardScaler(), KernelRidge())])
-def test_a_regressor_that_may_hold_privileged_rows_is_not_saved(regressor, tmp_path):
-    model = lupi.KnowledgeTransfer(LogisticRegression(), regressor, random_state=0).fit(X, Y, privileged=Z)
-    for write in (lambda m: lupi.save(m, tmp_path / "m"), pickle.dumps, lambda m: pickle.dumps([{"model": m}])):
-        with pytest.raises(TypeError, match="was fitted to the privileged features and may hold them"):
+@pytest.mark.parametrize("regressor", [None, LinearRegression(), KNeighborsRegressor(1)])
+def test_knowledge_transfer_leaves_only_on_request(regressor, tmp_path):
+    """It predicts with functions of the privileged features: with 40 columns and 36 rows a ridge gives every cell."""
+    wide = RNG.normal(size=(N, 40))
+    model = lupi.KnowledgeTransfer(LogisticRegression(), regressor, random_state=0).fit(wide, Y, privileged=Z)
+    ways = [lambda m: lupi.save(m, tmp_path / "m"), pickle.dumps, lambda m: pickle.dumps([{"model": m}])]
+    if find_spec("onnx") is not None:
+        ways += [
+            lambda m: lupi.to_onnx(m, tmp_path / "m"),
+            lambda m: lupi.to_onnx(make_pipeline(MinMaxScaler().fit(X), m)),
+        ]
+    for write in ways:
+        with pytest.raises(
+            TypeError, match=r"functions that were fitted to the privileged features.*keep_privileged=True"
+        ):
             write(model)
     assert not list(tmp_path.iterdir())
     with lupi.keep_privileged():
-        assert_allclose(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
-    assert_allclose(copy.deepcopy(model).decision_function(X), model.decision_function(X))
+        assert_allclose(pickle.loads(pickle.dumps(model)).predict(wide), model.predict(wide))
+    assert_allclose(copy.deepcopy(model).decision_function(wide), model.decision_function(wide))
+    assert pickle.loads(pickle.dumps(model.fit(wide, Y))).regressor_ is None

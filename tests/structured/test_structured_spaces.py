@@ -262,7 +262,7 @@ def test_a_list_of_tables_is_several_spaces_and_models_keep_their_names(tmp_path
     tasks, X, Y, first, second, _ = problem("classes", 7)
     model = StructuralSVMPlus(tasks[0], {"a": tasks[1], "b": tasks[2]}, 2.0, random_state=0)
     model.fit(X, Y, privileged={"a": np.array(first), "b": np.array(second)})
-    lupi.save(model, tmp_path / "model.lupi")
+    lupi.save(model, tmp_path / "model.lupi", keep_privileged=True)
     loaded = lupi.load(tmp_path / "model.lupi")
     assert_array_equal(loaded.predict(X), model.predict(X))
     assert list(loaded.privileged_coef_) == ["a", "b"]

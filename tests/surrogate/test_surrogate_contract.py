@@ -287,8 +287,11 @@ def test_a_saved_model_predicts_the_same_and_holds_nothing_privileged(model, tmp
     lupi.save(model, tmp_path / "model.lupi")
     again = lupi.load(tmp_path / "model.lupi")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert repr(again.explain()) == repr(model.explain())
-    assert not hasattr(again, "surrogate_")
+    with pytest.raises(ValueError, match="'_report' was left out"):
+        again.explain()
+    assert not {"surrogate_", "teacher_weights_", "plain_weight_", "member_weights_"} & {*vars(again)}
+    lupi.save(model, tmp_path / "whole.lupi", keep_privileged=True)
+    assert repr(lupi.load(tmp_path / "whole.lupi").explain()) == repr(model.explain())
     # Apart from X, labels, weights and what students are made of, no array has as many rows as the training data.
     with zipfile.ZipFile(tmp_path / "model.lupi") as file:
         sizes = [
