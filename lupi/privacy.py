@@ -69,14 +69,15 @@ class LeftOutError(ValueError, AttributeError):
 
 
 class WithoutPrivilegedRows:
-    """Estimator of which the parameters and what prediction needs leave the process; copies within it are complete."""
+    """Estimator of which the parameters and what prediction needs leave the process; copies within it are complete.
 
+    Prediction from X reads the fitted attributes `_needed` and, unless there is a ``coef_``, `_needed_without_coef`. All others
+    stay behind, whatever they are.
+    """
+
+    _needed: tuple[str, ...] = ()
+    _needed_without_coef: tuple[str, ...] = ()
     _left_out: Sequence[str] = ()
-
-    @property
-    def _needed(self) -> tuple[str, ...]:
-        """Fitted attributes that prediction from X reads; all others stay behind, whatever they are."""
-        return ()
 
     def check_leaves(self) -> None:
         """Raise TypeError if prediction needs functions of privileged features and these may not leave."""
@@ -89,8 +90,8 @@ class WithoutPrivilegedRows:
         params = cast("BaseEstimator", self).get_params(deep=False)
         # Estimators among the parameters are not fitted here, but may have been elsewhere.
         leaving = {name: clone(value, safe=False) if hasattr(value, "fit") else value for name, value in params.items()}
-        needed = {*OF_EVERY_ESTIMATOR, *self._needed} - params.keys()
-        leaving |= {name: value for name, value in state.items() if name in needed}
+        needed = (*OF_EVERY_ESTIMATOR, *self._needed, *(() if "coef_" in state else self._needed_without_coef))
+        leaving |= {name: state[name] for name in needed if name in state}
         return leaving | {"_left_out": sorted(state.keys() - leaving.keys() - {"_left_out"} | {*self._left_out})}
 
     def __getattr__(self, name: str) -> Any:

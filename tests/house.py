@@ -35,7 +35,8 @@ def trace(call, warm=True):
     found = Walk()
 
     def record(frame, event, _):
-        if event != "call" or not _is_ours(frame) or _is_import(frame):
+        # Python calls `__getattr__` wherever an attribute is missing, such as an optional parameter.
+        if event != "call" or not _is_ours(frame) or _is_import(frame) or frame.f_code.co_name == "__getattr__":
             return
         file = _file(frame)
         if file not in found.files:

@@ -57,10 +57,8 @@ class TransferRanker(WithoutPrivilegedRows, BaseRanker):
     unlabeled: Any = None
 
     __metadata_request__fit: ClassVar = {"privileged": True, "group": True}
-
-    @property
-    def _needed(self) -> tuple[str, ...]:
-        return ("coef_", "grades_") if hasattr(self, "coef_") else ("dual_coef_", "X_fit_", "_kernel", "grades_")
+    _needed = ("coef_", "grades_")
+    _needed_without_coef = ("dual_coef_", "X_fit_", "_kernel")
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseRanker._parameter_constraints,

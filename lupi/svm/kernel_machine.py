@@ -336,6 +336,8 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
 
     # Meta-estimators route the privileged features to fit without a call of set_fit_request.
     __metadata_request__fit = {"privileged": True}
+    _needed = ("coef_", "intercept_")
+    _needed_without_coef = ("dual_coef_", "support_", "support_vectors_", "_kernel")
     # Parameters whose values may differ between fits that share their spaces.
     _path_parameters: ClassVar[tuple[str, ...]] = ()
     _advice: ClassVar[str] = "increase max_iter, scale the features, or lower C"
@@ -348,13 +350,6 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "max_time": MAX_TIME,
     }
-
-    @property
-    def _needed(self) -> tuple[str, ...]:
-        constant = "offset_" if hasattr(self, "offset_") else "intercept_"
-        if hasattr(self, "coef_"):
-            return constant, "coef_"
-        return constant, "dual_coef_", "_kernel", "support_" if self.kernel == "precomputed" else "support_vectors_"
 
     def _spaces(self, data: TrainingSet) -> Spaces:
         return make_spaces(self, data, cache_sizes=(getattr(self, "cache_size", np.inf),) * 2)

@@ -97,6 +97,7 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
         "lam": LAM,
         "solver": [StrOptions(ONE_CLASS_SOLVERS)],
     }
+    _needed = ("coef_", "offset_")
     _advice = "raise max_iter or tol"
 
     @fit_context(prefer_skip_nested_validation=True)
