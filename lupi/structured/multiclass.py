@@ -143,8 +143,14 @@ class ClassPasses(Passes):
 
     @property
     def dual(self) -> float:  # type: ignore[override]
-        """Dual objective."""
-        return float(self.alpha[np.arange(len(self.Y)), self.Y].sum() - 0.5 * self.w @ self.w)
+        """Dual objective of the stored weights, which are made feasible first; ``W`` is not used."""
+        true = np.arange(len(self.Y)), self.Y
+        alpha = np.minimum(self.alpha, 0.0)
+        alpha[true] = 0.0
+        alpha *= self.cap / np.maximum(-alpha.sum(axis=1, keepdims=True), self.cap)
+        alpha[true] = -alpha.sum(axis=1)
+        W = alpha.T @ self.X
+        return float(alpha[true].sum() - 0.5 * np.vdot(W, W))
 
     def advance(self, progress: Any, n_iter: int, rng: np.random.RandomState) -> bool:
         """A step for each example in every third pass, otherwise for examples drawn by their last known gap."""
@@ -185,7 +191,11 @@ def _class_steps(X, Y, norms, alpha, W, order, cap, gaps):  # type: ignore[no-un
                 top = max(top, value)
                 current -= b[m] * value
         gaps[i] = cap * top - current
-        if gaps[i] <= 1e-14 * cap or a <= 0.0:
+        if gaps[i] <= 1e-14 * cap:
+            continue
+        if a <= 0.0:  # whatever W is, any wrong class has the hinge 1
+            b[:] = 0.0
+            b[y], b[0 if y else 1] = cap, -cap
             continue
         # Water filling: b_m = min(cap [m = y], (level - B_m) / A), with the level found on the sorted bounds.
         for m in range(k):

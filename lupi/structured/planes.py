@@ -138,8 +138,12 @@ class PlaneStore:
 
     @property
     def dual(self) -> float:
-        """Dual objective."""
-        return float(self.alpha @ self.losses - 0.5 * self.w @ self.w)
+        """Dual objective of the stored weights, which are made feasible first; ``w`` is not used."""
+        alpha = np.maximum(self.alpha, 0.0)
+        mass = np.bincount(self.blocks, alpha, minlength=self.n)
+        alpha *= (self.cap / np.maximum(mass, self.cap))[self.blocks]
+        w = self.psi.T @ alpha
+        return float(alpha @ self.losses - 0.5 * w @ w)
 
     def add(self, blocks: np.ndarray, psi: np.ndarray, losses: np.ndarray) -> None:
         """Store a plane without weight for each of some blocks, a row of psi."""

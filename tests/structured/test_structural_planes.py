@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from lupi.structured import planes
+from lupi.structured import Multiclass, planes
+from lupi.structured.oracle import Oracle
 from lupi.structured.planes import PlaneStore, project
+from lupi.structured.solvers import NSlack, Progress, frank_wolfe, solve_structured
 
 
 def check(store):
@@ -79,6 +81,25 @@ def test_projection_onto_simplices_of_any_size(size):
         shift = (block - given) / size
         assert np.ptp(shift[block > 0]) <= 1e-12
         assert (shift[block == 0] >= shift[block > 0].max() - 1e-12).all()
+
+
+def test_the_bound_does_not_trust_the_solver():
+    """Weights of planes beyond a block's mass, and w of other planes, bound nothing until they are made feasible."""
+    X, y = np.random.default_rng(0).normal(size=(6, 2)), np.arange(6) % 3
+    decision = Multiclass(3, 2).examples([Multiclass(3, 2)], [X], [np.ones(6, dtype=bool)], y, [1.0])
+    oracle = Oracle(decision, C=2.0)
+    optimum = solve_structured(oracle, "n_slack", tol=1e-9, max_iter=100).objective
+    for make in (NSlack, frank_wolfe):
+        solver, progress = make(oracle), Progress(oracle, 1e-9, None)
+        for n_iter in range(1, 10):
+            solver.advance(progress, n_iter, np.random.RandomState(0))
+            solver.learn(progress.search(solver.w), progress)
+        kept = solver.store if make is NSlack else solver
+        assert optimum * (1 - 1e-3) < solver.dual <= optimum
+        kept.w *= 0.0
+        assert optimum * (1 - 1e-3) < solver.dual <= optimum
+        kept.alpha *= 1e6
+        assert solver.dual <= optimum
 
 
 def test_a_direction_without_curvature_leaves_the_dual_finite():

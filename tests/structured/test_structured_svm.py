@@ -113,6 +113,21 @@ def test_few_slots_merge_planes_without_losing_the_optimum(monkeypatch):
     assert small.objective_ <= reference * 1.011
 
 
+def test_a_bound_above_the_objective_is_a_warning(monkeypatch):
+    monkeypatch.setattr("lupi.structured.planes.PlaneStore.dual", 1e21)
+    with pytest.warns(ConvergenceWarning, match="relative duality gap of inf > tol=0.001"):
+        model = StructuralSVM(Chain(2, 2), C=20.0, max_iter=5, random_state=0).fit(*chain_data())
+    assert model.dual_gap_ == np.inf
+
+
+def test_inputs_of_zeros_are_solved():
+    X, y = np.array([[1.0], [-1.0], [0.0], [0.0]]), np.array([0, 1, 2, 0])
+    model = StructuralSVM(Multiclass(3, 1), tol=1e-8, random_state=0).fit(X, y)
+    planes = StructuralSVM(Multiclass(3, 1), tol=1e-8, solver="n_slack").fit(X, y)
+    assert model.dual_gap_ <= 1e-8
+    assert model.objective_ == pytest.approx(planes.objective_, rel=1e-7)
+
+
 def test_stopping_early_warns_and_reports_the_gap():
     X, Y = chain_data()
     with pytest.warns(
