@@ -19,8 +19,8 @@ from sklearn.utils._param_validation import Interval
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-# A relative duality gap above this says little about the point.
-MOST_GAP = 2e-2
+# Rounding errors of an objective and its bound, relative to the sum of the absolute values of their terms.
+ROUNDING = 1e-9
 # Compiled loops cannot be interrupted: they return after about this many elementary operations, a tenth of a second.
 SLICE = 20_000_000
 
@@ -37,13 +37,15 @@ _END: ContextVar[float] = ContextVar("end", default=float("inf"))
 def relative_gap(objective: float, lower_bound: float) -> float:
     """Distance between an objective and a lower bound, relative to the larger of the two; infinite if one of them is.
 
+    The optimum lies between the two: a bound above the objective by more than rounding is wrong, and proves nothing.
+
     Examples
     --------
-    >>> relative_gap(2.0, 1.5), relative_gap(0.0, 0.0), relative_gap(1.0, -float("inf"))
-    (0.25, 0.0, inf)
+    >>> relative_gap(2.0, 1.5), relative_gap(0.0, 0.0), relative_gap(1.0, -float("inf")), relative_gap(1.0, 1e21)
+    (0.25, 0.0, inf, inf)
     """
     size = max(abs(objective), abs(lower_bound))
-    if not np.isfinite(size):
+    if not np.isfinite(size) or lower_bound - objective > ROUNDING * size:
         return np.inf
     return max(0.0, float(objective - lower_bound)) / size if size > 0 else 0.0
 
@@ -88,11 +90,6 @@ class Solution:
     def gap(self) -> float:
         """Relative duality gap."""
         return relative_gap(self.objective, self.lower_bound)
-
-    @property
-    def inconclusive(self) -> bool:
-        """Whether the gap is too large to prove anything about the point."""
-        return not self.gap <= MOST_GAP
 
 
 def best_of(first: Solution, second: Solution) -> Solution:
@@ -190,16 +187,14 @@ def double_precision() -> Iterator[None]:
 
 
 def judge(solution: Solution, tol: float, *, hard: bool = False) -> Solution:
-    """Solution whose ``converged`` requires a gap that proves something; raises ValueError for numbers beyond double precision.
+    """Solution whose ``converged`` is a gap of at most ``tol``; raises ValueError for numbers beyond double precision.
 
     With ``hard`` the problem has constraints without slack: its objective is infinite where one of them is missed.
     """
     if not np.isfinite(solution.point).all() or not (np.isfinite(solution.objective) or hard):
         raise ValueError(BEYOND)
-    # A user may ask for a large gap.
-    if solution.converged and (solution.gap <= tol or not solution.inconclusive):
-        return solution
-    return replace(solution, converged=False, in_time=not out_of_time())
+    converged = solution.gap <= tol
+    return replace(solution, converged=converged, in_time=converged or not out_of_time())
 
 
 def unfinished(
@@ -207,20 +202,13 @@ def unfinished(
 ) -> ConvergenceWarning:
     """Warning that a solver stopped early, with its gap and what would help."""
     name = type(estimator).__name__
-    measures = f"at a relative duality gap of {solution.gap:.2g}"
+    measures = f"at a relative duality gap of {solution.gap:.2g} > tol={estimator.tol:g}"
     if not math.isnan(solution.violation):
         measures += f" and a KKT violation of {solution.violation:.2g}"
     if not solution.in_time:
         limit = "its time" if estimator.max_time is None else f"max_time={estimator.max_time:g} s"
         return ConvergenceWarning(
-            f"{name} stopped at the end of {limit} after {solution.n_iter} iterations {measures} (tol={estimator.tol:g}); "
+            f"{name} stopped at the end of {limit} after {solution.n_iter} iterations {measures}; "
             "this is the best point so far: allow more time, or raise tol."
         )
-    if solution.inconclusive and solution.violation <= estimator.tol:
-        return ConvergenceWarning(
-            f"{name} met the optimality conditions to tol={estimator.tol:g} after {solution.n_iter} iterations, but with a "
-            f"relative duality gap of {solution.gap:.2g}: its solution is not known to be near the optimum; lower tol, or {advice}."
-        )
-    return ConvergenceWarning(
-        f"{name} stopped after {solution.n_iter} iterations {measures} > tol={estimator.tol:g}; {advice}."
-    )
+    return ConvergenceWarning(f"{name} stopped after {solution.n_iter} iterations {measures}; {advice}.")

@@ -110,7 +110,7 @@ class RankTransfer(TransferRanker):
     solver : {"auto", "newton", "coordinate"}, default="auto"
         See :class:`RankSVM`.
     tol : float, default=1e-5
-        Relative duality gap at which the solvers stop.
+        Relative duality gap that a fit aims at; it ends above it only with a ``ConvergenceWarning``.
     max_iter : int, default=500
         Largest number of Newton steps and of passes over the pairs.
     max_time : float or None, default=None

@@ -245,7 +245,7 @@ class RankSVM(BaseRanker):
         Truncated Newton, which smooths the hinge less and less; or, for the hinge alone, coordinate descent over explicit
         pairs. "auto" uses coordinate descent for the hinge if pairs are few and features many, otherwise Newton.
     tol : float, default=1e-5
-        Relative duality gap at which the solver stops.
+        Relative duality gap that a fit aims at; it ends above it only with a ``ConvergenceWarning``.
     max_iter : int, default=500
         Largest number of Newton steps and of passes over the pairs.
     max_time : float or None, default=None

@@ -134,7 +134,7 @@ class StructuralSVM(StructuralMachine):
         Block-coordinate Frank-Wolfe, which for all tasks but :class:`~lupi.structured.Multiclass` stores its planes; one-slack
         or n-slack cutting planes. All reach the same optimum.
     tol : float, default=1e-3
-        Certified relative duality gap at which the fit stops.
+        Relative duality gap that a fit aims at; it ends above it only with a ``ConvergenceWarning``.
     max_iter : int, default=1000
         Largest number of passes over the training set.
     max_time : float or None, default=None

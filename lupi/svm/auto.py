@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from lupi.kernels.linalg import WHOLE, cholesky
-from lupi.solution import MOST_GAP, Solution, best_of, double_precision, judge, out_of_time, steps_left
+from lupi.solution import Solution, best_of, double_precision, judge, out_of_time, steps_left
 from lupi.svm.interior_point import follow_central_path, solve_weights
 from lupi.svm.kernel_qp import KernelQP
 from lupi.svm.linear import solve_linear, solve_linear_near, solve_newton
@@ -19,6 +20,8 @@ from lupi.svm.smo import solve_decomposition, solve_smo, step_limit
 
 # SMO first aims at this violation of the optimality conditions, or at a larger tolerance.
 LOOSE = 1e-3
+# Below this gap, what a smaller tolerance takes is bounded by what was done before.
+MOST_GAP = 2e-2
 # With this many variables active-set steps take about a millisecond: exactness for free.
 SMALL = 200
 # Beyond this many variables a factorization would cost more memory and time than further SMO steps.
@@ -30,8 +33,8 @@ ROUNDS, ROUNDS_FROM_INTERIOR, ROUNDS_FROM_NEIGHBOR = 15, 6, 8
 MOST_FACTORIZED_FREELY = 1000
 # With at most this many they take milliseconds: an exact active-set finish then costs less than further SMO steps.
 CHEAPLY_FACTORIZED = 400
-# SMO aims at this share of the gap that a solution may have, and lowers the violation at once by no more than to this share.
-AIM, STEEPEST = 0.1, 0.03
+# SMO aims at this share of the tolerance, and lowers the violation at once by no more than to this share.
+AIM, STEEPEST = 0.5, 0.03
 # Rounding errors in a sum of kernel values, relative to its largest term.
 ROUNDING = 16 * float(np.finfo(float).eps)
 # Relative size of the proximal term that keeps singular systems solvable; repeated steps remove its effect.
@@ -40,9 +43,11 @@ PROXIMAL = 1e-11
 PATIENCE = 3
 # Nanoseconds: of a cubed number of free variables in the rounds that active-set steps usually take, of an example in an SMO step.
 ROUND_OPERATION, STEP_OPERATION = 0.15, 5.0
-# Up to here an interior point takes some 20 milliseconds whatever the weights are: where a neighbor's bounds do not help in a
-# two-space problem, SMO does not either.
+# Up to here an interior point takes some 20 milliseconds whatever the weights are: it may always follow; where a neighbor's
+# bounds do not help in a two-space problem, SMO does not either.
 FEW_VARIABLES = 600
+# Operations of SMO that take about as long.
+FEW_OPERATIONS = 4_000_000
 # One space by features, the other by its matrix: where as many steps as examples leave more than this many times the violation
 # of the start, an interior point (up to so many examples) that stops at this gap finds the active bounds sooner.
 STUBBORN, MOST_MIXED, NEAR_THE_END = 1.2, 3000, 1e-2
@@ -53,6 +58,8 @@ SEVERAL_VARIABLES = 5
 def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> Solution:
     """Take the stages of a regime, one after the other, until the gap and the optimality conditions are within ``tol``.
 
+    Below a gap of 2%, the tolerance may cost about as much again as was done before.
+
     ========================================================  ==================================================
     both spaces have few explicit features (linear kernels)   interior point on the features
     the kernel matrix does not fit into ``cache_size``        SMO on working sets, rows on demand
@@ -62,7 +69,7 @@ def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> S
     ========================================================  ==================================================
     """
     if problem.on_demand:
-        return solve_decomposition(problem, tol=tol, max_iter=max_iter)
+        return _continued(solve_decomposition, problem, tol=tol, max_iter=max_iter)
     # With few features, the interior point comes first.
     stages = STAGES[-2:] if problem.by_features and problem.n_examples > SMALL else STAGES
     solution = Solution(problem.start(), np.inf, -np.inf, 0, False, "start", violation=np.inf)
@@ -74,15 +81,14 @@ def solve_auto(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1) -> S
             solution = stage(problem, solution, tol, most)
         if _good(problem, solution, tol) or problem.diverges(solution.point) or out_of_time():
             break
+    for stage, limit in FINISH:
+        most = steps_left(max_iter, solution.n_iter, limit(problem, solution, tol))
+        if not tol < solution.gap <= MOST_GAP or problem.diverges(solution.point) or out_of_time():
+            break
+        solution = stage(problem, solution, tol, most) if most != 0 else solution
     if solution.certificate is None:  # no time, or no steps
         solution = problem.solution(solution.point, 0, False, "start")
-    converged = solution.gap <= tol if problem.to_gap else _good(problem, solution, tol)
-    return replace(solution, converged=converged and not problem.diverges(solution.point))
-
-
-def _largest_gap(problem: KernelQP, tol: float) -> float:
-    """Gap that a solution may have."""
-    return tol if problem.to_gap else max(tol, MOST_GAP)
+    return replace(solution, converged=solution.gap <= tol and not problem.diverges(solution.point))
 
 
 def _smo_budget(problem: KernelQP) -> int:
@@ -108,19 +114,32 @@ def _smo(problem: KernelQP, solution: Solution, tol: float, most: int) -> Soluti
     return polish(problem, found, max_iter=min(ROUNDS, most - more.n_iter)) if small else found
 
 
-def _smo_to_gap(problem: KernelQP, solution: Solution, tol: float, most: int) -> Solution:
+def _smo_to_gap(
+    problem: KernelQP, solution: Solution, tol: float, most: int,
+    decrease: Callable[..., Solution] = solve_smo, largest: float = MOST_GAP,
+) -> Solution:  # fmt: skip
     """SMO to a smaller violation each time, until the gap is small enough: it falls about as the violation does."""
-    end = solution.n_iter + most
-    while solution.n_iter < end and not _good(problem, solution, tol) and not out_of_time():
+    best, end = solution, solution.n_iter + most
+    while best.n_iter < end and not _good(problem, best, tol, largest) and not out_of_time():
         goal = max(tol, LOOSE)
         if solution.violation <= goal:
-            share = AIM * _largest_gap(problem, tol) / solution.gap
+            share = AIM * tol / solution.gap
             goal = tol if share >= AIM else solution.violation * max(STEEPEST, share)
-        more = solve_smo(problem, tol=goal, max_iter=end - solution.n_iter, start=solution.point)
-        solution = best_of(more, solution)
-        if not more.violation <= goal or problem.diverges(more.point):
+        solution = decrease(problem, tol=goal, max_iter=end - best.n_iter, start=solution.point)
+        best = best_of(solution, best)
+        if not solution.violation <= goal or problem.diverges(solution.point):
             break
-    return solution
+    return best
+
+
+def _continued(
+    decrease: Callable[..., Solution], problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, **options: Any
+) -> Solution:
+    """A solver that stops at a violation, and about as many steps again towards the gap ``tol``."""
+    decrease = partial(decrease, **options)
+    solution = decrease(problem, tol=tol, max_iter=max_iter)
+    most = steps_left(max_iter, solution.n_iter, _as_many_steps(problem, solution, tol))
+    return _smo_to_gap(problem, solution, tol, most, decrease, largest=0.0)
 
 
 def _polish(problem: KernelQP, solution: Solution, tol: float, most: int) -> Solution:
@@ -191,6 +210,14 @@ def _unless_large(problem: KernelQP, solution: Solution, tol: float) -> int:
     return -1 if problem.n_variables <= MOST_FACTORIZED else 0
 
 
+def _as_many_steps(problem: KernelQP, solution: Solution, tol: float) -> int:
+    return 0 if _exact(solution) else max(solution.n_iter, FEW_OPERATIONS // problem.n_examples)
+
+
+def _if_small(problem: KernelQP, solution: Solution, tol: float) -> int:
+    return -1 if problem.n_variables <= FEW_VARIABLES and not _exact(solution) else 0
+
+
 def _last_steps(problem: KernelQP, solution: Solution, tol: float) -> int:
     # Where even the interior point ran out of digits, SMO would not find more.
     return step_limit(problem) if solution.gap > 1e-4 else 0
@@ -206,6 +233,12 @@ STAGES = (
     (_smo_to_gap, _steps_before_interior_point),
     (_interior_point, _unless_large),
     (_smo_to_gap, _last_steps),
+)
+# What may follow where a small gap is still above the tolerance.
+FINISH = (
+    (partial(_smo_to_gap, largest=0.0), _as_many_steps),
+    (_polish, _rounds_if_cheap),
+    (_interior_point, _if_small),
 )
 
 
@@ -245,11 +278,11 @@ def _exact(solution: Solution) -> bool:
     return solution.solver.endswith("active_set")
 
 
-def _good(problem: KernelQP, solution: Solution, tol: float) -> bool:
-    """Gap and optimality conditions within the tolerance, or a gap far below what they would give."""
+def _good(problem: KernelQP, solution: Solution, tol: float, largest: float = MOST_GAP) -> bool:
+    """Gap (up to ``largest``) and optimality conditions within the tolerance, or a gap far below it."""
     if solution.gap <= 1e-3 * min(tol, 1e-3):
         return True
-    if not solution.gap <= _largest_gap(problem, tol):
+    if not solution.gap <= max(tol, largest):
         return False
     if solution.violation <= tol:
         return True
@@ -349,8 +382,8 @@ def _newton_on_free(problem: KernelQP, x: np.ndarray, free: np.ndarray, E: np.nd
 SOLVERS: dict[str, dict[str, Callable[..., Solution]]] = {
     "kernel": {
         "auto": solve_auto,
-        "smo": solve_smo,
-        "decomposition": solve_decomposition,
+        "smo": partial(_continued, solve_smo),
+        "decomposition": partial(_continued, solve_decomposition),
         "interior_point": solve_interior_point,
         "reference": solve_reference,
     },
@@ -362,8 +395,6 @@ def solve(problem: KernelQP, solver: str, *, tol: float, max_iter: int, **option
     """Solve a kernel machine's problem with the solver of that name; ``options`` are further arguments of the solver."""
     with double_precision():
         found = SOLVERS[problem.family][solver](problem, tol=tol, max_iter=max_iter, **options)
-        if np.isneginf(found.lower_bound):
-            found = replace(found, lower_bound=problem.value(problem.start()))
         return judge(found, tol, hard=any(side.any() for side in problem.hard))
 
 
@@ -376,4 +407,4 @@ def solve_near(problem: KernelQP, neighbor: KernelQP, solved: Solution, *, tol: 
         return None
     near = solve_linear_near if problem.family == "linear" else solve_kernel_near
     found = near(problem, neighbor, solved, tol=tol)
-    return None if found is None or found.inconclusive else found
+    return None if found is None or not found.gap <= tol else found

@@ -31,8 +31,8 @@ SHORTEST = 1e-10
 WORSE = 1e4
 # Directions in single precision suffice down to this relative gap, for matrices with at least this many rows.
 SINGLE_ENDS, LARGE = 1e-4, 500
-# Corrections of the first iterate that make it meet the equalities; each keeps this share of the room of every variable.
-CORRECTIONS, ROOM = 20, 0.05
+# Where the first iterate is made to meet the equalities, this share of the room of every variable is kept.
+ROOM = 0.05
 # Certificates of problems on weights are computed from this many times the tolerance on: their gap is often smaller.
 CHECKED = 3.0
 # Signs of the distances x - l and u - x.
@@ -129,16 +129,7 @@ class _Iterate:
             size = np.where(np.isfinite(least), 0.5 * least, size)[problem.example]
         x = np.minimum(lower + size, 0.5 * (lower + upper))
         below, above = x - problem.lower, problem.upper - x
-        E, total = problem.coef[problem.biased], problem.total[problem.biased]
-        balanced = x
-        for _ in range(CORRECTIONS):
-            missed = total - E @ balanced
-            if np.max(np.abs(missed), initial=0.0) <= 1e-12 * np.max(x) * len(x):
-                return balanced
-            room = np.minimum(balanced - problem.lower, problem.upper - balanced)
-            balanced = balanced + room * (np.linalg.lstsq((E * room) @ E.T, missed, rcond=None)[0] @ E)
-            balanced = np.clip(balanced, x - (1.0 - ROOM) * below, x + (1.0 - ROOM) * above)
-        return x
+        return problem.feasible(x, x - (1.0 - ROOM) * below, x + (1.0 - ROOM) * above)
 
     def _typical_size(self) -> float:
         """Size that one variable would have if the others were 0."""

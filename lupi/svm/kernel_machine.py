@@ -340,7 +340,7 @@ class KernelMachine(WithoutPrivilegedRows, BaseEstimator):
     _needed_without_coef = ("dual_coef_", "support_", "support_vectors_", "_kernel")
     # Parameters whose values may differ between fits that share their spaces.
     _path_parameters: ClassVar[tuple[str, ...]] = ()
-    _advice: ClassVar[str] = "increase max_iter, scale the features, or lower C"
+    _advice: ClassVar[str] = "increase max_iter, raise tol, scale the features, or lower C"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **KERNEL_CONSTRAINTS,

@@ -11,11 +11,13 @@ import numpy as np
 
 from lupi.inputs.training_set import take_values
 from lupi.kernels import Space
-from lupi.solution import Solution
+from lupi.solution import ROUNDING, Solution
 from lupi.svm.features import Functions, LinearSpace
 
 # A constraint without slack is met with this much to spare: missing it by a rounding error would cost infinitely much.
 MARGIN = 1e-13
+# Equalities hold if they miss less than this share of the sum of all variables; corrections towards that.
+MET, CORRECTIONS = 1e-12, 20
 # Kernel matrices are cheaper than features that are more than this share of the examples.
 MANY_FEATURES = 0.5
 # Decisions that differ by no more than this, where the margin is 1, are the same.
@@ -92,9 +94,6 @@ class KernelQP:
     p, lower, upper, ridge : ndarray of shape (n_variables,)
     total : ndarray of shape (n_spaces,)
         Right-hand sides :math:`t_m`; ignored for spaces without a bias.
-    to_gap : bool
-        Whether the tolerance of ``solver="auto"`` is the relative duality gap instead of the violation of the optimality
-        conditions: linear kernels, whose gap is far larger than the violation.
     constant : float
         Value of variables that are fixed, see :meth:`rows`.
     """
@@ -107,7 +106,6 @@ class KernelQP:
     upper: np.ndarray
     ridge: np.ndarray
     total: np.ndarray
-    to_gap: bool = field(default=False, kw_only=True)
     constant: float = field(default=0.0, kw_only=True)
 
     @property
@@ -199,12 +197,13 @@ class KernelQP:
             # Interior points keep every variable off its bounds; one whose slope outweighs it is on its way to 0.
             carried = solution.point > -np.max(np.abs(solution.point)) * proof.slack
             beta = self.expansions(np.where(carried, solution.point, 0.0))[0]
-        return Expansion(beta, bias, self.weights(solution, 0))
+        return Expansion(proof.scale * beta, proof.scale * bias, self.weights(solution, 0))
 
     def privileged(self, solution: Solution) -> Expansion:
         """The function of the privileged space: w* = weight * sum of eta_i z_i, and b*; one row each of several functions."""
         certificate = solution.certificate
-        eta, biases = self.spaces[1].weight * np.vstack(certificate.expansions[1:]), certificate.biases[1:]
+        eta = certificate.scale * self.spaces[1].weight * np.vstack(certificate.expansions[1:])
+        biases = certificate.scale * certificate.biases[1:]
         return (
             Expansion(eta, biases) if len(eta) > 1 else Expansion(eta[0], float(biases[0]), self.weights(solution, 1))
         )
@@ -247,6 +246,23 @@ class KernelQP:
         for c, values in zip(self.coef, fields):
             out += c * values[self.example]
         return out
+
+    def feasible(self, x: np.ndarray, lower: np.ndarray | None = None, upper: np.ndarray | None = None) -> np.ndarray:
+        """A point near x within these bounds (the problem's own by default) that meets the equalities, if there is one.
+
+        Every variable moves in proportion to its room: those at a bound stay there.
+        """
+        lower, upper = self.lower if lower is None else lower, self.upper if upper is None else upper
+        E, total = self.coef[self.biased], self.total[self.biased]
+        x = np.clip(x, lower, upper)
+        for _ in range(CORRECTIONS):
+            missed = total - E @ x
+            if np.max(np.abs(missed), initial=0.0) <= MET * np.abs(x).sum() or not np.isfinite(missed).all():
+                break
+            room = np.minimum(x - lower, upper - x)
+            move = np.linalg.lstsq((E * room) @ E.T, missed, rcond=None)[0]
+            x = np.clip(x + room * (move @ E), lower, upper)
+        return np.asarray(x)
 
     def infeasibility(self, x: np.ndarray) -> float:
         """Largest violation of a constraint, relative to the size of x."""
@@ -347,7 +363,10 @@ class KernelQP:
         primal = scale**2 * norm + scale * float(self.total @ biases) + float(self.loss(slack).sum()) + self.constant
         dual = float(self.p @ x - dual_norm - 0.5 * self.ridge @ (x * x)) + self.constant
         # A point that misses an equality or a bound proves nothing.
-        bound = dual if self.infeasibility(x) <= 1e-7 else -np.inf
+        bound = dual if self.infeasibility(x) <= MET * len(x) else -np.inf
+        terms = float(np.abs(self.p * x).sum()) + dual_norm + abs(float(self.total @ biases)) + abs(self.constant)
+        if primal < bound <= primal + ROUNDING * terms:
+            bound = primal
         return Certificate(primal, dual, bound, violation, biases, scale, tuple(betas), fields, slack, theta)
 
     def solution(
@@ -359,7 +378,8 @@ class KernelQP:
         biases: np.ndarray | None = None,
         theta: np.ndarray | None = None,
     ) -> Solution:
-        """The point x as a solution whose values are computed from the point alone."""
+        """The point x, made feasible, as a solution whose values are computed from the point alone."""
+        x = self.feasible(x)
         proof = self.certificate(x, biases, theta)
         return Solution(x, proof.primal, proof.lower_bound, n_iter, converged, solver, proof.violation, proof)
 

@@ -51,7 +51,7 @@ class OneClassSVMPlus(OutlierMixin, KernelMachine):
     solver : {"auto", "smo", "interior_point", "reference"}, default="auto"
         As in :class:`SVMPlus`.
     tol : float, default=1e-4
-        Largest violation of the optimality conditions.
+        Relative duality gap that a fit aims at; it ends above it only with a ``ConvergenceWarning``.
     max_iter : int, default=-1
         Largest number of iterations; -1 for no limit.
     max_time : float or None, default=None

@@ -71,7 +71,7 @@ def solve_qp(qp: dict[str, np.ndarray], *, tol: float = 1e-10, max_iter: int = 2
 
 def solve_reference(problem: KernelQP, *, tol: float = 1e-9, max_iter: int = -1) -> Solution:
     """Solve with PIQP's dense interior point, or Clarabel."""
-    found = solve_qp(dense_qp(problem), tol=min(tol, ACCEPTED), max_iter=200 if max_iter < 0 else max_iter)
+    found = solve_qp(dense_qp(problem), max_iter=200 if max_iter < 0 else max_iter)
     biases = np.zeros(len(problem.spaces))
     biases[problem.biased] = found.y
     return problem.solution(found.x, found.n_iter, found.error <= max(tol, ACCEPTED), "reference", biases)

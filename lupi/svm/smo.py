@@ -72,8 +72,9 @@ def solve_smo(problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, start
 
 
 def solve_decomposition(
-    problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, working_set: int | None = None
-) -> Solution:
+    problem: KernelQP, *, tol: float = 1e-3, max_iter: int = -1, working_set: int | None = None,
+    start: np.ndarray | None = None,
+) -> Solution:  # fmt: skip
     """Repeat: take the worst violators of the optimality conditions, solve for them alone, update all gradients.
 
     Holds the ``working_set`` squared values of each kernel at a time, whatever n is. Half of a working set is kept for the
@@ -86,7 +87,7 @@ def solve_decomposition(
     if working_set is None:
         working_set = int(np.clip(problem.n_examples // 8, SMALLEST_SET, LARGEST_SET))
     limit = step_limit(problem, max_iter)
-    start = problem.start()
+    start = problem.start() if start is None else start
     fields = problem.fields(start) if start.any() else [np.zeros(problem.n_examples) for _ in problem.spaces]
     before = 0
     if tol >= SINGLE_PRECISION:

@@ -46,7 +46,11 @@ class SVM2PlusDual(KernelQP):
         """V = (1 / lam) sum eta_i z_i and rho = (1 / lam) sum eta_i, where eta = s o a - C xi and xi = Q (s o a)."""
         certificate = solution.certificate
         eta = np.where(self.available, certificate.expansions[1] - self.C * certificate.fields[1], 0.0) / self.lam
-        return Expansion(eta, float(eta.sum()), self.weights(solution, 1))
+        eta *= certificate.scale
+        theta = certificate.theta
+        # What the weights of a primal point give, eta gives at the optimum only.
+        rho = float(eta.sum() if theta is None else theta[-1])
+        return Expansion(eta, rho, self.weights(solution, 1))
 
 
 def svm2_plus_dual(

@@ -54,7 +54,7 @@ class SVM2K(KernelClassifier):
     solver : {"auto", "smo", "decomposition", "interior_point", "reference"}, default="auto"
         "auto" is SMO, finished by active-set steps where that is cheap; on working sets if a kernel matrix exceeds ``cache_size``.
     tol : float, default=1e-3
-        Tolerance of the optimality conditions (of the duality gap with "interior_point").
+        Relative duality gap that a fit aims at; it ends above it only with a ``ConvergenceWarning``.
     max_iter : int, default=-1
         Largest number of iterations; -1 for no limit.
     max_time : float or None, default=None

@@ -128,16 +128,11 @@ class _CorrectedClassifier(KernelClassifier):
                 privileged = self._deformation(spaces, C, lam, len(signs))
             elif not plain:
                 privileged = replace(spaces.privileged, weight=1.0 / lam)
-        problems: Problems
         if self._squared:
-            problems = [svm2_plus_dual(decision, privileged, y, C, lam, self.kappa, labeled, available) for y in signs]
-        elif privileged is None:
-            problems = [svm_dual(decision, y, C) for y in signs]
-        else:
-            problems = [svm_plus_dual(decision, privileged, y, C, self.kappa, labeled, available) for y in signs]
-        # As on weights, `tol` is the duality gap of linear functions.
-        linear = self.kernel == "linear" and all_are(self.privileged_kernel, "linear")
-        return [replace(problem, to_gap=True) for problem in problems] if linear else problems
+            return [svm2_plus_dual(decision, privileged, y, C, lam, self.kappa, labeled, available) for y in signs]
+        if privileged is None:
+            return [svm_dual(decision, y, C) for y in signs]
+        return [svm_plus_dual(decision, privileged, y, C, self.kappa, labeled, available) for y in signs]
 
     def _deformation(self, spaces: Spaces, C: np.ndarray, lam: float, n_problems: int) -> Space:
         """The matrix Q of SVM2+."""
@@ -213,7 +208,7 @@ class SVMPlus(_CorrectedClassifier):
         finished by active-set steps if ``tol`` is below 1e-3 or few variables are free, with an interior point as the last
         resort. "reference" is PIQP, slow, for checking.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions; relative duality gap of the solvers on weights.
+        Relative duality gap that a fit aims at; it ends above it only with a ``ConvergenceWarning``.
     max_iter : int, default=-1
         Largest number of iterations; -1 for no limit.
     max_time : float or None, default=None
@@ -322,7 +317,7 @@ class SVM2Plus(_CorrectedClassifier):
         11,000 examples Q would not fit: a non-linear privileged kernel is then replaced by its Nystroem approximation with 1500
         landmarks, with a warning.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions; relative duality gap of the solvers on weights.
+        Relative duality gap that a fit aims at; it ends above it only with a ``ConvergenceWarning``.
     max_iter : int, default=-1
         Largest number of iterations; -1 for no limit.
     max_time : float or None, default=None

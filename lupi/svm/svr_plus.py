@@ -65,7 +65,7 @@ class SVRPlus(RegressorMixin, KernelMachine):
         sides of the tube, on working sets if a kernel matrix exceeds ``cache_size``, finished by active-set steps, with an
         interior point as the last resort. "reference" is PIQP, slow, for checking.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions, in units of the target.
+        Relative duality gap that a fit aims at; it ends above it only with a ``ConvergenceWarning``.
     max_iter : int, default=-1
         Largest number of iterations; -1 for no limit.
     max_time : float or None, default=None
@@ -134,7 +134,7 @@ class SVRPlus(RegressorMixin, KernelMachine):
     }
 
     _path_parameters = ("C", "lam", "kappa", "epsilon")
-    _advice = "increase max_iter, scale the features and the target, or lower C"
+    _advice = "increase max_iter, raise tol, scale the features and the target, or lower C"
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(

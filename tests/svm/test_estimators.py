@@ -6,7 +6,8 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from lupi import SVM2K, SVM2Plus, SVMPlus
+from lupi import SVM2K, SVM2Plus, SVMPlus, SVRPlus
+from lupi.datasets import make_privileged
 from lupi.kernels import Kernel
 
 N = 60
@@ -292,6 +293,38 @@ def test_a_problem_without_solution_is_explained(make, solver):
         ValueError, match=r"kappa=inf\) has no solution on these data.*not separable. Use a finite kappa"
     ):
         model.fit(X[:, 2:], Y, privileged=Z[:, 1:])
+
+
+@pytest.mark.parametrize("correction", ["slack", "labeled"])
+def test_functions_that_are_stretched_to_meet_their_constraints_are_stored_stretched(correction):
+    s = np.ones(N) if correction == "slack" else Y
+    model = SVM2Plus(100.0, 0.01, kappa=np.inf, correction=correction, gamma=20.0, solver="smo", max_iter=60)
+    with pytest.warns(ConvergenceWarning, match="stopped after 60 iterations"):
+        model.fit(X, Y, privileged=Z)
+    f, g = model.decision_function(X), model.correcting_function(Z)
+    assert np.min(Y * f + s * g) >= 1.0 - 1e-9
+    beta, eta = np.zeros(N), model.privileged_dual_coef_[0]
+    beta[model.support_] = model.dual_coef_[0]
+    norms = beta @ (f - model.intercept_) + 0.01 * eta @ g
+    assert model.objective_ == pytest.approx(0.5 * norms + 50.0 * g @ g, rel=1e-9)
+
+
+def test_the_correcting_function_of_weights_is_the_certified_one():
+    many, more = np.random.default_rng(0).normal(size=(2, 210, 2))
+    y = np.where(many[:, 0] + many[:, 1] * more[:, 0] > 0, 1, -1)
+    model = SVM2Plus(1e-3, 1e-3, kappa=500.0, kernel="linear", privileged_kernel="linear").fit(many, y, privileged=more)
+    f, g = model.decision_function(many), model.correcting_function(more)
+    norms = np.sum(model.coef_**2) + 1e-3 * (np.sum(model.privileged_coef_**2) + model.privileged_intercept_[0] ** 2)
+    losses = g @ g + 500.0 * np.sum(positive(1 - y * f - g) ** 2)
+    assert model.objective_ == pytest.approx(0.5 * norms + 0.5e-3 * losses, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model", [SVMPlus(10.0), SVMPlus(10.0, kappa=np.inf), SVRPlus(10.0), SVMPlus(10.0, solver="smo")]
+)
+def test_the_tolerance_is_the_duality_gap(model):
+    X, y, Z = make_privileged(300, 50, 20, random_state=0, return_X_y_privileged=True)
+    assert model.fit(X, y, privileged=Z).dual_gap_ <= 1e-3
 
 
 @every_model

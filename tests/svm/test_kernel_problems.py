@@ -28,6 +28,25 @@ def gap_of(certificate):
     return relative_gap(certificate.primal, certificate.lower_bound)
 
 
+def test_a_bound_above_the_objective_proves_nothing():
+    assert relative_gap(1.0, 1.0 + 1e-15) == 0.0
+    assert relative_gap(1.0, 1e21) == relative_gap(1.0, 1.0 + 1e-6) == relative_gap(-1.0, 0.0) == np.inf
+
+
+@pytest.mark.parametrize("available", [ALL, SOME])
+def test_a_point_that_misses_its_constraints_is_made_feasible_before_it_bounds_the_optimum(available):
+    problem = svm_plus_dual(
+        Space(matrix=K), Space(matrix=masked(available), weight=1 / LAM), Y, C, 3.0, False, available
+    )
+    best = solve_reference(problem).certificate
+    outside = np.random.default_rng(0).normal(scale=1e-4, size=problem.n_variables)
+    for missed in (outside, 1e-3 * outside, np.full(problem.n_variables, 1e-9)):
+        found = problem.solution(solve_reference(problem).point + missed, 0, True, "none")
+        assert problem.infeasibility(found.point) < 1e-12
+        assert best.primal * (1 - 1e-3) < found.lower_bound <= best.primal * (1 + 1e-9)
+        assert found.objective >= best.dual * (1 - 1e-9)
+
+
 def masked(available):
     return K_STAR * np.outer(available, available)
 
