@@ -13,7 +13,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from lupi.kernels.linalg import WHOLE, cholesky
 from lupi.solution import Solution, best_of, double_precision, judge, out_of_time, steps_left
 from lupi.svm.interior_point import follow_central_path, solve_weights
-from lupi.svm.kernel_qp import KernelQP
+from lupi.svm.kernel_qp import MARGIN, KernelQP
 from lupi.svm.linear import solve_linear, solve_linear_near, solve_newton
 from lupi.svm.reference import solve_reference
 from lupi.svm.smo import solve_decomposition, solve_smo, step_limit
@@ -321,22 +321,24 @@ def polish(
             biases = _newton_on_free(problem, x, free, E, total)
         except LinAlgError:
             break
-        gradient = problem.margins(x) - problem.ridge * x - E.T @ biases
-        below = np.zeros(len(x), dtype=bool)
-        above = np.zeros(len(x), dtype=bool)
-        below[free] = x[free] < problem.lower[free]
-        above[free] = x[free] > problem.upper[free]
+        margins = problem.margins(x)
+        gradient = margins - problem.ridge * x - E.T @ biases
+        below, above = x < problem.lower, x > problem.upper
         slope = 1e-10 * max(1.0, float(np.max(np.abs(gradient))))
         release = (at_lower & (gradient > slope)) | (at_upper & (gradient < -slope))
         tiny = 1e-10 * scale
         small_exit = np.all(x >= problem.lower - tiny) and np.all(x <= problem.upper + tiny)
-        if not release.any() and small_exit:
+        # Where intercepts are free in an interval, the multipliers may lie outside of it.
+        if small_exit and (not release.any() or problem.optimal_biases(x, margins)[1] <= slope):
             # A variable within rounding of a bound is on it: it must not pin an intercept that is free in an interval.
             grain = 1e-13 * max(scale, float(np.max(np.abs(x), initial=0.0)))
             x = np.where(x <= problem.lower + grain, problem.lower, x)
             x = np.where(x >= problem.upper - grain, problem.upper, x)
-            polished = problem.solution(x, done, True, f"{start.solver}+active_set")
-            return best_of(polished, start)
+            polished = problem.solution(x, start.n_iter + done, True, f"{start.solver}+active_set")
+            # Gaps of this size are rounding errors; among equal points this one has the middle of the best intercepts.
+            if polished.gap <= max(start.gap, MARGIN):
+                return polished
+            break
         corrections = int(np.sum(release | below | above))
         stuck = 0 if corrections < fewest else stuck + 1
         fewest = min(fewest, corrections)
@@ -366,15 +368,16 @@ def _newton_on_free(problem: KernelQP, x: np.ndarray, free: np.ndarray, E: np.nd
     R = cho_solve(factor, E_free.T, check_finite=False)
     schur = E_free @ R
     biases = np.zeros(len(E))
-    # The proximal term makes one solve inexact where H is singular; a second one on the new residual finishes the job.
-    for _ in range(2):
-        gradient = (problem.margins(x) - problem.ridge * x)[free]
+    # The proximal term makes one solve inexact where H is singular; further ones on the new residuals finish the job.
+    for _ in range(3):
+        gradient = (problem.margins(x) - problem.ridge * x - E.T @ biases)[free]
         residual = total - E @ x
         step = cho_solve(factor, gradient, check_finite=False)
         if not (np.isfinite(schur).all() and np.isfinite(step).all()):
             raise LinAlgError("numbers beyond the range of double precision")
-        biases = np.linalg.lstsq(schur, E_free @ step - residual, rcond=None)[0]
-        x[free] += step - R @ biases
+        change = np.linalg.lstsq(schur, E_free @ step - residual, rcond=None)[0]
+        x[free] += step - R @ change
+        biases += change
     return biases
 
 

@@ -26,7 +26,7 @@ from lupi.svm.kernel_qp import MANY_FEATURES, KernelQP
 if TYPE_CHECKING:
     from lupi.inputs.training_set import TrainingSet
     from lupi.solution import Solution
-    from lupi.svm.kernel_qp import Expansion
+    from lupi.svm.kernel_qp import DualForm
 
 # One per class, or a single one.
 Problems: TypeAlias = Sequence[KernelQP]
@@ -265,7 +265,7 @@ def store(estimator: Any, data: TrainingSet, spaces: Spaces, problems: Problems,
     estimator.kkt_violation_ = float(max(solution.violation for solution in solutions))
 
 
-def _store_decision(estimator: Any, data: TrainingSet, spaces: Spaces, functions: Sequence[Expansion]) -> None:
+def _store_decision(estimator: Any, data: TrainingSet, spaces: Spaces, functions: Sequence[DualForm]) -> None:
     """Store the decision functions: by weights, or as expansions over support vectors or landmarks."""
     coefficients, weights = _stacked(functions)
     if spaces.landmarks is None:
@@ -284,7 +284,7 @@ def _store_decision(estimator: Any, data: TrainingSet, spaces: Spaces, functions
         estimator.coef_ = np.asarray(estimator.dual_coef_ @ spaces.X[support]) if weights is None else weights
 
 
-def _store_privileged(estimator: Any, data: TrainingSet, spaces: Spaces, functions: Sequence[Expansion]) -> None:
+def _store_privileged(estimator: Any, data: TrainingSet, spaces: Spaces, functions: Sequence[DualForm]) -> None:
     """Store the correcting functions; a problem may have several, with a row of coefficients and an intercept each."""
     assert spaces.stack is not None
     assert spaces.privileged_kernel is not None
@@ -308,7 +308,7 @@ def _store_privileged(estimator: Any, data: TrainingSet, spaces: Spaces, functio
         estimator._privileged_data = data.kept[rows] if kernel.name == "precomputed" else spaces.Z[rows]
 
 
-def _stacked(functions: Sequence[Expansion]) -> tuple[np.ndarray, np.ndarray | None]:
+def _stacked(functions: Sequence[DualForm]) -> tuple[np.ndarray, np.ndarray | None]:
     """Coefficients over the training rows and, where they are known, weights of all functions."""
     coefficients = np.vstack([function.coefficients for function in functions])
     if functions[0].weights is None:

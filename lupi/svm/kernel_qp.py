@@ -60,8 +60,8 @@ class Certificate:
     theta: np.ndarray | None = None
 
 
-class Expansion(NamedTuple):
-    """Function(s) of one space: coefficients over the training examples, the intercept, and weights if they are known."""
+class DualForm(NamedTuple):
+    """Function(s) of one space: coefficients over the training examples, intercept(s), and weights if they are known."""
 
     coefficients: np.ndarray
     intercept: float | np.ndarray
@@ -189,7 +189,7 @@ class KernelQP:
         one = Space(matrix=matrix, bias=first.bias)
         return KernelQP((one,), self.example, self.coef[:1], self.p, self.lower, self.upper, self.ridge, self.total[:1])
 
-    def decision(self, solution: Solution) -> Expansion:
+    def decision(self, solution: Solution) -> DualForm:
         """The decision function, in units of its space's weight."""
         proof = solution.certificate
         beta, bias = proof.expansions[0], proof.biases[0] / self.spaces[0].weight
@@ -197,16 +197,14 @@ class KernelQP:
             # Interior points keep every variable off its bounds; one whose slope outweighs it is on its way to 0.
             carried = solution.point > -np.max(np.abs(solution.point)) * proof.slack
             beta = self.expansions(np.where(carried, solution.point, 0.0))[0]
-        return Expansion(proof.scale * beta, proof.scale * bias, self.weights(solution, 0))
+        return DualForm(proof.scale * beta, proof.scale * bias, self.weights(solution, 0))
 
-    def privileged(self, solution: Solution) -> Expansion:
+    def privileged(self, solution: Solution) -> DualForm:
         """The function of the privileged space: w* = weight * sum of eta_i z_i, and b*; one row each of several functions."""
         certificate = solution.certificate
         eta = certificate.scale * self.spaces[1].weight * np.vstack(certificate.expansions[1:])
         biases = certificate.scale * certificate.biases[1:]
-        return (
-            Expansion(eta, biases) if len(eta) > 1 else Expansion(eta[0], float(biases[0]), self.weights(solution, 1))
-        )
+        return DualForm(eta, biases) if len(eta) > 1 else DualForm(eta[0], float(biases[0]), self.weights(solution, 1))
 
     def weights(self, solution: Solution, m: int) -> np.ndarray | None:
         """Weights of the function of space m, if the solver works on weights."""

@@ -19,7 +19,7 @@ from lupi.kernels import LARGE_MATRIX, Space, pivoted_cholesky, require_matrix, 
 from lupi.kernels.linalg import WHOLE, cholesky, inverse_from_cholesky
 from lupi.solution import Solution
 from lupi.svm.features import weighted_products
-from lupi.svm.kernel_qp import Expansion, KernelQP
+from lupi.svm.kernel_qp import DualForm, KernelQP
 
 # Largest product of the condition number and the rounding error of single precision.
 WORST_ERROR = 1e-2
@@ -42,7 +42,7 @@ class SVM2PlusDual(KernelQP):
     lam: float
     available: np.ndarray
 
-    def privileged(self, solution: Solution) -> Expansion:
+    def privileged(self, solution: Solution) -> DualForm:
         """V = (1 / lam) sum eta_i z_i and rho = (1 / lam) sum eta_i, where eta = s o a - C xi and xi = Q (s o a)."""
         certificate = solution.certificate
         eta = np.where(self.available, certificate.expansions[1] - self.C * certificate.fields[1], 0.0) / self.lam
@@ -50,7 +50,7 @@ class SVM2PlusDual(KernelQP):
         theta = certificate.theta
         # What the weights of a primal point give, eta gives at the optimum only.
         rho = float(eta.sum() if theta is None else theta[-1])
-        return Expansion(eta, rho, self.weights(solution, 1))
+        return DualForm(eta, rho, self.weights(solution, 1))
 
 
 def svm2_plus_dual(

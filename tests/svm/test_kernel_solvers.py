@@ -384,6 +384,21 @@ def test_where_smo_gets_nowhere_an_interior_point_finds_the_bounds():
     assert found.objective == pytest.approx(exact.objective, rel=1e-8)
 
 
+@pytest.mark.parametrize("seed", [22, 35])
+def test_singular_matrices_have_an_exact_finish_with_the_middle_of_the_best_intercepts(seed):
+    """Linear functions of 4 and 3 features: the dual variables are not unique; of seed 35 the intercepts are not, either."""
+    rng = np.random.default_rng(seed)
+    X, Z = rng.normal(size=(40, 4)), rng.normal(size=(40, 3))
+    y, found = np.where(X[:, 0] + Z[:, 0] + rng.normal(size=40) > 0, 1.0, -1.0), []
+    for order in (np.arange(40), np.arange(40)[::-1]):
+        spaces = (Space(factor=A[order], matrix=A[order] @ A[order].T) for A in (X, Z))
+        problem = svm_plus_dual(*spaces, y[order], np.ones(40), 3.0, True, np.ones(40, bool))
+        found.append(solve_interior_point(problem, tol=1e-13))
+        assert found[-1].solver == "interior_point+active_set"
+        assert found[-1].gap < 1e-14
+    np.testing.assert_allclose(found[1].certificate.biases, found[0].certificate.biases, rtol=1e-9)
+
+
 def test_a_mixed_system_in_single_precision_has_nearly_the_same_solution():
     problem, _ = build(1, "svm+", 150, 1.0, 1.0, 3.0, True, False, kernel="linear")
     system = newton_system(problem)
