@@ -58,6 +58,8 @@ LARGEST_BLOCK = 2**24
 BAND = 128
 # A matrix of this many rows stays in the cache as a whole.
 WHOLE_ROWS = 320
+# A column is far from 0 if its variance is less than this share of its mean square, in so many rows.
+NEARLY_CONSTANT, SAMPLE_ROWS = 1e-4, 64
 # Kernels without a matrix product, and the operations of one call: Ctrl-C waits for its end.
 SLOW_KERNELS = ("chi2", "laplacian")
 SLOW_OPERATIONS = 3e8
@@ -149,8 +151,10 @@ class Kernel:
             return np.asarray(sum(np.minimum(A[:, k, None], B[None, :, k]) for k in range(A.shape[1])))
         if self.name == "linear" and B is None and not sparse.issparse(A):
             return self_products(A)
-        if self.name == "rbf" and not (sparse.issparse(A) or sparse.issparse(B)):
-            return _rbf_matrix(A, self.gamma) if B is None else _rbf(A, B, self.gamma)
+        if self.name == "rbf":
+            A, B = _near_zero(A, B)
+            if not (sparse.issparse(A) or sparse.issparse(B)):
+                return _rbf_matrix(A, self.gamma) if B is None else _rbf(A, B, self.gamma)
         return np.asarray(
             pairwise_kernels(A, B, metric=self.name, **{key: getattr(self, key) for key in KERNELS[str(self.name)]})
         )
@@ -371,6 +375,22 @@ class BlockStack:
         return self.join(check_privileged_rows(estimator, privileged, self.columns))
 
 
+def _near_zero(A: Any, B: Any) -> tuple[Any, Any]:
+    """The rows without the mean of columns far from 0, whose squares would cancel in a distance; sparse rows stay sparse."""
+    sample = (A if B is None else B)[:SAMPLE_ROWS]
+    squares = sample.multiply(sample) if sparse.issparse(sample) else np.square(sample)
+    mean, square = np.ravel(sample.mean(axis=0)), np.ravel(squares.mean(axis=0))
+    center = np.where(square - mean**2 < NEARLY_CONSTANT * square, mean, 0.0)
+    if not center.any():
+        return A, B
+
+    def moved(rows: Any) -> Any:
+        row = sparse.csr_matrix(center)
+        return rows - (sparse.kron(np.ones((rows.shape[0], 1)), row, "csr") if sparse.issparse(rows) else center)
+
+    return moved(A), None if B is None else moved(B)
+
+
 def _rbf(A: np.ndarray, B: np.ndarray, gamma: float) -> np.ndarray:
     """exp(-gamma |a - b|^2); scikit-learn's checks take longer than a matrix of 100 x 100."""
     distances = -2.0 * (A @ B.T)
@@ -457,15 +477,15 @@ def resolve_gamma(gamma: float | str, X: MatrixLike, weight: np.ndarray | None =
     weight = np.ones(X.shape[0]) if weight is None else weight
     total = weight.sum() * X.shape[1]
     mean = float((X.T @ weight).sum()) / total
+    # Deviations first: the difference of two squares would cancel for features far from 0.
     if sparse.issparse(X):
-        variance = float((X.multiply(X).T @ weight).sum()) / total - mean * mean
-        constant = variance <= 1e-15 * mean * mean
+        stored = np.diff(X.indptr)
+        squares = np.repeat(weight, stored) @ (X.data - mean) ** 2 + weight @ (X.shape[1] - stored) * mean**2
     else:
-        # Deviations first: the difference of two squares would cancel for features far from 0.
-        variance = float((((X - mean) ** 2).T @ weight).sum()) / total
-        constant = variance <= 1e-30 * mean * mean
+        squares = (((X - mean) ** 2).T @ weight).sum()
+    variance = float(squares) / total
     # Variances near the smallest float have no finite inverse.
-    constant = constant or X.shape[1] * variance < np.finfo(float).tiny
+    constant = variance <= 1e-30 * mean * mean or X.shape[1] * variance < np.finfo(float).tiny
     return 1.0 if constant else float(1.0 / (X.shape[1] * variance))
 
 

@@ -142,8 +142,13 @@ def test_gamma_of_constant_features_is_one(value, convert):
     assert resolve_gamma("scale", convert(np.full((6, 3), value))) == 1.0
 
 
-def test_gamma_of_features_far_from_zero_keeps_its_digits():
-    np.testing.assert_allclose(resolve_gamma("scale", A + 1e8), 1 / (4 * A.var()), rtol=1e-6)
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+def test_features_far_from_zero_keep_their_digits(convert):
+    np.testing.assert_allclose(resolve_gamma("scale", convert(A + 1e8)), 1 / (4 * A.var()), rtol=1e-6)
+    far = np.array([1e6, 0.0, -1e6, 0.0])
+    for pair in ((A,), (A, B)):
+        expected = make("rbf")(*pair)
+        np.testing.assert_allclose(make("rbf")(*(convert(rows + far) for rows in pair)), expected, atol=1e-8)
 
 
 # ---------------------------------------------------------------- positive semi-definite or not
