@@ -239,7 +239,7 @@ class ForestMember(WithoutPrivilegedRows, BaseEstimator):
     def fit_left_out(self, sample: Sample) -> Array:
         """Grow the trees; return left-out predictions of the training rows."""
         weight = sample.weight
-        columns = np.argsort(_correlations(sample.X, sample.targets, weight), kind="stable")
+        columns = _column_order(sample.X, sample.targets, weight)
         A = np.ascontiguousarray(_tree_table(sample.X.values)[:, columns])
         gaps = np.diff(np.sort(A, axis=0), axis=0)
         gaps = np.where(gaps > 0, gaps, 1.0).min(axis=0, initial=1.0)  # the smallest of each column
@@ -298,6 +298,13 @@ class ForestMember(WithoutPrivilegedRows, BaseEstimator):
                 node = np.where(low, self.left_[node], self.right_[node])
             values[start : start + BLOCK] = self.value_[node].mean(axis=1)
         return values
+
+
+def _column_order(X: Any, targets: Array, weight: Array) -> Array:
+    """Columns by their correlations with the targets, equal ones by those with targets times sums of rows, up to rounding."""
+    sums, total = X.times(np.ones((X.shape[1], 1))), weight.sum()
+    products = (sums - weight @ sums / total) * (targets - weight @ targets / total)
+    return np.lexsort([np.round(_correlations(X, values, weight), 6) for values in (products, targets)])
 
 
 def _tree_table(A: Any) -> Array:

@@ -363,6 +363,18 @@ def test_the_forest_depends_on_values_alone(change):
     np.testing.assert_allclose(found - origin, expected, atol=1e-6 * np.ptp(expected))
 
 
+def test_columns_of_equal_correlation_have_an_order_without_rounding_errors():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 15)
+    # Yes or no, with the same counts in each class.
+    blocks = [[rng.permutation(np.arange(15) < ones) for _ in range(4)] for ones in (4, 9)]
+    X = np.concatenate(blocks, axis=1).T.astype(float)
+    expected = SurrogateClassifier(["forest"], random_state=0).fit(X, y).decision_function(X)
+    for away in (1e3, 1e4, 1e5, [1e6, 0.0, -1e5, 0.1]):
+        found = SurrogateClassifier(["forest"], random_state=0).fit(X + away, y).decision_function(X + away)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 def test_left_out_values_of_the_forest_do_not_know_the_row():
     rng = np.random.default_rng(0)
     A, t = rng.normal(size=(200, 5)), rng.normal(size=(200, 1))
