@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from lupi.files import digest_of
 from lupi.inputs.tables import is_frame
+from lupi.inputs.training_set import refuse_masked
 from lupi.tabular.model import MAX_CLASSES, missing_targets, plain_labels
 from lupi.tabular.table import Schema, Table, as_pandas, expand, no_column, parse_column
 
@@ -120,6 +121,8 @@ def make_problem(X, y=None, privileged=None, *, target=None, drop=(), groups=Non
     elif y is None or privileged is None:
         raise ValueError("pass X, y and privileged, or a data frame with the names `target` and `privileged`.")
     parts = (X, y, privileged, groups)
+    for name, part in zip(("X", "y", "privileged", "groups"), parts):
+        refuse_masked(part, f"`{name}`")
     digest = digest_of(*(part if part is None or is_frame(part) else np.asarray(part) for part in parts))
     problem, metric = _encode(X, y, privileged, groups, metric, regression)
     return replace(problem, target=target, dropped=dropped, digest=digest), metric

@@ -30,6 +30,7 @@ from lupi.inputs.training_set import (
     chunkwise,
     read_block,
     read_table,
+    refuse_masked,
     split_missing,
 )
 from lupi.inputs.types import Matrix
@@ -312,6 +313,7 @@ def _examine(block: RowBlock, spaces: dict[str, Any], estimator_name: str) -> di
     """Check the rows of a chunk: X finite, as many privileged rows as rows of X, each whole or missing."""
     owner = f"{estimator_name}, chunk {block.number}"
     X, *tables = block.make(["X", *spaces])
+    refuse_masked(X, f"{owner}: `X`")
     n_rows = int(np.shape(X)[0])
     options = {"accept_sparse": "csr", "dtype": list(SINGLE), "input_name": "X", "ensure_min_samples": 0}
     values = check_array(X, **options, estimator=owner)

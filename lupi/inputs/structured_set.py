@@ -32,7 +32,7 @@ def check_structured_set(
     name = type(estimator).__name__
     rows = read_inputs(X, f"{name}: `X`", task)
     n = rows.shape[0]
-    outputs = Y.to_numpy() if hasattr(Y, "to_numpy") else _as_sequence(Y, f"{name}: `Y`")
+    outputs = read_outputs(Y, name)
     if n == 0:
         raise ValueError(f"{name}: `X` is empty; fit needs at least one example.")
     if len(outputs) != n:
@@ -78,6 +78,11 @@ def read_inputs(X: Any, prefix: str, task: Any) -> Any:
     if not np.isfinite(values).all():
         raise ValueError(f"{prefix} contains NaN or infinity; impute or remove those values.")
     return ArrayRows(values)
+
+
+def read_outputs(Y: Any, name: str) -> Sequence[Any]:
+    """Outputs by position: values of a Series, rows of a frame."""
+    return Y.to_numpy() if hasattr(Y, "to_numpy") else _as_sequence(Y, f"{name}: `Y`")
 
 
 def _as_sequence(values: Any, prefix: str) -> Sequence[Any]:

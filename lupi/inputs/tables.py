@@ -56,10 +56,10 @@ def sparse_values(table: MatrixLike, prefix: str) -> Matrix:
         raise ValueError(f"{prefix} must hold real numbers, but has dtype {table.dtype}; encode it as numbers first.")
     if table.ndim != 2:
         return table
-    return summed_duplicates(table.tocsr().astype(np.float64))
+    return canonical(table.tocsr().astype(np.float64))
 
 
-def summed_duplicates(matrix: Any) -> Any:
+def canonical(matrix: Any) -> Any:
     """A CSR matrix with one entry per cell; a copy if the caller's has more."""
     if not matrix.has_canonical_format:
         matrix = matrix.copy()

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import make_constraint
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from lupi.inputs.tables import check_row_order, column_names, frame_values, sparse_values, summed_duplicates
+from lupi.inputs.tables import canonical, check_row_order, column_names, frame_values, sparse_values
 from lupi.inputs.types import Matrix, MatrixLike, PrivilegedLike, VectorLike
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -408,7 +408,8 @@ def split_spaces(privileged: PrivilegedLike, estimator_name: str, *, several: bo
         return {}
     listed = isinstance(privileged, list | tuple)
     several = listed and any(np.ndim(table) == 2 for table in privileged) if several is None else several
-    if not isinstance(privileged, Mapping):
+    # A sparse matrix of scipy's format DOK is a dict, too.
+    if not isinstance(privileged, Mapping) or sparse.issparse(privileged):
         if not several:
             return {None: privileged}
         if not listed:
@@ -483,7 +484,7 @@ def _validate(
     options = {"accept_sparse": "csr", "dtype": list(dtypes), "order": "C", "ensure_all_finite": finite}
     values = check_array(X, **options, ensure_min_samples=min_rows, estimator=estimator, input_name="X")
     validation._check_n_features(estimator, values, reset=reset)
-    return summed_duplicates(values) if sparse.issparse(values) else values
+    return canonical(values) if sparse.issparse(values) else values
 
 
 def _check_X(estimator: Any, X: MatrixLike, dtypes: Sequence[Any], min_rows: int, allow_nan: bool) -> ArrayRows:

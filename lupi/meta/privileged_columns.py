@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lupi.inputs.decorators import available_if
 from lupi.inputs.tables import column_names
+from lupi.inputs.training_set import refuse_masked
 from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.privacy import WithoutPrivilegedRows, model_part
 
@@ -302,6 +303,7 @@ def _privileged_keyword(estimator: Any) -> str:
 
 
 def _as_table(X: MatrixLike) -> MatrixLike:
+    refuse_masked(X, "PrivilegedColumns: `X`")
     if not sparse.issparse(X) and not (hasattr(X, "columns") and hasattr(X, "dtypes")):
         X = np.asarray(X)
     if len(X.shape) != 2:

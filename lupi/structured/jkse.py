@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lupi.inputs.decorators import fit_context
+from lupi.inputs.structured_set import read_outputs
 from lupi.inputs.training_set import check_privileged_rows, check_rows, check_training_set, per_space, values_per_space
 from lupi.inputs.types import KernelName, MatrixLike, PrivilegedLike
 from lupi.kernels import Kernel, resolve_gamma
@@ -220,7 +221,7 @@ class JKSE(StructuredEstimator):
         -------
         ndarray
         """
-        X, Y = check_rows(self, X, task=self.task), list(Y)
+        X, Y = check_rows(self, X, task=self.task), read_outputs(Y, type(self).__name__)
         self.task.check(X, Y)
         features = joint_features(self.task, X, Y, self.normalize)
         return np.asarray(self._kernel(features, self.support_features_) @ self.dual_coef_)
@@ -375,7 +376,7 @@ class JKSEPlus(WithoutPrivilegedRows, JKSE):
         blocks = check_privileged_rows(self, privileged, self._privileged_columns, task=self.privileged_task)
         available = np.any([block.available for block in blocks], axis=0)
         values = np.where(available, self.privileged_intercept_, np.nan)
-        for block, (rows, _) in zip(blocks, self._features(blocks, None if Y is None else list(Y))):
+        for block, (rows, _) in zip(blocks, self._features(blocks, Y if Y is None else read_outputs(Y, "JKSEPlus"))):
             space = self._privileged_spaces.get(block.name)
             if space is not None and block.available.any():
                 coefficients = space.weight * np.asarray(self.privileged_dual_coef_)[space.available]

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from lupi.inputs.decorators import fit_context
+from lupi.inputs.structured_set import read_outputs
 from lupi.inputs.training_set import check_rows, check_training_set, per_space, values_per_space
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState
 from lupi.privacy import WithoutPrivilegedRows, model_part
@@ -62,7 +63,7 @@ class StructuredEstimator(BaseEstimator):
         -------
         float
         """
-        predicted = self.predict(X)
+        predicted, Y = self.predict(X), read_outputs(Y, type(self).__name__)
         if len(Y) != len(predicted):
             raise ValueError(f"X has {len(predicted)} examples and Y has {len(Y)}; they must have the same length.")
         return 1.0 - float(np.mean([self.task.loss(y, p) for y, p in zip(Y, predicted)]))

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lupi.inputs.decorators import available_if
 from lupi.inputs.tables import is_frame
+from lupi.inputs.training_set import refuse_masked
 from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.privacy import model_part
 from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor
@@ -87,7 +88,7 @@ class TableEncoder(BaseEstimator):
         self.medians_ = np.nan_to_num(numbers.median().to_numpy(dtype=np.float64))
         numbers = np.where(numbers.isna(), self.medians_, numbers)
         means, spread = numbers.mean(axis=0), numbers.std(axis=0)
-        varied = self.standardize & (spread > 1e-12 * np.maximum(1.0, np.abs(means)))
+        varied = self.standardize & (spread > 1e-12 * np.abs(means))
         self.means_, self.scales_ = means * self.standardize, np.where(varied, spread, 1.0)
         self.n_features_out_ = len(self.means_) + sum(map(len, self.levels_.values()))
         return self
@@ -273,6 +274,7 @@ def encode_and_fit(model, candidates, X, y, privileged=None, groups=None):
 
 def encode_training(model, X, y):
     """A copy of an unfitted model with its schema and encoder, and the features and the target for its estimator."""
+    refuse_masked(y, "`y`")
     table, y = Table.of(X), np.asarray(y)
     shared = clone(model)
     shared.schema_, shared.regression_ = table.schema, model._is_regression(y)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from lupi.inputs.tables import is_frame
+from lupi.inputs.training_set import refuse_masked
 from lupi.privacy import model_part
 
 UNREADABLE = ".xls .ods .json .sav .dta .rds .rdata .sas7bdat .zip .xz .bz2 .zst .h5 .sqlite .db .xlsb .xlsm"
@@ -212,6 +213,7 @@ class Schema:
 
 def as_pandas(table):
     """A pandas frame with text as column names for a frame of pandas or polars; anything else as it is."""
+    refuse_masked(table, "the `table`")
     table = table.to_pandas() if hasattr(table, "to_pandas") else table
     return table.rename(columns=str) if is_frame(table) else table
 

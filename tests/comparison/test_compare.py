@@ -145,6 +145,8 @@ def test_words_gaps_groups_and_regression():
         ({"privileged": np.zeros((90, 0))}, "at least one column"),
         ({"grids": {"svm2k": {"C": [1.0]}}}, "not among the methods"),
         ({"metric": "f1"}, "got 'f1'"),
+        ({"privileged": np.ma.masked_less(np.ones((90, 2)), 2.0)}, "`privileged` is a masked array"),
+        ({"groups": np.ma.masked_less(np.arange(90), 2)}, "`groups` is a masked array"),
     ],
 )
 def test_compare_says_what_is_wrong(change, message, arrays):

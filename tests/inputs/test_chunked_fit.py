@@ -179,6 +179,7 @@ def test_many_rows_need_linear_kernels(data):
         ({"privileged": lambda Z: Z.compute()}, r"`privileged` is a ndarray; .* pass a dask.array"),
         ({"privileged": lambda Z: da.where(da.isnan(Z[:, :1]), np.inf, Z)}, r"chunk 0: `privileged`.*infinite value in row 0"),
         ({"X": lambda X: da.where(X > 3.0, np.nan, X)}, r"(?s)X contains NaN.*chunk \d"),
+        ({"X": lambda X: da.ma.masked_greater(X, 3.0)}, r"chunk \d: `X` is a masked array"),
         ({"y": lambda y: np.zeros(7)}, r"`y` has 7 entries, but the chunks of `X` have 5400 rows"),
         ({"y": lambda y: y * 0}, r"at least two classes"),
     ],

@@ -100,6 +100,12 @@ def test_messages_for_the_rest(arguments, message):
         check_training_set(SVM2Plus(), **{"X": X, "y": Y} | arguments)
 
 
+def test_a_matrix_of_a_dictionary_of_keys_is_one_table():
+    Z_dok = sparse.dok_matrix(Z)
+    data = check_training_set(SVM2Plus(), X, Y, Z_dok)
+    np.testing.assert_array_equal(data.privileged[0].rows.values.toarray(), Z)
+
+
 def test_kernel_matrices_lose_rows_and_columns():
     K, L = X @ X.T, Z @ Z.T
     L[1] = L[0, 1] = np.nan

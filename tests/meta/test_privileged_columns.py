@@ -366,3 +366,13 @@ def test_messages_for_estimators(estimator, message):
 def test_privileged_keyword_is_refused():
     with pytest.raises(TypeError, match=r"from the columns of `X`; leave out privileged="):
         PrivilegedColumns(Recorder(), ["z0"]).fit(TABLE, Y, privileged=Z)
+
+
+def test_a_masked_array_is_refused():
+    X, y, Z = make_privileged(40, random_state=0, return_X_y_privileged=True)
+    table = np.hstack([X, Z])
+    masked, model = np.ma.masked_greater(table, 1.0), PrivilegedColumns(SVM2Plus(), columns=[-2, -1])
+    with pytest.raises(ValueError, match="`X` is a masked array"):
+        model.fit(masked, y)
+    with pytest.raises(ValueError, match="`X` is a masked array"):
+        model.fit(table, y).predict(masked)

@@ -216,6 +216,15 @@ def test_pandas_objects_are_read_by_position(make):
     assert found.score(frame, labels) == expected.score(X, y)
 
 
+def test_the_rows_of_a_frame_are_outputs():
+    X, y = chain_data()
+    X, y = [x[:3] for x in X], np.array([labels[:3] for labels in y])
+    model, frame = StructuralSVM(Chain(2, 2), random_state=0).fit(X, y), pd.DataFrame(y)
+    assert model.score(X, frame) == model.score(X, y)
+    with pytest.raises(ValueError, match="StructuralSVM: `Y` is a masked array"):
+        model.score(X, np.ma.masked_equal(y, 1))
+
+
 @pytest.mark.parametrize("make", [StructuralSVM, StructuralSVMPlus, JKSE, JKSEPlus])
 def test_predict_checks_its_input(make):
     X, y, _, _ = table_problem()

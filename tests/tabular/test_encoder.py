@@ -52,3 +52,10 @@ def test_rows_without_a_privileged_value_stay_without(frame):
     empty = np.arange(60) % 7 == 0
     assert np.isnan(features[empty]).all()
     np.testing.assert_allclose(features[~empty, 0], StandardScaler().fit_transform(hidden[["a"]])[~empty, 0])
+
+
+@pytest.mark.parametrize("unit", [1e-14, 1e14])
+def test_the_unit_of_a_column_does_not_matter(frame, unit):
+    table, other = Table.of(frame), Table.of(frame.assign(a=unit * frame["a"]))
+    found = TableEncoder().fit(other).transform(other)
+    np.testing.assert_allclose(found, TableEncoder().fit(table).transform(table), rtol=1e-9, atol=1e-12)

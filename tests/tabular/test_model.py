@@ -95,3 +95,18 @@ def test_errors(frame, labels):
     assert list(model.schema_.columns) == ["a", "town"]  # an estimator without `privileged` gets the others
     with pytest.raises(ValueError, match=r"lacks the column\(s\) that the model needs: a"):
         model.predict(frame[["town"]])
+
+
+def test_masked_arrays_are_refused():
+    rng = np.random.default_rng(0)
+    X, Z, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 1)), np.arange(40) % 2
+    model = lupi.tabular_model(lupi.SurrogateClassifier("ridge")).fit(X, y, Z)
+    for given in (
+        (np.ma.masked_less(X, 0.0), y, Z),
+        (X, np.ma.masked_less(y, 1), Z),
+        (X, y, np.ma.masked_less(Z, 0.0)),
+    ):
+        with pytest.raises(ValueError, match="is a masked array"):
+            clone(model).fit(*given)
+    with pytest.raises(ValueError, match="is a masked array"):
+        model.predict(np.ma.masked_less(X, 0.0))
