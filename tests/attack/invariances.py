@@ -67,6 +67,18 @@ def shift(rng, data):
     return replace(data, X=data.X + away, new=data.new + away, Z=Z)
 
 
+def together(rng, data):
+    """The same other unit and origin of all columns, up to 1e6 spreads away."""
+    (unit, other), (away, gone) = factors(rng, 2), rng.uniform(-1e6, 1e6, 2)
+    X, new = ((block + away * data.X.std()) * unit for block in (data.X, data.new))
+    return replace(data, X=X, new=new, Z=(data.Z + gone * np.nanstd(data.Z)) * other)
+
+
+def together_stored(rng, data):
+    """The same in sparse matrices."""
+    return storage(rng, together(rng, data))
+
+
 def target_unit(rng, data):
     """Another unit and origin of the target."""
     unit = float(factors(rng, 1)[0])
@@ -156,7 +168,8 @@ def threads(rng, data):
 CHANGES = {
     change.__name__: change
     for change in (
-        units, shift, target_unit, rows, columns, labels, storage, new_storage, dtypes, containers, threads,
+        units, shift, together, together_stored, target_unit, rows, columns, labels, storage, new_storage, dtypes,
+        containers, threads,
     )
 }  # fmt: skip
 
@@ -167,7 +180,9 @@ CHANGES = {
 # X, and the epsilon of SVRPlus, are compared behind a StandardScaler.
 FOLDS = {"rows"}  # folds are drawn by the numbers of the rows
 NUMBERS = {"labels"}  # grades, and the outputs of Multiclass, are numbers
-DENSE = {"storage", "new_storage"}  # sparse matrices are refused
+DENSE = {"storage", "new_storage", "together_stored"}  # sparse matrices are refused
+# Coefficients are penalized in the units of the columns, or the joint features hold zeros.
+RAW = {"together", "together_stored"}
 SCALED = ("units", "shift", "target_unit")
 
 
@@ -193,15 +208,18 @@ def surrogate(kind, *args, target="classes", **params):
 
 def kernels(kind, target="classes", **params):
     """A kernel machine with RBF kernels, and with linear ones."""
-    return [Method(lambda more=more: kind(tol=TOL, **params, **more), target) for more in ({}, LINEAR)]
+    return [
+        Method(lambda: kind(tol=TOL, kernel="rbf", privileged_kernel="rbf", **params), target),
+        Method(lambda: kind(tol=TOL, **LINEAR, **params), target, excepted=frozenset(RAW)),
+    ]
 
 
 def structured(kind, *args, **params):
-    return Method(lambda: kind(*args, **params), "grades", excepted=frozenset(NUMBERS | DENSE))
+    return Method(lambda: kind(*args, **params), "grades", excepted=frozenset(NUMBERS | DENSE | RAW))
 
 
 def wrapper(kind, inner, target="classes", excepted=(), **params):
-    return Method(lambda: kind(inner, **params), target, excepted=frozenset(excepted))
+    return Method(lambda: kind(inner, **params), target, excepted=frozenset(RAW | set(excepted)))
 
 
 def table(inner, target="classes"):
@@ -221,7 +239,7 @@ FAMILIES = {
         surrogate(REGRESSOR, "ridge", target="numbers"),
         surrogate(CLASSIFIER, ["ridge", "rbf"]),
         surrogate(REGRESSOR, ["ridge", "rbf"], target="numbers"),
-        replace(surrogate(REGRESSOR, RIDGE, teacher=RIDGE, target="numbers"), scale_free=False, excepted=FOLDS),
+        replace(surrogate(REGRESSOR, RIDGE, teacher=RIDGE, target="numbers"), scale_free=False, excepted=FOLDS | RAW),
     ],
     "surrogate": [surrogate(CLASSIFIER), surrogate(REGRESSOR, target="numbers")],
     "svm+": [*kernels(lupi.SVMPlus), *kernels(lupi.SVMPlus, correction="labeled")],
@@ -231,12 +249,15 @@ FAMILIES = {
     # Linear in X as well, its optimum is 0 for standardized columns.
     "one class": [
         Method(lambda: lupi.OneClassSVMPlus(tol=TOL), "none"),
-        Method(lambda: lupi.OneClassSVMPlus(privileged_kernel="linear", tol=TOL), "none"),
+        Method(lambda: lupi.OneClassSVMPlus(privileged_kernel="linear", tol=TOL), "none", excepted=frozenset(RAW)),
     ],
-    "ranking": [*kernels(lupi.RankTransfer, "grades"), Method(lambda: lupi.RankSVM(tol=TOL), "grades")],
+    "ranking": [
+        *kernels(lupi.RankTransfer, "grades"),
+        Method(lambda: lupi.RankSVM(tol=TOL), "grades", excepted=frozenset(RAW)),
+    ],
     "structured": [
-        structured(lupi.StructuralSVM, TASKS[0], tol=1e-8, random_state=0),
-        structured(lupi.StructuralSVMPlus, *TASKS, tol=1e-8, random_state=0),
+        structured(lupi.StructuralSVM, TASKS[0], tol=1e-12, random_state=0),
+        structured(lupi.StructuralSVMPlus, *TASKS, tol=1e-12, random_state=0),
         structured(lupi.JKSE, TASKS[0], **RBF),
         structured(lupi.JKSEPlus, TASKS[0], privileged_kernel="rbf", **RBF),
     ],
