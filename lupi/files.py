@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -18,9 +18,10 @@ from zipfile import BadZipFile
 import numpy as np
 
 
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+def write_atomically(path: str | os.PathLike[str], content: bytes | Iterable[bytes]) -> None:
     """Write a file, and its folder if needed, so that readers see the old content or the new content, never a part.
 
+    The content may come in parts, which need not fit in memory together.
     An existing file keeps its mode, a new one follows the umask, and a symbolic link keeps its target, which is written.
     An OSError, such as a full disk, names the path and leaves the old file unchanged.
     """
@@ -33,7 +34,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         with open(temporary, "xb", opener=partial(os.open, mode=0o666 if mode is None else mode)) as file:
             if mode is not None:
                 os.chmod(temporary, mode)
-            file.write(content)
+            file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)

@@ -1,7 +1,7 @@
 """`lupi fit` and `lupi predict`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -79,26 +79,43 @@ def predict(
     threshold between classes: its only column is `score`.
     """
     import numpy as np
+    import pandas as pd
 
+    from lupi.run import progress
     from lupi.tabular.model import TabularModel
-    from lupi.tabular.table import expand, read_file
+    from lupi.tabular.table import OddCells, expand, read_chunks
 
-    fitted, rows = cli.load_model(model, TabularModel, "`lupi fit` or `lupi compare`"), read_file(table)
-    columns = {}
-    if id_column is not None:
-        (name,) = expand([id_column], list(rows.columns), "id")
-        columns[name] = safe_cells(rows[name].to_numpy())
-    if not fitted.ranks:
-        columns["prediction"] = safe_cells(fitted.predict(rows))
-    if not fitted.regression_:
-        scores = np.asarray(fitted.decision_function(rows))
-        if scores.ndim == 1:
-            columns["score"] = scores
+    fitted = cli.load_model(model, TabularModel, "`lupi fit` or `lupi compare`")
+
+    def predicted(report):
+        """Text of the predictions in chunks; with the last one everything that the user should know."""
+        odd, done = OddCells(), 0
+        for frame, total in read_chunks(table, cli.CHUNK_ROWS):
+            rows, columns = fitted.parse(frame, odd), {}
+            if id_column is not None:
+                (name,) = expand([id_column], list(frame.columns), "id")
+                columns[name] = safe_cells(frame[name].to_numpy())
+            scores: Any = None if fitted.regression_ else np.asarray(fitted.decision_function(rows))
+            graded = scores is not None and scores.ndim == 1
+            if not fitted.ranks:
+                # The sign of decision values is the prediction, which takes as long again.
+                signed = graded and hasattr(fitted.estimator_, "decision_function")
+                labels = fitted.classes_[(scores > 0).astype(int)] if signed else fitted.predict(rows)
+                columns["prediction"] = safe_cells(labels)
+            if graded:
+                columns["score"] = scores
+            yield pd.DataFrame(columns).to_csv(index=False, header=not done)
+            done += len(frame)
+            report(done, total)
+        for text in odd.notes():
+            cli.note(text)
+
+    with progress("predicting") as report:
+        cli.write(predicted(report), output)
     if fitted.ranks:
         meaning = f"the higher the score, the more a row looks like {str(fitted.classes_[1])!r}"
         advice = "for one, train a classifier (lupi fit --method svm2+)"
         cli.note(f"this model ranks: {meaning}. It has no threshold between classes; {advice}.")
-    cli.write(rows[[]].assign(**columns).to_csv(index=False), output)
 
 
 def safe_cells(values):

@@ -2,9 +2,12 @@
 
 import os
 import shlex
+import shutil
 import signal
 import sys
+import tempfile
 import traceback
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from threading import current_thread, main_thread
@@ -22,6 +25,8 @@ METHOD_NAMES = (
 )
 REFERENCE_NAMES = "reference, joint, rankreference"
 CHUNKED_NAMES = "svm2+, svm+, ranktransfer, l2svm, svm, ranksvm"
+# Rows that `lupi predict` reads at a time.
+CHUNK_ROWS = 50_000
 TABLE_KINDS = "CSV, TSV, Parquet, Feather, Excel or JSON lines"
 RESUME = "finished results are kept; run the same command again to resume."
 
@@ -58,7 +63,8 @@ class Commands(TyperGroup):
         """Parse the arguments, run the command, end the process."""
         self.kept = "."
         try:
-            with self._sigterm_as_exception():
+            with self._sigterm_as_exception(), warnings.catch_warnings():
+                warnings.showwarning = lambda message, *_: note(str(message))
                 code = super().main(*args, **extra | {"standalone_mode": False})
             text = f"stopped{self.kept}" if code == 130 else ""
         except Exception as error:
@@ -136,14 +142,17 @@ def note(text):
     typer.echo(text, err=True)
 
 
-def write(text, output):
-    """Write text to a file, or to the terminal where `output` is None."""
+def write(parts, output):
+    """Write parts of a text to a file, or to standard output where `output` is None, once the last one is made."""
     from lupi.files import write_atomically
 
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        write_atomically(output, text.encode())
+    if output is not None:
+        write_atomically(output, (part.encode() for part in parts))
+        return
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
+        file.writelines(parts)
+        file.seek(0)
+        shutil.copyfileobj(file, sys.stdout)
 
 
 def names(text: str | None) -> list[str] | None:

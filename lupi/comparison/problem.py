@@ -12,7 +12,7 @@ from lupi.files import digest_of
 from lupi.inputs.tables import is_frame
 from lupi.inputs.training_set import refuse_masked
 from lupi.tabular.model import MAX_CLASSES, missing_targets, plain_labels
-from lupi.tabular.table import Schema, Table, as_pandas, expand, no_column, parse_column
+from lupi.tabular.table import Schema, Table, as_pandas, expand, no_column
 
 
 class Metric(NamedTuple):
@@ -151,7 +151,8 @@ def _split_frame(frame, target, privileged, drop, groups, regression):
     y = frame[target]
     if not y.notna().any():
         raise ValueError(f"the table has no row with a value of the target {target!r}.")
-    kind, form = Schema.learn(frame[[target]]).columns[target]
+    schema = Schema.learn(frame[[target]])
+    kind = schema.columns[target][0]
     if regression and kind not in ("number", "boolean"):
         raise ValueError(f"metric r2 requires numbers, but the target {target!r} holds {kind}s.")
     if group is not None:
@@ -159,8 +160,8 @@ def _split_frame(frame, target, privileged, drop, groups, regression):
             raise ValueError(f"the column {group!r} of the groups has gaps; every row needs a group.")
         groups = frame[group].to_numpy()
     numbers_as_text = kind == "number" and y.dtype.kind not in "biuf"
-    y = parse_column(y, kind, form) if regression or numbers_as_text else y.to_numpy()
-    return frame[ordinary], y, frame[left], groups, frame[dropped]
+    y = schema.parse(frame[[target]]).frame[target] if regression or numbers_as_text else y
+    return frame[ordinary], y.to_numpy(), frame[left], groups, frame[dropped]
 
 
 def _encode(X, y, privileged, groups, metric, regression):

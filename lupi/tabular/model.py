@@ -24,7 +24,7 @@ from lupi.inputs.types import MatrixLike, VectorLike
 from lupi.privacy import model_part
 from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.svm.paths import fit_path
-from lupi.tabular.table import Table, as_pandas, expand
+from lupi.tabular.table import KNOWN_WORDS, OddCells, Table, as_pandas, expand
 
 # A target of numbers with more values than this is a quantity, unless an estimator or a metric says otherwise.
 MAX_CLASSES = 20
@@ -218,13 +218,28 @@ class TabularModel(BaseEstimator):
         check_is_fitted(self)
         return not self.regression_ and not hasattr(self.estimator_, "classes_")
 
+    def parse(self, X, odd=None):
+        """Table of the decision columns; unreadable cells and unknown words are counted in `odd`, or else reported."""
+        check_is_fitted(self)
+        counted = OddCells() if odd is None else odd
+        table = self.schema_.parse(X, counted)
+        for name, levels in self.encoder_.levels_.items():
+            filled = table.frame[name].notna().to_numpy()
+            counted.add(table.frame[name], KNOWN_WORDS, filled, filled & ~table.frame[name].isin(levels).to_numpy())
+        if odd is None:
+            counted.warn()
+        return table
+
     def features_of(self, X):
         """Features of the rows as the fitted estimator gets them."""
         check_is_fitted(self)
-        return self.encoder_.transform(X if isinstance(X, Table) else self.schema_.parse(X))
+        return self.encoder_.transform(X if isinstance(X, Table) else self.parse(X))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Decision values of the rows, or else probabilities; further columns of a data frame are ignored."""
+        """Decision values of the rows, or else probabilities; further columns of a data frame are ignored.
+
+        As in `predict`, columns with cells that count as gaps are named in a warning.
+        """
         features = self.features_of(X)  # first: it raises for an unfitted model
         return scores_of(self.estimator_, features)
 
@@ -235,7 +250,12 @@ class TabularModel(BaseEstimator):
         return self.estimator_.predict_proba(features)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
-        """Predicted labels or numbers; scores of a ranker."""
+        """Predicted labels or numbers; scores of a ranker.
+
+        Cells that cannot be read by the schema of training, and unknown words, count as gaps: a UserWarning gives each
+        column with their number and an example. A column is an error if none of its filled cells can be read, or if more
+        than one and more than 5% of them cannot. Words are unknown if they are new or were rare in training.
+        """
         features = self.features_of(X)
         raw = self.estimator_.predict(features)
         if self.regression_:

@@ -59,6 +59,7 @@ LONG = {
     "estimators": {"": 900},
     "invariances": {"": 180},
     "certificates": {"kernel machines": 4_000, "": 1_000},
+    "other_files": {"": 500},
     "disks": {"": 1_000},
     "signals": {"": 8},
 }

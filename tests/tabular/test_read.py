@@ -47,11 +47,12 @@ def test_cells_of_text_files_stay_as_written(tmp_path):
     read = read_file(tmp_path / "a.csv")
     assert read["id"].tolist() == ["007", "008"]
     assert read["zip"].isna().tolist() == [False, True]
-    assert read["price"].tolist() == ["1,234", "5,678"]  # a decimal comma only where the separator is another one
+    assert read["price"].tolist() == ["1,234", "5,678"]
     (tmp_path / "b.csv").write_text("id;price\n1,2a;1,5\n2;-,25\n")
     read = read_file(tmp_path / "b.csv")
     assert read["id"].tolist() == ["1,2a", "2"]
-    assert read["price"].tolist() == ["1.5", "-.25"]
+    assert read["price"].tolist() == ["1,5", "-,25"]
+    assert Table.of(read).frame["price"].tolist() == [1.5, -0.25]  # a decimal comma where the separator is another one
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.sav", "a.zip", "a.xls", "a.parquet.gz"])

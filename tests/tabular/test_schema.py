@@ -1,5 +1,7 @@
 """Kinds of columns, learned from one table and used for later ones."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,7 +28,11 @@ def test_kinds(case):
     values, kind = KINDS[case]
     frame = pd.DataFrame({"a": values})
     assert Schema.learn(frame).columns == {"a": (kind, "")}
-    assert Table.of(frame).words == (["a"] if kind == "word" else [])
+    infinite = (
+        pytest.warns(UserWarning, match="1 of 4 cells do not, such as 'inf'") if "inf" in values else nullcontext()
+    )
+    with infinite:
+        assert Table.of(frame).words == (["a"] if kind == "word" else [])
 
 
 DAYS = {
@@ -72,8 +78,11 @@ def test_later_tables_are_read_by_the_schema_of_training():
     assert found["code"].tolist() == ["007"]
     assert found["fee"].tolist() == [3.0]
     for wrong, message in (
-        ({"fee": ["dear"]}, "column 'fee' held numbers in training, but holds 'dear' here"),
-        ({"day": ["3. April"]}, "column 'day' held dates such as %d/%m/%Y in training, but holds '3. April' here"),
+        ({"fee": ["dear"]}, "column 'fee' must hold finite numbers, but 1 of 1 cells do not, such as 'dear'"),
+        (
+            {"day": ["3. April"]},
+            "column 'day' must hold dates such as %d/%m/%Y without a time zone, but .* such as '3. April'",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             schema.parse(later.assign(**wrong))
