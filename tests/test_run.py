@@ -430,6 +430,18 @@ def test_shared_arguments_are_sent_once_and_errors_of_units_are_raised(scheduler
             run_units({"a": (open, "/nowhere")})
 
 
+def test_a_scheduler_without_workers_is_an_error(distributed, monkeypatch):
+    monkeypatch.setattr(run, "CONNECT_SECONDS", 1)
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as local,
+        cluster(local.scheduler_address),
+        pytest.raises(
+            ConnectionError, match=r"it has no workers; start some with `dask worker.*Finished results are kept"
+        ),
+    ):
+        run_units({"a": (pow, 2, 2)})
+
+
 def test_a_missing_scheduler_is_named(distributed, monkeypatch, tmp_path):
     monkeypatch.setattr(run, "CONNECT_SECONDS", 1)
     result = CliRunner().invoke(app, ["compare", "--scheduler", "tcp://127.0.0.1:9", "--out", str(tmp_path)])

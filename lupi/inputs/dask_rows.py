@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import dask
@@ -247,14 +248,14 @@ def read_dask(
         raise ValueError(f"{estimator_name}: `X` has no rows.")
     by_key = {key: [fact[key] for fact in facts] for key in ("X", *keys)}
     rows = {key: _rows(key, blocks, sizes, found, dtypes, estimator_name) for key, found in by_key.items()}
-    whole = list(compute(*vectors.values(), traverse=False))
+    whole = _values_here(*vectors.values())
     for name, vector in zip(vectors, whole):
         if vector is not None and not np.isscalar(vector) and len(vector) != n:
             problem = f"`{name}` has {len(vector)} entries, but the chunks of `X` have {n} rows"
             raise ValueError(f"{estimator_name}: {problem}.")
     if n <= IN_MEMORY:
-        X, spaces = compute(X, spaces)
-        return X, spaces, whole
+        X, *tables_here = _values_here(X, *spaces.values())
+        return X, dict(zip(spaces, tables_here)), whole
     what = f"{estimator_name} on {n} examples, with {VECTORS} numbers for each of them in this process,"
     require_memory(8.0 * VECTORS * n, what, "train on a sample of the rows")
     tables = {}
@@ -364,6 +365,17 @@ def over_blocks(
         while place in waiting:
             yield waiting.pop(place)
             place += 1
+
+
+def _values_here(*collections: Any) -> list[Any]:
+    """Values of collections, anything else as it is; a cluster that has lost its workers is an error."""
+    client = _client()
+    if client is None:
+        return list(compute(*collections, traverse=False))
+    lazy = {k: client.compute(data) for k, data in enumerate(collections) if hasattr(data, "__dask_graph__")}
+    starts = [partial(client.submit, tuple, [k, future]) for k, future in lazy.items()]
+    found = dict(as_they_arrive(client, starts, len(starts), TRAINING_IS_LOST))
+    return [found.get(k, data) for k, data in enumerate(collections)]
 
 
 def _client() -> Any:

@@ -6,7 +6,7 @@ import signal
 import numpy as np
 import pytest
 
-from lupi import SVM2Plus
+from lupi import SVM2Plus, run
 from lupi.inputs import dask_rows
 
 distributed = pytest.importorskip("distributed", reason='Dask is not installed: pip install "lupi[dask]"')
@@ -52,3 +52,24 @@ def test_a_worker_dies_in_the_middle(monkeypatch):
         again = model.fit(held[0], held[1], privileged=held[2]).coef_
     np.testing.assert_allclose(there, here, rtol=1e-9)
     np.testing.assert_allclose(again, here, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [10, dask_rows.IN_MEMORY + 10])
+def test_the_last_worker_leaves_before_the_vectors_are_loaded(n_rows, monkeypatch):
+    numbers = da.arange(n_rows, chunks=n_rows)
+    monkeypatch.setattr(run, "WORKERLESS_SECONDS", 0.5)
+    monkeypatch.setattr(run, "POLL_SECONDS", 0.1)
+
+    def with_a_retirement(*arguments):
+        yield from chunked_over_blocks(*arguments)
+        client.retire_workers(list(client.nthreads()))
+
+    chunked_over_blocks = dask_rows.over_blocks
+    monkeypatch.setattr(dask_rows, "over_blocks", with_a_retirement)
+    options = {"n_workers": 1, "processes": False, "dashboard_address": ":0", "silence_logs": 50}
+    with (
+        distributed.LocalCluster(**options) as local,
+        distributed.Client(local) as client,
+        pytest.raises(ConnectionError, match=r"no workers for 0.5 seconds. Training must be started again"),
+    ):
+        SVM2Plus().fit(numbers[:, None], numbers % 2)
