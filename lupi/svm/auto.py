@@ -288,9 +288,13 @@ def _good(problem: KernelQP, solution: Solution, tol: float, largest: float = MO
         return True
     if not _exact(solution):
         return False
-    # The last digit of a variable changes the conditions by this much: an exact point cannot do better.
+    return solution.violation <= _rounding(problem, solution.point)
+
+
+def _rounding(problem: KernelQP, x: np.ndarray) -> float:
+    """What the last digits of the variables change of the optimality conditions: an exact point cannot do better."""
     curvature = max(float(np.max(space.diagonal())) for space in problem.spaces)
-    return solution.violation <= ROUNDING * curvature * float(np.max(np.abs(solution.point)))
+    return ROUNDING * curvature * float(np.max(np.abs(x)))
 
 
 def polish(
@@ -329,14 +333,15 @@ def polish(
         tiny = 1e-10 * scale
         small_exit = np.all(x >= problem.lower - tiny) and np.all(x <= problem.upper + tiny)
         # Where intercepts are free in an interval, the multipliers may lie outside of it.
-        if small_exit and (not release.any() or problem.optimal_biases(x, margins)[1] <= slope):
+        least = max(slope, _rounding(problem, x))
+        if small_exit and (not release.any() or problem.optimal_biases(x, margins)[1] <= least):
             # A variable within rounding of a bound is on it: it must not pin an intercept that is free in an interval.
             grain = 1e-13 * max(scale, float(np.max(np.abs(x), initial=0.0)))
             x = np.where(x <= problem.lower + grain, problem.lower, x)
             x = np.where(x >= problem.upper - grain, problem.upper, x)
             polished = problem.solution(x, start.n_iter + done, True, f"{start.solver}+active_set")
-            # Gaps of this size are rounding errors; among equal points this one has the middle of the best intercepts.
-            if polished.gap <= max(start.gap, MARGIN):
+            # Both gaps may be rounding errors; among equal points this one has the middle of the best intercepts.
+            if polished.gap <= max(2.0 * start.gap, MARGIN):
                 return polished
             break
         corrections = int(np.sum(release | below | above))

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -62,7 +63,9 @@ def test_the_last_worker_leaves_before_the_vectors_are_loaded(n_rows, monkeypatc
 
     def with_a_retirement(*arguments):
         yield from chunked_over_blocks(*arguments)
-        client.retire_workers(list(client.nthreads()))
+        local.scale(0)
+        while client.nthreads():
+            time.sleep(0.01)
 
     chunked_over_blocks = dask_rows.over_blocks
     monkeypatch.setattr(dask_rows, "over_blocks", with_a_retirement)
