@@ -23,6 +23,7 @@ from lupi.svm.reference import solve_qp
 LARGEST_DIFFERENCE = 1e-6
 # Constraints without slack may be missed by this share of the values that they compare.
 ROUNDING = 1e-9
+LAST_DIGITS = 16 * float(np.finfo(float).eps)
 TOLERANCES = (1e-3, 1e-3, 1e-3, 0.1, 1e-2, 1e-4, 1e-6, 1e-9)
 
 
@@ -167,7 +168,8 @@ def make_structural(rng, _):
     X, y = table(rng, n, int(rng.integers(1, 5))), rng.integers(0, k, n)
     spaces = privileged_spaces(rng, X, y)
     common = {"C": price(rng, -2, 3), "random_state": 0, **stop(rng, "bcfw", "bcfw", "cutting_plane", "n_slack")}
-    common["tol"] = max(common["tol"], 1e-6)
+    # A tiny tolerance takes cutting planes long.
+    common |= {"tol": max(common["tol"], 1e-6), "max_time": 3.0}
     task = Multiclass(k, X.shape[1])
     if not spaces:
         return Case(lupi.StructuralSVM(task, **common), X, y, spaces, np.ones(n))
@@ -285,6 +287,8 @@ class Functions:
     g: np.ndarray
     own_star: np.ndarray
     b_star: np.ndarray
+    # Sums of absolute values behind the functions' values, as far as their last digits count in units of ROUNDING.
+    grain: float
 
     def curvature(self, decision, *privileged):
         """Of the dual, over variables whose coefficients in every space are the columns of these matrices."""
@@ -316,7 +320,11 @@ def kernel_machine_values(case):
             widths = [Z.shape[1] for Z in spaces]
             own_star = (model.privileged_coef_**2 * np.repeat(lams / lam, widths)).sum(axis=1, keepdims=True)
     g = np.where(available[:, None], g, 0.0)
-    shared = {"model": model, "K": K, "K_star": K_star, "lam": lam, "available": available}
+    sums = [np.abs(dual[:, rows]) @ np.abs(K)]
+    if available.any():
+        sums += [np.abs(model.privileged_dual_coef_) @ np.abs(K_star[np.ix_(available, available)])]
+    grain = LAST_DIGITS / ROUNDING * max(float(part.max()) for part in sums)
+    shared = {"grain": grain, "model": model, "K": K, "K_star": K_star, "lam": lam, "available": available}
     C = getattr(model, "C", 1.0) * case.weight
     if isinstance(model, lupi.SVRPlus | lupi.OneClassSVMPlus):
         f = model.predict(case.X) if isinstance(model, lupi.SVRPlus) else model.score_samples(case.X)
@@ -344,8 +352,8 @@ def svm_plus(one):
     labeled, n, known = one.model.correction == "labeled", len(one.y), np.flatnonzero(one.available)
     s, price_of_slack = one.y if labeled else np.ones(n), np.where(one.available, one.model.kappa, 1.0) * one.C
     terms = [*0.5 * one.own, *0.5 * one.lam * one.own_star, float(one.C @ positive(s * one.g))]
-    terms += [priced(price_of_slack, positive(1 - one.y * one.f - s * one.g), one.f, one.g)]
-    terms += [0.0 if labeled else forbidden(-one.g, one.g)]
+    terms += [priced(price_of_slack, positive(1 - one.y * one.f - s * one.g), one.f, one.g, one.grain)]
+    terms += [0.0 if labeled else forbidden(-one.g, one.g, one.grain)]
     decision = np.hstack([np.diag(one.y), np.zeros((n, len(known)))])
     privileged = np.hstack([np.diag(s * one.available), -np.diag(s)[:, known]])
     sums = [decision.sum(axis=0)] + [privileged.sum(axis=0)] * bool(len(known))
@@ -361,7 +369,7 @@ def svm2_plus(one):
     s, kappa = one.y if one.model.correction == "labeled" else np.ones(n), np.where(one.available, one.model.kappa, 1.0)
     terms = [*0.5 * one.own, *0.5 * one.lam * one.own_star, 0.5 * one.lam * one.b_star**2]
     terms += [0.5 * float(one.C @ one.g**2)]
-    terms += [0.5 * priced(kappa * one.C, positive(1 - one.y * one.f - s * one.g) ** 2, one.f, one.g)]
+    terms += [0.5 * priced(kappa * one.C, positive(1 - one.y * one.f - s * one.g) ** 2, one.f, one.g, one.grain)]
     Q, Kt = np.zeros((n, n)), one.K_star[np.ix_(known, known)] + 1.0
     Q[np.ix_(known, known)] = np.linalg.solve(Kt + np.diag(one.lam / one.C[known]), Kt) / one.C[known, None]
     P = np.outer(one.y, one.y) * one.K + np.outer(s, s) * (Q + Q.T) / 2 + np.diag(1.0 / (kappa * one.C))
@@ -391,8 +399,10 @@ def svr_plus(one):
     terms = [*0.5 * one.own, *0.5 * one.lam * one.own_star.ravel()]
     sides = one.g.T if one.g.shape[1] == 2 else np.zeros((2, n))
     for sign, g in zip((1.0, -1.0), sides):
-        terms += [float(one.C @ g) + forbidden(-g, g)]
-        terms += [priced(price_of_slack, positive(sign * (one.y - one.f) - model.epsilon - g), one.y, one.f, g)]
+        terms += [float(one.C @ g) + forbidden(-g, g, one.grain)]
+        terms += [
+            priced(price_of_slack, positive(sign * (one.y - one.f) - model.epsilon - g), one.y, one.f, g, one.grain)
+        ]
     I, has, none = np.eye(n), np.diag(one.available.astype(float)), np.zeros((n, m))
     decision = np.hstack([I, -I, none, none])
     spaces = [np.hstack([has, 0 * I, -I[:, known], none]), np.hstack([0 * I, has, none, -I[:, known]])][: 2 * bool(m)]
@@ -408,7 +418,7 @@ def one_class_plus(one):
     total, g = one.model.nu * len(one.f), one.g[:, 0]
     missed = positive((-one.b - one.f) / total - g)
     terms = [*0.5 * one.own / total, *0.5 * one.lam * one.own_star[0], one.b, float(positive(g).sum())]
-    terms += [float(missed[~one.available].sum()) + forbidden(missed[one.available], one.f / total, g)]
+    terms += [float(missed[~one.available].sum()) + forbidden(missed[one.available], one.f / total, g, one.grain)]
     return terms, one_class_optimum(one.K, one.K_star, one.lam, one.available, total)
 
 

@@ -6,7 +6,7 @@ import pytest
 from attack.certificates import TARGETS
 from attack.harness import run
 
-CASES = int(os.environ.get("LUPI_ATTACK_CASES", "25"))
+CASES = int(os.environ.get("LUPI_ATTACK_CASES", "20"))
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

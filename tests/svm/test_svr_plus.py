@@ -254,3 +254,9 @@ def test_a_file_predicts_the_same(tmp_path):
     model = SVRPlus().fit(X, T, privileged=Z)
     lupi.save(model, tmp_path / "m")
     assert_allclose(lupi.load(tmp_path / "m").predict(X), model.predict(X))
+
+
+def test_a_tube_that_holds_every_target_has_no_support_vectors():
+    model = SVRPlus(epsilon=10.0).fit(X, T, privileged=Z)
+    assert model.support_.size == 0
+    assert np.ptp(model.predict(X)) == 0.0
