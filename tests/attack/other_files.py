@@ -3,8 +3,8 @@
 `lupi predict` gives every row the prediction that it had in the file of training, or refuses the file with the name of a column,
 or notes the columns and numbers of the cells that it cannot use, which then are at least as many as the changed predictions.
 
-Only forms are used that mean the same value to some reader: no 03/04/2020 for a date that was 04/03/2020 in training, no point before
-thousands, and no comma before thousands where commas are decimal, since nothing in a file could tell that.
+Only forms are used that mean the same value to some reader: no 03/04/2020 for a date that was 04/03/2020 in training, no point
+before thousands, and no comma before thousands where commas are decimal, since nothing in a file could tell that.
 """
 
 import json
@@ -89,12 +89,9 @@ def written(rng, column, value, style, typed, comma):
             return value
         if typed and style == "decimal":
             return Decimal(repr(value))
-        text = {
-            "point": f"{Decimal(repr(value)):f}",
-            "power": f"{Decimal(repr(value)):e}",
-            "comma": "" if comma else f"{value:,}",
-        }.get(style)
-        text = text or repr(value)
+        exact = Decimal(repr(value))
+        texts = {"point": f"{exact:f}", "power": f"{exact:e}", "comma": repr(value) if comma else f"{value:,}"}
+        text = texts.get(style, repr(value))
         return text.replace(".", ",") if comma else text
     if column.kind == "percent":
         text = repr(value).replace(".", ",") if comma else repr(value)
