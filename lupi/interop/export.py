@@ -22,7 +22,7 @@ from lupi.meta.baselines import Distillation, KnowledgeTransfer
 from lupi.meta.privileged_columns import PrivilegedColumns
 from lupi.ranking.ranker import BaseRanker
 from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
-from lupi.surrogate.members import CLIP, ForestMember, RbfMember, RidgeMember
+from lupi.surrogate.members import CLIP, ForestMember, RbfMember, RidgeMember, SparseMember
 from lupi.surrogate.surrogate import SurrogateBase
 from lupi.svm.kernel_machine import KernelMachine
 
@@ -202,15 +202,16 @@ def _(model: SurrogateBase, graph: Graph, X: str) -> str:
         # Sparse columns are not centered; scaler.shift_ is mean_ otherwise.
         X = graph.op("Add", X, (scaler.mean_ - scaler.shift_) / scaler.scale_) if scaler.sparse_ else X
     for weight, pool in model._model.parts:
-        for member, unit in zip(pool.members.values(), pool.units_):
-            share = factor * weight / (len(pool.members) * unit * pool.scale_)
+        for member, unit, part in zip(pool.members.values(), pool.units_, pool.weights_):
+            share = factor * weight * part / (unit * pool.scale_)
             terms.append(graph.op("Mul", predictor_values(member, graph, X), share))
             constant = constant - share * pool.center_
     return graph.op("Add", reduce(lambda total, term: graph.op("Add", total, term), terms), constant)
 
 
 @predictor_values.register(RidgeMember)
-def _(member: RidgeMember, graph: Graph, X: str) -> str:
+@predictor_values.register(SparseMember)
+def _(member: RidgeMember | SparseMember, graph: Graph, X: str) -> str:
     return graph.affine(X, member.coef_, member.intercept_)
 
 

@@ -1,4 +1,4 @@
-"""Pools of members: each is fitted to the same targets, and the output is their mean after scaling each to unit spread.
+"""Pools of members: each is fitted to the same targets, and the output is their weighted mean after scaling to unit spread.
 
 A member has ``fit_left_out(sample)``, which fits it and returns left-out predictions of the training rows, ``spread_``,
 by which its outputs are divided, and ``predict``. A new member is a class with these three and an entry in ``MEMBERS``.
@@ -6,12 +6,17 @@ by which its outputs are divided, and ``predict``. A new member is a class with 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+from scipy.optimize import nnls
+from scipy.special import softmax
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import enet_path
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
@@ -21,7 +26,7 @@ from lupi.inputs.types import Array, Matrix, MatrixLike, RandomState
 from lupi.kernels import Kernel
 from lupi.kernels.nystroem import FeatureSpace
 from lupi.privacy import WithoutPrivilegedRows, model_part
-from lupi.surrogate.estimators import EstimatorMember
+from lupi.surrogate.estimators import EstimatorMember, make_folds
 from lupi.surrogate.ridge import BLOCK, GRID, SMALLEST_SPREAD, TINY, RidgePath, fit_ridge, spread, unit_of
 from lupi.surrogate.targets import Calibration, Target, blend
 
@@ -33,6 +38,8 @@ EXACT_ROWS, LANDMARKS = 1500, 500
 TREE_ROWS, MAX_ROWS = 0.632, 10_000
 # Smallest weight of a leaf, and largest number of columns that a split chooses from.
 LEAF, MAX_COLUMNS = 5.0, 100
+# Fraction of the absolute penalty in the elastic net, and its penalties relative to the one at which all coefficients are 0.
+L1_RATIO, SPARSE_GRID = 0.9, np.logspace(0, -2, 16)
 # Penalties for a kernel with a diagonal of 1, relative to the number of rows.
 KERNEL_GRID = GRID / 30
 
@@ -307,6 +314,61 @@ def _column_order(X: Any, targets: Array, weight: Array) -> Array:
     return np.lexsort([np.round(_correlations(X, values, weight), 6) for values in (products, targets)])
 
 
+@model_part
+class SparseMember(WithoutPrivilegedRows, BaseEstimator):
+    """Elastic net whose penalty has the least squared error on five folds.
+
+    Columns and folds are ordered by their values, so their order in the table does not matter.
+    """
+
+    _needed = ("coef_", "intercept_")
+
+    def fit_left_out(self, sample: Sample) -> Array:
+        """Fit one model per target."""
+        values, weight, columns = sample.X.values, sample.weight, _column_order(sample.X, sample.targets, sample.weight)
+        A = values.toarray() if sparse.issparse(values) else values
+        unit = distinct_rows(A) if sample.groups is None else sample.groups
+        everything = np.arange(len(A))
+        folds = make_folds(everything, np.zeros_like(everything), unit, np.random.RandomState(0), 5)
+        self.coef_ = np.zeros((A.shape[1], sample.targets.shape[1]))
+        left_out = np.empty(sample.targets.shape)
+        for k, target in enumerate(sample.targets.T):
+            center = weight @ target / weight.sum()
+            path, penalties = _sparse_path(A[:, columns], target, weight, None)
+            outputs = np.full((len(A), len(penalties)), center)
+            for fold in folds:
+                rest = np.setdiff1d(everything, fold)
+                coef, _ = _sparse_path(A[np.ix_(rest, columns)], target[rest], weight[rest], penalties)
+                mean = weight[rest] @ A[rest] / weight[rest].sum()
+                # The mean of all rows: without the fold's it is anticorrelated with the target.
+                outputs[fold] = center + (A[fold] - mean)[:, columns] @ coef
+            best = int(np.argmin(weight @ np.square(outputs - target[:, None])))
+            self.coef_[columns, k], left_out[:, k] = path[:, best], outputs[:, best]
+        self.intercept_ = weight @ (sample.targets - A @ self.coef_) / weight.sum()
+        self.spread_ = spread(A @ self.coef_, weight)
+        return left_out
+
+    def predict(self, A: Matrix) -> Array:
+        """Values of shape (n, k)."""
+        return np.asarray(A @ self.coef_ + self.intercept_)
+
+
+def _sparse_path(A: Array, target: Array, weight: Array, penalties: Array | None) -> tuple[Array, Array]:
+    """Coefficients of elastic nets, of shape (p, n_penalties), and the penalties."""
+    n, total = len(A), weight.sum()
+    root = np.sqrt(weight * n / total)
+    centered = np.asfortranarray((A - weight @ A / total) * root[:, None])
+    unit = unit_of(target[:, None], weight)  # the quadratic part of the penalty has another unit than the rest
+    values = (target - weight @ target / total) / unit * root
+    if penalties is None:
+        largest = np.abs(centered.T @ values).max(initial=0.0) / n / L1_RATIO
+        penalties = max(largest, TINY) * SPARSE_GRID
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a rough solution is a model like any other
+        coef = enet_path(centered, values, l1_ratio=L1_RATIO, alphas=penalties, tol=1e-3, max_iter=500)[1]
+    return unit * coef, penalties
+
+
 def _tree_table(A: Any) -> Array:
     return np.ascontiguousarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float32)
 
@@ -318,9 +380,9 @@ def _drawn_units(n_units: int, share: float, seed: int) -> Array:
     return np.asarray(number <= np.clip(share, ordered[0], ordered[max(0, n_units - 2)]))
 
 
-def distinct_rows(A: Array) -> Array:
+def distinct_rows(A: Any) -> Array:
     """Number of each row among the distinct rows, in the order of a projection, which rounding errors hardly change."""
-    A = np.ascontiguousarray(A) + 0.0  # -0.0 becomes 0.0
+    A = _tree_table(A) + 0.0  # -0.0 becomes 0.0
     rows = A.view(np.dtype((np.void, A.dtype.itemsize * A.shape[1]))).ravel()
     _, first, number = np.unique(rows, return_index=True, return_inverse=True)
     projected = (A[first] * np.random.default_rng(0).normal(size=A.shape[1])).sum(axis=1)
@@ -329,9 +391,12 @@ def distinct_rows(A: Array) -> Array:
 
 MEMBERS: dict[str, Any] = {
     "ridge": lambda random_state: RidgeMember(),
+    "sparse": lambda random_state: SparseMember(),
     "rbf": RbfMember,
     "forest": lambda random_state: ForestMember(random_state=random_state),
 }
+# Below this spread relative to the others, an output is shrunk on purpose and not scaled up.
+KEEPS_SCALE = ("sparse",)
 
 
 def member_names(estimator: Any) -> list[str] | None:
@@ -346,41 +411,58 @@ def member_names(estimator: Any) -> list[str] | None:
 @model_part
 @dataclass(eq=False, repr=False)
 class Pool(BaseEstimator):
-    """Mean of several members' outputs, each scaled to unit spread; without a scaler, of an estimator of the user's."""
+    """Weighted mean of several members' outputs, each scaled to unit spread; without a scaler, of an estimator of the user's."""
 
     members: dict[str, Any]
     scaler: Standardizer | None = None
 
     def fit_left_out(self, sample: Sample) -> Array:
-        """Fit every member; return left-out outputs of the training rows."""
-        outputs = [member.fit_left_out(sample) for member in self.members.values()]
+        """Fit every member; return left-out outputs of the training rows, of shape (n, n_members, k) and unit spread."""
+        left_out = [member.fit_left_out(sample) for member in self.members.values()]
         self.center_ = sample.weight @ sample.targets / sample.weight.sum()
         rounding = SMALLEST_SPREAD * float(np.abs(sample.targets).max())
-        self.units_ = np.array([max(member.spread_, rounding) or 1.0 for member in self.members.values()])
-        self.scale_ = 1.0
-        left_out = self._mean(outputs)
-        if len(self.members) > 1:
-            self.scale_ = spread(left_out, sample.weight) or 1.0
-        return left_out / self.scale_
+        units = np.array([max(member.spread_, rounding) for member in self.members.values()])
+        free = np.array([name in KEEPS_SCALE for name in self.members])
+        if free.any() and not free.all():
+            units[free] = np.maximum(units[free], units[~free].mean())
+        self.units_ = np.where(units > 0, units, 1.0)
+        scaled = self._scaled(left_out)
+        self.set_weights(np.full(len(units), 1.0 / len(units)), scaled, sample.weight)
+        return scaled
 
-    def _mean(self, outputs: list[Array]) -> Array:
-        scaled = [(output - self.center_) / unit for output, unit in zip(outputs, self.units_)]
-        return np.asarray(np.mean(scaled, axis=0)) / self.scale_
+    def set_weights(self, weights: Array, left_out: Array, weight: Array) -> None:
+        """Weights of the members; the output gets unit spread on the training rows, of which `left_out` are the outputs."""
+        self.weights_, self.scale_ = weights, 1.0
+        if len(weights) > 1:
+            self.scale_ = spread(self.mean(left_out), weight) or 1.0
+
+    def _scaled(self, outputs: list[Array]) -> Array:
+        return np.stack([(output - self.center_) / unit for output, unit in zip(outputs, self.units_)], axis=1)
+
+    def mean(self, scaled: Array) -> Array:
+        """Output of shape (n, k) from the members' scaled outputs."""
+        return np.asarray(np.tensordot(scaled, self.weights_, axes=(1, 0))) / self.scale_
+
+    def scaled_outputs(self, A: Any) -> Array:
+        """Outputs of every member for standardized features."""
+        return self._scaled([member.predict(A) for member in self.members.values()])
 
     def outputs(self, A: Any) -> Array:
         """Outputs of shape (n, k) for standardized features."""
-        return self._mean([member.predict(A) for member in self.members.values()])
+        return self.mean(self.scaled_outputs(A))
 
     def predict(self, X: Any) -> Array:
         """Outputs of shape (n, k) for raw features; of unit spread and not calibrated."""
         return self.outputs(X if self.scaler is None else self.scaler.transform(X))
 
 
-def make_pool(model: Any, scaler: Standardizer) -> Pool:
-    """An unfitted pool, by the parameters of a surrogate estimator."""
+def make_pool(model: Any, scaler: Standardizer, *, of_surrogate: bool = False) -> Pool:
+    """An unfitted pool, by the parameters of a surrogate estimator; by default the surrogate's has no sparse member."""
     names = member_names(model.estimator)
     if names is None:
         return Pool({type(model.estimator).__name__: make_member(model.estimator, model)})
+    if of_surrogate and model.estimator is None:
+        names = [name for name in names if name not in KEEPS_SCALE]
     return Pool({name: MEMBERS[name](model.random_state) for name in names}, scaler)
 
 
@@ -390,13 +472,15 @@ def make_member(estimator: Any, model: Any) -> EstimatorMember:
 
 
 @chunkwise("concatenate")
-def pool_outputs(A: Any, pool: Pool) -> Array:
-    """Outputs of shape (n, k) for standardized rows, in memory or in chunks."""
-    return pool.outputs(A)
+def scaled_outputs(A: Any, pool: Pool) -> Array:
+    """Outputs of every member for standardized rows, in memory or in chunks."""
+    return pool.scaled_outputs(A)
 
 
 # Smallest slope of the output, relative to the unit of the target, so that the output always orders the rows.
 SMALLEST_SLOPE = 1e-3
+# Exponent of the members' evidence, smallest share of an output before the evidence, and standard errors that make it sure.
+TEMPER, SMALLEST_SHARE, SURE = 0.1, 0.02, 0.5
 # Weight of the labels in the calibration of the output; the rest is the surrogate's. On follow-up and simulated tables, slopes of
 # new labels on the logits are then 0.9 to 1.1, against 0.6 to 0.9 for the labels alone and 1.0 to 1.3 for the surrogate alone.
 LABEL_WEIGHT = 0.25
@@ -404,23 +488,30 @@ LABEL_WEIGHT = 0.25
 
 @dataclass(frozen=True)
 class Student:
-    """A fitted pool, its training rows and targets, its outputs of all rows (left-out ones of `rows`) and its weight."""
+    """A fitted pool, its training rows and targets, its members' outputs of all rows (left-out ones of `rows`) and its weight."""
 
     pool: Pool
+    features: Any  # Rows
     rows: Array
     targets: Array
-    outputs: Array
+    scaled: Array  # (n, n_members, k)
     weight: float = 1.0
+
+    @property
+    def outputs(self) -> Array:
+        """Outputs of all rows, of shape (n, k)."""
+        return self.pool.mean(self.scaled)
 
 
 def fit_student(pool: Pool, data: SurrogateData, features: Any, rows: Array, targets: Array, **options: Any) -> Student:
     """Fit a pool to some of the rows."""
-    outputs = np.empty((len(data.rows), targets.shape[1]))
-    outputs[rows] = pool.fit_left_out(data.sample(features, rows, targets, **options))
-    others = np.setdiff1d(np.arange(len(outputs)), rows)
+    left_out = pool.fit_left_out(data.sample(features, rows, targets, **options))
+    scaled = np.empty((len(data.rows), *left_out.shape[1:]))
+    scaled[rows] = left_out
+    others = np.setdiff1d(np.arange(len(scaled)), rows)
     if len(others):
-        outputs[others] = pool_outputs(features.take(others).operand, pool)
-    return Student(pool, rows, targets, outputs)
+        scaled[others] = scaled_outputs(features.take(others).operand, pool)
+    return Student(pool, features, rows, targets, scaled)
 
 
 @model_part
@@ -442,25 +533,37 @@ class Model(BaseEstimator):
 
 
 def combine(
-    students: list[Student], data: SurrogateData, features: Any, target: Target, plain_weight: float
+    students: list[Student], data: SurrogateData, target: Target, teachers: Any, honest: list[Array] | None
 ) -> tuple[list[Student], Model]:
     """The students with their weights in the output, and the model with the calibration of their combined left-out outputs.
 
-    Weights are l / m of the baseline against 1 with l labeled and m scored rows, plus what the teachers take from the plain.
-    Calibrated to the labels alone, the output is overconfident (the labels took part in the teachers); to the surrogate alone,
-    slightly underconfident (the teachers shrink). The blend is right.
+    The weights are l / m of the baseline against 1 with l labeled and m scored rows, plus what the teachers take from the plain
+    student; honest outputs move them, and those of the members. Calibrated to the labels alone, the output is overconfident (they
+    took part in the teachers); to the surrogate alone, slightly underconfident (the teachers shrink). The blend is right.
     """
-    weight, student = data.rows.weight, students[-1]
+    weight, plain_weight = data.rows.weight, 0.0 if teachers is None else teachers.plain_weight
+    share = 0.0
     if len(students) > 1:
         ratio = weight[data.labeled].sum() / weight[data.scored].sum()
         share = (1.0 - ratio / (1.0 + ratio)) * (1.0 - plain_weight)
-        students = [replace(students[0], weight=1.0 - share), replace(student, weight=share)]
+    if honest is not None:
+        found = ~np.isnan(honest[0][:, 0, 0])
+        rows, honest = data.labeled[found], [part[found] for part in honest]
+        targets = target.columns(data.rows.target[rows])
+        for student, scaled in zip(students, honest):
+            weights = member_weights(scaled, targets, weight[rows])
+            student.pool.set_weights(weights, student.scaled[student.rows], weight[student.rows])
+        if share:
+            pair = [student.pool.mean(scaled) for student, scaled in zip(students, honest)]
+            share = honest_share(pair, targets, weight[rows], share, sure=not len(data.unlabeled))
+    shares = (1.0 - share, share) if share else (1.0,)
+    students = [replace(student, weight=part) for student, part in zip(students, shares)]
     outputs = np.sum([part.weight * part.outputs for part in students if part.weight], axis=0)
     labeled = data.labeled[~np.isnan(outputs[data.labeled, 0])]
     if not len(labeled):  # One row or group: no left-out outputs exist, so in-sample outputs are used.
         labeled = data.labeled
-        outputs[labeled] = pool_outputs(features.take(labeled).operand, students[0].pool)
-    y = data.rows.target[labeled]
+        outputs[labeled] = students[0].pool.outputs(students[0].features.take(labeled).operand)
+    y, student = data.rows.target[labeled], students[-1]
     calibration = target.calibrate(outputs[labeled], y, weight[labeled])
     if students[0].weight < 1.0:
         found = ~np.isnan(outputs[student.rows, 0])
@@ -470,3 +573,53 @@ def combine(
     slope = max(calibration.slope, SMALLEST_SLOPE * target.unit(y, weight[labeled]))
     parts = [(part.weight, part.pool) for part in students]
     return students, Model(student.pool.scaler, parts, replace(calibration, slope=slope))
+
+
+def member_weights(scaled: Array, targets: Array, weight: Array) -> Array:
+    """Weights of the members by the errors of their honest outputs, each after a line: close to equal."""
+    errors = np.array([weight @ line_errors(outputs, targets, weight) for outputs in scaled.swapaxes(0, 1)])
+    return np.asarray(softmax(-TEMPER * weight.sum() / 2 * np.log(np.maximum(errors, TINY))))
+
+
+def line_errors(values: Array, targets: Array, weight: Array) -> Array:
+    """Squared error of every row after a line with one slope of at least 0."""
+    total = weight.sum()
+    unit, residual = values - weight @ values / total, targets - weight @ targets / total
+    slope = (weight @ (unit * residual)).sum() / max((weight @ np.square(unit)).sum(), TINY)
+    return np.asarray(np.square(residual - max(slope, 0.0) * unit).sum(axis=1))
+
+
+def honest_share(pair: list[Array], targets: Array, weight: Array, prior: float, sure: bool) -> float:
+    r"""Share of the second output in a mixture of two, by honest outputs and a prior.
+
+    With columns u of unit spread, :math:`v^0 = b (1 - s, s)` for the prior share s and the slope b of the prior's mixture, whose
+    residual variance is :math:`\sigma^2`:
+
+    .. math::
+
+        \min_{v \ge 0} \frac{1}{n} \sum_i (t_i - \bar t - v^\top u_i)^2 + \sum_k \frac{\sigma^2}{n (v^0_k)^2} (v_k - v^0_k)^2
+
+    With `sure`, 0 unless the mixture's squared error is smaller by half a standard error of the paired difference.
+    """
+    total = weight.sum()
+    root = np.sqrt(weight / total)[:, None]
+    centered = [root * (part - weight @ part / total) for part in pair]
+    spreads = [np.sqrt(np.square(part).sum() / part.shape[1]) for part in centered]
+    if not all(size > 0 for size in spreads):
+        return 0.0 if sure else prior
+    columns = np.column_stack([(part / size).ravel() for part, size in zip(centered, spreads)])
+    residual = (root * (targets - weight @ targets / total)).ravel()
+    first = np.clip([1.0 - prior, prior], SMALLEST_SHARE, 1.0 - SMALLEST_SHARE)
+    mixture = columns @ first
+    slope = max(mixture @ residual / (mixture @ mixture), 1e-3 * np.sqrt(residual @ residual))
+    start = slope * first
+    noise = np.square(residual - slope * mixture).sum()
+    pull = np.sqrt(noise / total) / start
+    found = nnls(np.vstack([columns, np.diag(pull)]), np.append(residual, pull * start))[0]
+    share = float(found[1] / max(found.sum(), TINY))
+    gain = line_errors(pair[0], targets, weight) - line_errors(
+        (1.0 - share) * pair[0] + share * pair[1], targets, weight
+    )
+    mean = weight @ gain / total
+    is_sure = mean > SURE * np.sqrt(weight @ np.square(gain - mean)) / total
+    return share if is_sure or not sure else 0.0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
@@ -16,12 +17,24 @@ from lupi.inputs.decorators import fit_context
 from lupi.inputs.training_set import ArrayRows, check_rows, check_training_set
 from lupi.inputs.types import Array, MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.privacy import WithoutPrivilegedRows, model_part
-from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
-from lupi.surrogate.members import MEMBERS, Standardizer, SurrogateData, combine, fit_student, make_pool, member_names
+from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent, make_folds
+from lupi.surrogate.members import (
+    MEMBERS,
+    Standardizer,
+    Student,
+    SurrogateData,
+    combine,
+    distinct_rows,
+    fit_student,
+    make_pool,
+    member_names,
+)
 from lupi.surrogate.report import Explanation, explain_fit
 from lupi.surrogate.targets import ClassTarget, NumberTarget, Target, log_probabilities
-from lupi.surrogate.teachers import can_teach, fit_teachers, make_surrogate
+from lupi.surrogate.teachers import Teachers, can_teach, fit_teachers, make_surrogate
 
+# Fewer distinct labeled rows are no evidence. Above so many labeled rows two folds suffice, and refits take so many unlabeled rows.
+FEWEST_ROWS, MANY_ROWS = 20, 2000
 CLOSED_FORM_ONLY = "estimator='ridge', teacher=None and groups=None: everything else needs its rows in memory"
 
 
@@ -90,24 +103,16 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         target: Target = NumberTarget() if data.rows.classes is None else ClassTarget(len(self.classes_))
         scaler = Standardizer().fit(data.rows.X, data.rows.weight)
         A = scaler.rows(data.rows.X)
-        features = ArrayRows(data.rows.table()) if member_names(self.estimator) is None else A
-
-        pool, columns = make_pool(self, scaler), target.columns(data.rows.target[data.labeled])
-        plain = fit_student(pool, data, features, data.labeled, columns, labels=data.codes(data.labeled))
-        taught = can_teach(data, type(self).__name__)
-        teachers = fit_teachers(data, A, target, plain.outputs, self) if taught else None
-        plain_weight = 0.0 if teachers is None else teachers.plain_weight
-        surrogate, students = make_surrogate(teachers, target, data), [plain]
-        if surrogate is not None:
-            pool, left_out = make_pool(self, scaler), np.flatnonzero(np.isin(data.scored, data.taught))
-            students.append(fit_student(pool, data, features, data.scored, surrogate, cross_fit_rows=left_out))
-        students, self._model = combine(students, data, features, target, plain_weight)
-
+        stages = fit_stages(self, data, A, target, scaler)
+        honest = honest_outputs(self, data, A, target, scaler, stages)
+        students, self._model = combine(stages.students, data, target, stages.teachers, honest)
+        teachers, surrogate = stages.teachers, stages.surrogate if len(students) > 1 else None
         self._report, self.teacher_weights_ = {}, {}
         if teachers is not None:
             self._report = dict(explain_fit(data, A, target, teachers, students))
             self.teacher_weights_ = teachers.weights
-        self.member_weights_ = {name: 1.0 / len(pool.members) for name in pool.members}
+        pool = students[-1].pool
+        self.member_weights_ = dict(zip(pool.members, pool.weights_.tolist()))
         self.plain_weight_ = students[0].weight
         self.n_labeled_, self.n_unlabeled_ = len(data.labeled), len(data.unlabeled)
         self.surrogate_ = None
@@ -162,6 +167,81 @@ class SurrogateBase(WithoutPrivilegedRows, MetaEstimatorMixin, BaseEstimator):
         return _fitted(self._model.parts[0][1])
 
 
+@dataclass(frozen=True)
+class Stages:
+    """What one fit makes of the training rows; without teachers or surrogate, the baseline is the only student."""
+
+    students: list[Student]
+    teachers: Teachers | None = None
+    surrogate: Array | None = None
+
+
+def fit_stages(model: Any, data: SurrogateData, A: Any, target: Target, scaler: Any, *, report: bool = True) -> Stages:
+    """Fit the baseline, the teachers, and the student of their surrogate; without `report`, what prediction needs."""
+    features = ArrayRows(data.rows.table()) if member_names(model.estimator) is None else A
+    columns, labels = target.columns(data.rows.target[data.labeled]), data.codes(data.labeled)
+    plain = fit_student(make_pool(model, scaler), data, features, data.labeled, columns, labels=labels)
+    if not can_teach(data, type(model).__name__, warn=report):
+        return Stages([plain])
+    teachers = fit_teachers(data, A, target, plain.outputs, model, report=report)
+    surrogate = make_surrogate(teachers, target, data)
+    if surrogate is None:
+        return Stages([plain], teachers)
+    of_logits = data.rows.classes is not None and surrogate.shape[1] == 1
+    # Many unlabeled rows are learned better by their differences of probabilities.
+    learned = np.tanh(surrogate / 2) if of_logits and is_pool(model) and len(data.unlabeled) else surrogate
+    left_out = np.flatnonzero(np.isin(data.scored, data.taught))
+    pool = make_pool(model, scaler, of_surrogate=True)
+    student = fit_student(pool, data, features, data.scored, learned, cross_fit_rows=left_out)
+    return Stages([plain, replace(student, targets=surrogate)], teachers, surrogate)
+
+
+def honest_outputs(
+    model: Any, data: SurrogateData, A: Any, target: Target, scaler: Any, stages: Stages
+) -> list[Array] | None:
+    """Outputs of the labeled rows by students that were fitted, teachers included, without the row's fold.
+
+    Left-out outputs of the surrogate's student are not honest: its teachers have seen the label. Returns shape
+    (n_labeled, n_members, k) for each student, NaN for rows in no fold; None without a pool, and for a handful of rows.
+    """
+    if not is_pool(model):
+        return None
+    labels, groups = data.rows.target[data.labeled], data.groups(data.labeled)
+    unit = distinct_rows(A.take(data.labeled).values) if groups is None else groups
+    rank = np.unique(np.column_stack([labels, unit]), axis=0, return_inverse=True)[1].ravel()
+    if rank.max() + 1 < FEWEST_ROWS:
+        return None
+    # Folds depend on the rows' values, not on their order; numbers are spread by their ranks.
+    strata = rank // 5 if data.rows.classes is None else labels
+    cv = 2 if isinstance(model.cv, Integral) and len(labels) > MANY_ROWS else model.cv
+    folds = make_folds(np.arange(len(labels)), strata, unit, np.random.RandomState(0), cv)
+    kept = data.unlabeled[:: 1 + len(data.unlabeled) // MANY_ROWS]
+    jobs = (delayed(_refit)(model, data, A, target, scaler, fold, kept) for fold in folds)
+    refitted = Parallel(n_jobs=model.n_jobs)(jobs)
+    outputs = [np.full((len(labels), *student.scaled.shape[1:]), np.nan) for student in stages.students]
+    for fold, parts in zip(folds, refitted):
+        for k, values in enumerate(outputs):
+            # A fold without a surrogate: its baseline for every member.
+            values[fold] = parts[k][1] if k < len(parts) else parts[0][0][:, None]
+    return outputs
+
+
+def _refit(
+    model: Any, data: SurrogateData, A: Any, target: Target, scaler: Any, fold: Array, unlabeled: Array
+) -> list[tuple[Array, Array]]:
+    """Outputs of a fold by students fitted without it: their means, and their members' outputs."""
+    rest = np.sort(np.concatenate([np.delete(data.labeled, fold), unlabeled]))
+    stages = fit_stages(model, SurrogateData(data.rows.take(rest)), A.take(rest), target, scaler, report=False)
+    left_out = A.take(data.labeled[fold]).operand
+    members = [student.pool.scaled_outputs(left_out) for student in stages.students]
+    return [(student.pool.mean(scaled), scaled) for student, scaled in zip(stages.students, members)]
+
+
+def is_pool(model: Any) -> bool:
+    """Whether evidence weights the students: not for a single closed form, nor for an estimator or a teacher of the user's."""
+    return member_names(model.estimator) is not None and model.estimator != "ridge" and model.teacher is None
+
+
 def _fitted(pool: Any) -> Any:
     """The pool itself, or the fitted estimator of the user's."""
     member = next(iter(pool.members.values()))
@@ -181,28 +261,29 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
     row, labeled or not, a *surrogate*: a target with less noise than the label. A student learns the surrogate from X, and
     its output is averaged with that of the baseline, the same student on the labels. Prediction needs X alone.
 
-    Three guards keep useless privileged features from doing harm: the teacher on X alone, which returns the baseline's
-    estimate; a slope that is never negative (at 0 the model is the baseline); and the weight of the baseline in the output,
-    l / (l + u) against 1 for the student, with l labeled and u unlabeled rows. The student's weight shrinks by that of the
-    teacher on X alone; except with ``"ridge"`` and one score, where that teacher is a ridge of its own.
+    Guards keep useless privileged features from doing harm: the teacher on X alone, which returns the baseline's estimate; a
+    slope that is never negative (at 0 the model is the baseline); and the weight of the baseline in the output, l / (l + u)
+    against 1 for the student, with l labeled and u unlabeled rows, plus the weight of the teacher on X alone (with ``"ridge"``
+    and one score that teacher is a ridge of its own). With a pool of members, refits of everything without a fold of the labeled
+    rows move these weights; if all rows are labeled, the model is the baseline unless the refits show a gain.
 
     Parameters
     ----------
     estimator : estimator, list of str, "ridge" or None, default=None
-        The student. None averages three members: "ridge" (adaptive ridge: columns weighted by their correlation with the
-        target), "rbf" (RBF ridge) and "forest" (a small forest). A list of these names averages some of them, and
-        ``"ridge"`` alone is in closed form. A regressor learns the calibrated logit
+        The student. None is a pool of four members: "ridge" (adaptive ridge: columns weighted by their correlation with the
+        target), "sparse" (elastic net; in the baseline only), "rbf" (RBF ridge) and "forest" (a small forest). A list of these
+        names is a pool of some of them, and ``"ridge"`` alone is in closed form. A regressor learns the calibrated logit
         (with several classes, their probabilities), a classifier gets soft labels as weights; a search (GridSearchCV) is
         scored against the surrogate.
     teacher : estimator, default=None
-        Fitted to [Z, cX] and cross-fitted. None: ridge teachers in closed form, with several classes also in the
-        space of the RBF kernel.
+        Fitted to [Z, cX] and cross-fitted. None: linear ridges in closed form, with a pool or several classes also RBF ridges,
+        and with a pool and two classes also forests and an elastic net.
     cv : int or splitter, default=5
-        Folds for cross-fitting an `estimator` or `teacher` of yours.
+        Folds of the refits of a pool, and for cross-fitting an `estimator` or `teacher` of yours.
     unlabeled : object, default=None
         A value of `y` that means "no label", such as -1, in addition to NaN, None and pandas' NA.
     n_jobs : int, default=None
-        Processes for refitting an `estimator` or `teacher` of yours.
+        Processes for the refits.
     random_state : int, RandomState or None, default=None
         For the forest and the folds.
 
@@ -217,7 +298,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
     teacher_weights_ : dict of str to float
         Weight of every teacher by name; they sum to 1. Empty without privileged features.
     member_weights_ : dict of str to float
-        Weight of every member of the student by name; they are equal.
+        Weight of every member of the student by name; they sum to 1.
     plain_weight_ : float
         Weight of the baseline in the output.
     surrogate_ : ndarray of shape (n_samples,) or (n_samples, n_classes), or None
@@ -310,18 +391,19 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
     Parameters
     ----------
     estimator : estimator, list of str, "ridge" or None, default=None
-        The student. None averages three members: "ridge" (adaptive ridge: columns weighted by their correlation with the
-        target), "rbf" (RBF ridge) and "forest" (a small forest). A list of these names averages some of them, and
-        ``"ridge"`` alone is in closed form. A regressor learns the
+        The student. None is a pool of four members: "ridge" (adaptive ridge: columns weighted by their correlation with the
+        target), "sparse" (elastic net; in the baseline only), "rbf" (RBF ridge) and "forest" (a small forest). A list of these
+        names is a pool of some of them, and ``"ridge"`` alone is in closed form. A regressor learns the
         surrogate; a search (GridSearchCV) is scored against it.
     teacher : estimator, default=None
-        Fitted to [Z, cX] and cross-fitted. None: ridge teachers in closed form.
+        Fitted to [Z, cX] and cross-fitted. None: linear ridges in closed form, with a pool also RBF ridges, forests and an
+        elastic net.
     cv : int or splitter, default=5
-        Folds for cross-fitting an `estimator` or `teacher` of yours.
+        Folds of the refits of a pool, and for cross-fitting an `estimator` or `teacher` of yours.
     unlabeled : object, default=None
         A value of `y` that means "no label", such as -1, in addition to NaN, None and pandas' NA.
     n_jobs : int, default=None
-        Processes for refitting an `estimator` or `teacher` of yours.
+        Processes for the refits.
     random_state : int, RandomState or None, default=None
         For the forest and the folds.
 
@@ -334,7 +416,7 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
     teacher_weights_ : dict of str to float
         Weight of every teacher by name; they sum to 1. Empty without privileged features.
     member_weights_ : dict of str to float
-        Weight of every member of the student by name; they are equal.
+        Weight of every member of the student by name; they sum to 1.
     plain_weight_ : float
         Weight of the baseline in the output.
     surrogate_ : ndarray of shape (n_samples,) or None

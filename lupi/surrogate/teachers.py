@@ -13,7 +13,17 @@ from sklearn.base import is_classifier
 
 from lupi.inputs.training_set import ArrayRows, side_by_side
 from lupi.inputs.types import Array
-from lupi.surrogate.members import KERNEL_GRID, RbfPath, Sample, Standardizer, SurrogateData, make_member, rbf_values
+from lupi.surrogate.members import (
+    KERNEL_GRID,
+    MEMBERS,
+    RbfPath,
+    Sample,
+    Standardizer,
+    SurrogateData,
+    make_member,
+    member_names,
+    rbf_values,
+)
 from lupi.surrogate.products import ProductFit, factor, fit_product, is_clear
 from lupi.surrogate.ridge import EPS, GRID, TINY, RidgePath, fit_ridge, squared_error
 from lupi.surrogate.targets import Calibration, Target, area_under_curve, calibrate, log_loss, one_hot
@@ -21,6 +31,10 @@ from lupi.surrogate.targets import Calibration, Target, area_under_curve, calibr
 X_ALONE, PRODUCT = "X alone", "Z times X"
 # Scales of X beside the privileged features; 0 is Z alone.
 SCALES = (0, 0.1, 0.3, 1)
+# Curved teachers beside the linear ones: kernel or member, and scale of X.
+NONLINEAR = (("rbf", 0), ("rbf", 0.3), ("rbf", 1), ("forest", 0), ("forest", 1), ("sparse", 1))
+# Exponent of the evidence of all these.
+TEMPER = 0.4
 # With several privileged tables, each one leads in turn and the others have these scales.
 OTHER_TABLES = (0.0, 0.3)
 # Teachers below this fraction of the largest weight take no part in the evidence of the columns.
@@ -84,13 +98,15 @@ class Teachers:
     column_evidence: Array | None  # log-evidence lost without each privileged column
 
 
-def can_teach(data: SurrogateData, name: str) -> bool:
+def can_teach(data: SurrogateData, name: str, *, warn: bool = True) -> bool:
     """Whether the labeled rows with privileged features have different targets and groups; warns if not."""
     if not data.rows.available.any():
         return False
     y, groups = data.rows.target[data.taught], data.groups(data.taught)
     if len(y) >= 2 and np.ptp(y) > 0 and (groups is None or np.ptp(groups) > 0):
         return True
+    if not warn:
+        return False
     warnings.warn(
         f"{name}: fewer than two different targets (or groups) among the rows that have a label and privileged features, so "
         "there is nothing to learn from `privileged`; the baseline is fitted.",
@@ -100,7 +116,9 @@ def can_teach(data: SurrogateData, name: str) -> bool:
     return False
 
 
-def fit_teachers(data: SurrogateData, A: Any, target: Target, plain: Array, model: Any) -> Teachers:
+def fit_teachers(
+    data: SurrogateData, A: Any, target: Target, plain: Array, model: Any, *, report: bool = True
+) -> Teachers:
     """Fit all teachers; average their scores with weights proportional to their evidence, and calibrate the average.
 
     `plain` are the plain student's outputs of all rows. The parameters `estimator` and `teacher` of the estimator `model`
@@ -113,27 +131,35 @@ def fit_teachers(data: SurrogateData, A: Any, target: Target, plain: Array, mode
     closed_form = model.estimator == "ridge" and not several
     with_gaps = [block.rows.with_gaps(block.available) for block in data.rows.privileged]
     tables = [*(Standardizer().fit(Z, data.rows.weight).rows(Z) for Z in with_gaps), A]
-    if len(data.unlabeled):
+    if len(data.unlabeled) and report:
         _warn_if_not_at_random(type(model).__name__, data, tables)
+    pooled = teacher is None and member_names(model.estimator) is not None and not closed_form
     candidates = make_candidates(names, ("linear", "rbf") if several and teacher is None else ("linear",))
+    if pooled and not several:
+        candidates[-1:-1] = [
+            Candidate(_label("Z", c, kernel), (1.0,) * len(names) + (float(c),), kernel) for kernel, c in NONLINEAR
+        ]
     line = None
     if not closed_form:
         line = line_scores(plain[data.taught], plain[data.unlabeled], sample.targets, sample.weight)
-    noise = label_noise(sample.weight) if A.allows(N_PROBES * len(candidates)) else None
+    noise = label_noise(sample.weight) if report and A.allows(N_PROBES * len(candidates)) else None
     by_likelihood = several or (teacher is not None and is_classifier(teacher))
     inputs = TeacherData(tables, data.taught, data.unlabeled, sample, by_likelihood, line, noise)
     fit_one = _fit_ridge if teacher is None else _fit_estimator
     fits = [fit_one(inputs, candidate, model) for candidate in candidates]
     evidence = [inputs.evidence(fit.taught) for fit in fits]
-    found = _clear_product(inputs, fits[-1].path, max(evidence)) if fits[-1].noise is not None else None
+    in_memory = A.allows(N_PROBES * len(candidates))
+    found = _clear_product(inputs, fits[-1].path, max(evidence)) if fits[-1].path is not None and in_memory else None
     if found is not None:
         evidence.insert(-1, inputs.evidence(found[0].ridge.left_out))
         fits.insert(-1, _product_teacher(inputs, found[0]))
-    weights = softmax(evidence)
+    # Many candidates that agree: the full evidence is too sure.
+    weights = softmax(np.multiply(TEMPER if pooled and not several else 1.0, evidence))
 
     def mean(values: list[Any]) -> Array:
         return np.asarray(np.tensordot(weights, values, axes=1))
 
+    known = [k for k, fit in enumerate(fits) if fit.noise is not None and weights[k] > 0]
     taught = mean([fit.taught for fit in fits])
     return Teachers(
         weights={fit.candidate.name: float(weight) for fit, weight in zip(fits, weights)},
@@ -141,7 +167,8 @@ def fit_teachers(data: SurrogateData, A: Any, target: Target, plain: Array, mode
         taught=taught,
         unlabeled=mean([fit.unlabeled for fit in fits]),
         calibration=target.calibrate(taught, y, sample.weight),
-        noise=mean([fit.noise for fit in fits]) if all(fit.noise is not None for fit in fits) else None,
+        # Of the teachers in closed form.
+        noise=np.average([fits[k].noise for k in known], axis=0, weights=weights[known]) if known else None,
         x_alpha=fits[-1].alpha,
         column_evidence=_column_evidence(fits, weights, inputs) if found is None else _product_evidence(inputs, *found),
     )
@@ -168,9 +195,12 @@ def make_candidates(names: list[Any], kernels: tuple[str, ...] = ("linear",)) ->
         mixes.append((label, tuple(1.0 if i == j else other for i in range(m))))
     candidates = []
     for kernel, (label, scales), c in product(kernels, mixes, SCALES):
-        name = f"{label} + {c:g} X" if c else label
-        candidates.append(Candidate(name + " (rbf)" * (kernel == "rbf"), (*scales, float(c)), kernel))
+        candidates.append(Candidate(_label(label, c, kernel), (*scales, float(c)), kernel))
     return [*candidates, Candidate(X_ALONE, (0.0,) * m + (1.0,))]
+
+
+def _label(table: str, c: float, kernel: str) -> str:
+    return (f"{table} + {c:g} X" if c else table) + ("" if kernel == "linear" else f" ({kernel})")
 
 
 def gaussian_evidence(error: float, n: float) -> float:
@@ -247,6 +277,10 @@ def _fit_estimator(inputs: TeacherData, candidate: Candidate, model: Any) -> _Te
 def _fit_ridge(inputs: TeacherData, candidate: Candidate, model: Any) -> _TeacherFit:
     """A teacher in closed form."""
     table, others = inputs.table(candidate, inputs.taught), inputs.table(candidate, inputs.unlabeled)
+    if candidate.kernel in MEMBERS and candidate.kernel != "rbf":
+        member = MEMBERS[candidate.kernel](model.random_state)
+        left_out = member.fit_left_out(replace(inputs.sample, X=table))
+        return _TeacherFit(candidate, left_out, member.predict(others.operand) if others.shape[0] else left_out[:0])
     targets, weight, groups, rbf = inputs.sample.targets, inputs.sample.weight, inputs.sample.groups, None
     if candidate.kernel == "rbf":
         columns = [part.shape[1] for part in inputs.tables]
@@ -295,7 +329,9 @@ def _product_teacher(inputs: TeacherData, fit: ProductFit) -> _TeacherFit:
         others = fit.predict(inputs.tables[-1].values[rows], inputs.privileged(rows), targets)
         return fit.left_out(targets, inputs.sample.groups), others
 
-    noise = np.vstack(scores(inputs.noise, inputs.unlabeled[probed_rows(len(inputs.unlabeled))]))
+    noise = None
+    if inputs.noise is not None:
+        noise = np.vstack(scores(inputs.noise, inputs.unlabeled[probed_rows(len(inputs.unlabeled))]))
     candidate = Candidate(PRODUCT, (1.0,) * len(inputs.tables), "product")
     return _TeacherFit(candidate, *scores(inputs.sample.targets, inputs.unlabeled), fit.path, fit.ridge.alpha, noise)
 

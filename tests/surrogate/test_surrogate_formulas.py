@@ -203,8 +203,9 @@ def test_a_constant_column_is_ignored(value):
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("estimator", ["ridge", None])
-def test_weight_of_the_baseline(estimator, classes):
-    """l / (l + m) with l labeled and m scored rows, both weighted, plus the weight of the teacher on X alone."""
+def test_weight_of_the_baseline(estimator, classes, monkeypatch):
+    """Without evidence l / (l + m) with l labeled and m scored rows, both weighted, plus the weight of the teacher on X alone."""
+    monkeypatch.setattr("lupi.surrogate.surrogate.FEWEST_ROWS", 1000)
     X, Z, score, rng = table(n=60, n_unlabeled=40)
     Z = Z[:, :1] + 4 * rng.normal(size=(100, 1))  # weak, so that X alone has some weight
     y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes)).astype(float)

@@ -147,7 +147,7 @@ def test_a_column_of_wrong_labels_is_worth_points(estimator):
     facts = model.explain()
     assert facts["teachers"] == model.teacher_weights_
     assert sum(model.teacher_weights_.values()) == pytest.approx(1)
-    assert model.teacher_weights_["Z times X"] > 0.99
+    assert model.teacher_weights_["Z times X"] > 0.9
     assert facts["columns"]["0"] > 10 > abs(facts["columns"]["1"])
 
 
