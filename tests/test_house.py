@@ -23,7 +23,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # ---------------------------------------------------------------- lines
 
 # Budgets only go down.
-TOTAL, CODE, LARGEST_FILE, OUTSIDE = 25_000, 15_000, 900, 4_500
+TOTAL, CODE, LARGEST_FILE, OUTSIDE = 25_000, 14_949, 900, 4_500
 LINES = {
     "cli": 666, "comparison": 2_250, "datasets": 960, "files.py": 136, "inputs": 1_457, "interop": 387,
     "kernels": 1_160, "localize": 757, "meta": 684, "persistence.py": 270, "plot": 835, "privacy.py": 127,

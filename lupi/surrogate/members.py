@@ -422,9 +422,10 @@ class Pool(BaseEstimator):
         self.center_ = sample.weight @ sample.targets / sample.weight.sum()
         rounding = SMALLEST_SPREAD * float(np.abs(sample.targets).max())
         units = np.array([max(member.spread_, rounding) for member in self.members.values()])
-        free = np.array([name in KEEPS_SCALE for name in self.members])
-        if free.any() and not free.all():
-            units[free] = np.maximum(units[free], units[~free].mean())
+        others = units[[name not in KEEPS_SCALE for name in self.members]]
+        units = np.maximum(
+            units, [others.mean() if len(others) and name in KEEPS_SCALE else 0.0 for name in self.members]
+        )
         self.units_ = np.where(units > 0, units, 1.0)
         scaled = self._scaled(left_out)
         self.set_weights(np.full(len(units), 1.0 / len(units)), scaled, sample.weight)

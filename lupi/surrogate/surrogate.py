@@ -33,7 +33,7 @@ from lupi.surrogate.report import Explanation, explain_fit
 from lupi.surrogate.targets import ClassTarget, NumberTarget, Target, log_probabilities
 from lupi.surrogate.teachers import Teachers, can_teach, fit_teachers, make_surrogate
 
-# Fewer distinct labeled rows are no evidence. Above so many labeled rows two folds suffice, and refits take so many unlabeled rows.
+# Fewer distinct rows are no evidence; above so many labeled rows two folds suffice, and refits take so many unlabeled rows.
 FEWEST_ROWS, MANY_ROWS = 20, 2000
 CLOSED_FORM_ONLY = "estimator='ridge', teacher=None and groups=None: everything else needs its rows in memory"
 
@@ -187,9 +187,9 @@ def fit_stages(model: Any, data: SurrogateData, A: Any, target: Target, scaler: 
     surrogate = make_surrogate(teachers, target, data)
     if surrogate is None:
         return Stages([plain], teachers)
-    of_logits = data.rows.classes is not None and surrogate.shape[1] == 1
-    # Many unlabeled rows are learned better by their differences of probabilities.
-    learned = np.tanh(surrogate / 2) if of_logits and is_pool(model) and len(data.unlabeled) else surrogate
+    # Logits of many unlabeled rows are learned better as differences of probabilities.
+    bounded = data.rows.classes is not None and surrogate.shape[1] == 1 and is_pool(model) and len(data.unlabeled)
+    learned = np.tanh(surrogate / 2) if bounded else surrogate
     left_out = np.flatnonzero(np.isin(data.scored, data.taught))
     pool = make_pool(model, scaler, of_surrogate=True)
     student = fit_student(pool, data, features, data.scored, learned, cross_fit_rows=left_out)
@@ -216,8 +216,7 @@ def honest_outputs(
     cv = 2 if isinstance(model.cv, Integral) and len(labels) > MANY_ROWS else model.cv
     folds = make_folds(np.arange(len(labels)), strata, unit, np.random.RandomState(0), cv)
     kept = data.unlabeled[:: 1 + len(data.unlabeled) // MANY_ROWS]
-    jobs = (delayed(_refit)(model, data, A, target, scaler, fold, kept) for fold in folds)
-    refitted = Parallel(n_jobs=model.n_jobs)(jobs)
+    refitted = Parallel(model.n_jobs)(delayed(_refit)(model, data, A, target, scaler, fold, kept) for fold in folds)
     outputs = [np.full((len(labels), *student.scaled.shape[1:]), np.nan) for student in stages.students]
     for fold, parts in zip(folds, refitted):
         for k, values in enumerate(outputs):
@@ -261,11 +260,10 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
     row, labeled or not, a *surrogate*: a target with less noise than the label. A student learns the surrogate from X, and
     its output is averaged with that of the baseline, the same student on the labels. Prediction needs X alone.
 
-    Guards keep useless privileged features from doing harm: the teacher on X alone, which returns the baseline's estimate; a
-    slope that is never negative (at 0 the model is the baseline); and the weight of the baseline in the output, l / (l + u)
-    against 1 for the student, with l labeled and u unlabeled rows, plus the weight of the teacher on X alone (with ``"ridge"``
-    and one score that teacher is a ridge of its own). With a pool of members, refits of everything without a fold of the labeled
-    rows move these weights; if all rows are labeled, the model is the baseline unless the refits show a gain.
+    Guards against useless privileged features: the teacher on X alone, which returns the baseline's estimate; a slope that is
+    never negative (at 0 the model is the baseline); and the baseline's weight, l / (l + u) against 1 for the student with l
+    labeled and u unlabeled rows, plus that of the teacher on X alone (not with ``"ridge"`` and one score). With a pool, refits
+    without each fold of the labeled rows move it; if all rows are labeled, the model is the baseline unless they show a gain.
 
     Parameters
     ----------

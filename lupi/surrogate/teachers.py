@@ -159,7 +159,7 @@ def fit_teachers(
     def mean(values: list[Any]) -> Array:
         return np.asarray(np.tensordot(weights, values, axes=1))
 
-    known = [k for k, fit in enumerate(fits) if fit.noise is not None and weights[k] > 0]
+    known = [k for k, fit in enumerate(fits) if fit.noise is not None and weights[k] > 0]  # in closed form
     taught = mean([fit.taught for fit in fits])
     return Teachers(
         weights={fit.candidate.name: float(weight) for fit, weight in zip(fits, weights)},
@@ -167,7 +167,6 @@ def fit_teachers(
         taught=taught,
         unlabeled=mean([fit.unlabeled for fit in fits]),
         calibration=target.calibrate(taught, y, sample.weight),
-        # Of the teachers in closed form.
         noise=np.average([fits[k].noise for k in known], axis=0, weights=weights[known]) if known else None,
         x_alpha=fits[-1].alpha,
         column_evidence=_column_evidence(fits, weights, inputs) if found is None else _product_evidence(inputs, *found),
