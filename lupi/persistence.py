@@ -63,8 +63,9 @@ def save(model: Any, path: str | PathLike[str], *, keep_privileged: bool = False
     Raises
     ------
     TypeError
-        For a model that contains anything but known estimators and data, such as a function of yours; and for a KnowledgeTransfer
-        with privileged features, unless `keep_privileged`.
+        For a model that contains anything but known estimators and data, such as a function of yours; and, unless
+        `keep_privileged`, for models from which privileged cells can be computed: a KnowledgeTransfer with privileged features, and
+        a kernel SVM2Plus with one privileged column in a linear privileged kernel if every row is a support vector.
 
     Examples
     --------

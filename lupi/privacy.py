@@ -79,12 +79,8 @@ class WithoutPrivilegedRows:
     _needed_without_coef: tuple[str, ...] = ()
     _left_out: Sequence[str] = ()
 
-    def check_leaves(self) -> None:
-        """Raise TypeError if prediction needs functions of privileged features and these may not leave."""
-
     def __getstate__(self) -> dict[str, Any]:
         state = cast("dict[str, Any]", super().__getstate__())
-        self.check_leaves()
         if privileged_is_kept():
             return state
         params = cast("BaseEstimator", self).get_params(deep=False)

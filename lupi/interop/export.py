@@ -20,6 +20,7 @@ from lupi.inputs.types import MatrixLike
 from lupi.kernels import Kernel
 from lupi.meta.baselines import Distillation, KnowledgeTransfer
 from lupi.meta.privileged_columns import PrivilegedColumns
+from lupi.privacy import WithoutPrivilegedRows
 from lupi.ranking.ranker import BaseRanker
 from lupi.surrogate.estimators import EstimatorMember, SoftLabelStudent
 from lupi.surrogate.members import CLIP, ForestMember, RbfMember, RidgeMember, SparseMember
@@ -131,6 +132,8 @@ def steps_of(model: Any) -> list[Any]:
 def write_values(model: Any, graph: Graph, X: str) -> str:
     """Values of a model, of shape (n, k): margins or log-odds (k = 1 for two classes), scores or numbers."""
     *scalers, predictor = steps_of(model)
+    if isinstance(predictor, WithoutPrivilegedRows):
+        predictor.__getstate__()  # raises unless the model may leave
     for step in scalers:
         X = graph.scale(X, *shift_and_scale(step))
     return predictor_values(predictor, graph, X)
@@ -185,7 +188,6 @@ def _(model: Any, graph: Graph, X: str) -> str:
 
 @predictor_values.register(KnowledgeTransfer)
 def _(model: KnowledgeTransfer, graph: Graph, X: str) -> str:
-    model.check_leaves()
     if model.regressor_ is not None:
         predictions = write_values(model.regressor_, graph, X)
         X = graph.op("Concat", X, predictions, axis=1) if model.passthrough else predictions

@@ -321,11 +321,11 @@ class KnowledgeTransfer(_Student):
         X = check_rows(self, X)
         return X if self.regressor_ is None else self._extend(X, self.regressor_.predict(X))
 
-    def check_leaves(self) -> None:
-        """Raise TypeError unless privileged features may leave, or were not used."""
+    def __getstate__(self) -> dict[str, Any]:
         if getattr(self, "regressor_", None) is not None and not privileged_is_kept():
             raise TypeError(
                 "this KnowledgeTransfer can be neither saved nor pickled nor exported: it predicts with functions that were fitted "
                 "to the privileged features and may hold them. Allow it with lupi.save(..., keep_privileged=True), within "
                 "lupi.keep_privileged(), or with `lupi fit --keep-privileged`."
             )
+        return super().__getstate__()

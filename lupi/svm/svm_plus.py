@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lupi.inputs.decorators import fit_context
 from lupi.inputs.types import MatrixLike, PrivilegedLike, RandomState, VectorLike
 from lupi.kernels import Space, all_are, fits
-from lupi.privacy import model_part
+from lupi.privacy import model_part, privileged_is_kept
 from lupi.svm.auto import SOLVERS
 from lupi.svm.duals import svm_dual, svm_plus_dual
 from lupi.svm.features import LinearSpace
@@ -354,7 +354,20 @@ class SVM2Plus(_CorrectedClassifier):
     """
 
     _squared = True
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **_CorrectedClassifier._parameter_constraints,
         "solver": [StrOptions(set(SOLVERS["kernel"]) | set(SOLVERS["linear"]))],
     }
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A support vector's slack follows from the decision function, and the slacks of all rows give the line that they are.
+        single = getattr(self, "privileged_coef_", np.empty(0)).shape[-1] == 1 and not hasattr(self, "coef_")
+        if single and len(self.support_) >= self.privileged_dual_coef_.shape[1] and not privileged_is_kept():
+            raise TypeError(
+                "this SVM2Plus can be neither saved nor pickled nor exported: every row is a support vector, so its only "
+                "privileged column could be computed from its slacks, which are linear in it. Use a larger C or kernel='linear', "
+                "or allow it with lupi.save(..., keep_privileged=True), within lupi.keep_privileged(), or with "
+                "`lupi fit --keep-privileged`."
+            )
+        return super().__getstate__()

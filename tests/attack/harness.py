@@ -60,6 +60,7 @@ LONG = {
     "invariances": {"": 200},
     "certificates": {"kernel machines": 4_000, "": 1_000},
     "other_files": {"": 500},
+    "restoring": {"": 3_000},
     "disks": {"": 1_000},
     "signals": {"": 8},
 }

@@ -116,7 +116,7 @@ def test_every_estimator_with_privileged_features_is_searched():
     parts = [
         kind for kind in MODEL_PARTS.values() if "privileged" in inspect.signature(getattr(kind, "fit", len)).parameters
     ]
-    assert [kind for kind in parts if not issubclass(kind, WithoutPrivilegedRows)] == [TabularModel, Localizer]
+    assert {kind for kind in parts if not issubclass(kind, WithoutPrivilegedRows)} == {TabularModel, Localizer}
 
 
 def parts_of(value):
@@ -213,3 +213,28 @@ def test_knowledge_transfer_leaves_only_on_request(regressor, tmp_path):
         assert_allclose(pickle.loads(pickle.dumps(model)).predict(wide), model.predict(wide))
     assert_allclose(copy.deepcopy(model).decision_function(wide), model.decision_function(wide))
     assert pickle.loads(pickle.dumps(model.fit(wide, Y))).regressor_ is None
+
+
+def test_a_column_that_could_be_solved_for_leaves_only_on_request(tmp_path):
+    """If every row is a support vector, the decision function gives all slacks, and these give the line that they are."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(50, 1)) + 1
+    X, y = 0.7 * z + rng.normal(size=(50, 3)), (z[:, 0] + 0.3 * rng.normal(size=50) > 1).astype(int)
+    options = {"C": 0.1, "privileged_kernel": "linear", "tol": 1e-12}
+    model = lupi.SVM2Plus(**options).fit(X, y, privileged=z)
+    assert len(model.support_) == 50
+    sign, a = np.where(y == 1, 1, -1), np.abs(model.dual_coef_[0])
+    slack = 1 - sign * model.decision_function(X) - a / (model.C * model.kappa)
+    rest = a - model.C * slack  # lam v = sum rest z, lam rho = sum rest
+    column = (slack - rest.sum()) / np.sqrt(rest @ (slack - rest.sum()))
+    assert min(np.abs(column - z[:, 0]).max(), np.abs(column + z[:, 0]).max()) < 1e-9
+    ways = [lambda m: lupi.save(m, tmp_path / "m"), pickle.dumps, *[lupi.to_onnx] * (find_spec("onnx") is not None)]
+    for write in ways:
+        with pytest.raises(TypeError, match="its only privileged column could be computed"):
+            write(model)
+    with lupi.keep_privileged():
+        assert_allclose(pickle.loads(pickle.dumps(model)).decision_function(X), model.decision_function(X))
+    for other in ({"C": 10.0}, {"kernel": "linear"}, {"privileged_kernel": "rbf"}):
+        pickle.dumps(lupi.SVM2Plus(**options | other).fit(X, y, privileged=z))
+    pickle.dumps(lupi.SVM2Plus(**options).fit(X, y, privileged=np.hstack([z, X[:, :1]])))
+    pickle.dumps(pickle.loads(pickle.dumps(lupi.SVM2Plus(**options).fit(X, y))))
