@@ -13,7 +13,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from lupi.kernels.linalg import WHOLE, cholesky
 from lupi.solution import Solution, best_of, double_precision, judge, out_of_time, steps_left
 from lupi.svm.interior_point import follow_central_path, solve_weights
-from lupi.svm.kernel_qp import MARGIN, KernelQP
+from lupi.svm.kernel_qp import KernelQP
 from lupi.svm.linear import solve_linear, solve_linear_near, solve_newton
 from lupi.svm.reference import solve_reference
 from lupi.svm.smo import solve_decomposition, solve_smo, step_limit
@@ -37,6 +37,8 @@ CHEAPLY_FACTORIZED = 400
 AIM, STEEPEST = 0.5, 0.03
 # Rounding errors in a sum of kernel values, relative to its largest term.
 ROUNDING = 16 * float(np.finfo(float).eps)
+# The gap of an exact point, whose rounding errors grow with the kernel.
+ROUNDED_GAP = 1e-10
 # Relative size of the proximal term that keeps singular systems solvable; repeated steps remove its effect.
 PROXIMAL = 1e-11
 # Give up after this many rounds that do not lower the number of corrections: the sets repeat.
@@ -340,8 +342,8 @@ def polish(
             x = np.where(x <= problem.lower + grain, problem.lower, x)
             x = np.where(x >= problem.upper - grain, problem.upper, x)
             polished = problem.solution(x, start.n_iter + done, True, f"{start.solver}+active_set")
-            # Both gaps may be rounding errors; among equal points this one has the middle of the best intercepts.
-            if polished.gap <= max(2.0 * start.gap, MARGIN):
+            # Among points that are equal but for rounding errors, this one has the middle of the best intercepts.
+            if polished.gap <= max(start.gap, ROUNDED_GAP):
                 return polished
             break
         corrections = int(np.sum(release | below | above))
