@@ -24,7 +24,10 @@ def _sizes(text: str | None) -> list[float] | None:
 Names = partial(typer.Option, metavar="NAME,NAME", callback=cli.names)
 Groups = typer.Option(metavar="COL", help="Rows with the same value stay together, e.g. a patient.")
 DEFAULTS = "or package.module:Class (default: the first four"
-Methods = Names(help=f"Methods to compare: {cli.METHOD_NAMES}, {cli.REFERENCE_NAMES}, {DEFAULTS} and two references).")
+Methods = Names(
+    help=f"Methods to compare: {cli.METHOD_NAMES}, recipes (the last three), {cli.REFERENCE_NAMES}, "
+    f"{DEFAULTS} and two references)."
+)
 Baselines = Names(help=f"Baselines: {cli.PLAIN_NAMES}, {DEFAULTS}). none: only the methods' counterparts.")
 Sizes = typer.Option(metavar="N[,N]", help="Labeled training rows; several give a learning curve.", callback=_sizes)
 MaxTime = typer.Option(metavar="SECONDS", min=1e-9, help="Stop starting new fits after this; run again to resume.")

@@ -21,7 +21,8 @@ from lupi import __version__
 # Written out, because importing the registry of methods is slow. A test compares them with it.
 PLAIN_NAMES = "linear, forest, boosting, svm, surrogate-plain, ridge-plain, boosted-plain, l2svm, ranksvm"
 METHOD_NAMES = (
-    "surrogate, surrogate-ridge, surrogate-boosted, svm2+, distillation, transfer, ranktransfer, svm+, svr+, svm2k"
+    "surrogate, surrogate-ridge, surrogate-boosted, svm2+, distillation, transfer, ranktransfer, svm+, svr+, svm2k, "
+    "soft-labels, predicted-z, chain"
 )
 REFERENCE_NAMES = "reference, joint, rankreference"
 CHUNKED_NAMES = "svm2+, svm+, ranktransfer, l2svm, svm, ranksvm"

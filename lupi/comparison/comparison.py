@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lupi import __version__
 from lupi.comparison.leakage import examine
-from lupi.comparison.methods import choose_methods
+from lupi.comparison.methods import RECIPES, choose_methods
 from lupi.comparison.problem import Problem, make_problem, train_sizes
 from lupi.comparison.report import TerminalTable, card, method_frame, render
 from lupi.comparison.results import HELPS, ColumnEffect, column_groups, paired, summarize, summarize_permutations, worth
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FORMAT = 3
-# Computes the exact test where the best method is slow: any statistic keeps the level.
+# Computes the exact test unless the best one is a kernel method, which is fast: any statistic keeps the level.
 STAND_IN = "surrogate-ridge"
 # Splits on which columns are left out: their order is clear before the verdict is.
 COLUMN_SPLITS = 10
@@ -213,9 +213,9 @@ def compare(
     groups : array-like of shape (n_samples,) or str, optional
         Rows of one group are never split between training and test; with `target` the name of a column.
     methods, baselines : sequence, optional
-        Names in ``METHODS``, ``"package.module:Class"``, estimators, or (name, estimator, grid). An estimator whose `fit`
-        takes `privileged` is a method, any other one a baseline. Counterparts without the columns are added. An empty list
-        of baselines leaves only the counterparts.
+        Names in ``METHODS``, ``"package.module:Class"``, estimators, or (name, estimator, grid); among the methods also
+        ``"recipes"``, for "soft-labels", "predicted-z" and "chain". An estimator whose `fit` takes `privileged` is a method, any other one a
+        baseline. Counterparts without the columns are added. An empty list of baselines leaves only the counterparts.
     metric : {"ap", "accuracy", "auc", "balanced_accuracy", "r2"}, optional
         By default "auc" for two classes, "accuracy" for more.
     n_splits : int, default=20
@@ -257,6 +257,8 @@ def compare(
     grids = {name: {key: list(values) for key, values in grid.items()} for name, grid in (more.grids or {}).items()}
     sizes = {"n_splits": len(splits) or n_splits, "train_sizes": train_sizes(train_size, problem, splits)}
     protocol = {name: getattr(more, name) for name in PROTOCOL} | sizes
+    if methods is not None:
+        methods = [name for given in methods for name in (RECIPES if given == "recipes" else [given])]
     chosen = choose_methods(methods, baselines, metric, problem.n_classes)
     plan = Plan(metric=metric, seed=seed, splits=splits, grids=grids, methods=chosen, **protocol)
     for split in range(plan.n_splits if problem.groups is not None else 1):
@@ -327,7 +329,7 @@ class _Runner:
         if permutations < 1:
             return None, "it was not requested."
         method = self.plan.methods[row.method]
-        if not method.grid or method.origin:
+        if not method.kernels:
             stand_in = choose_methods([STAND_IN], [], self.plan.metric, self.problem.n_classes)
             self.plan = replace(self.plan, methods=stand_in | self.plan.methods)
             method = self.plan.methods[STAND_IN]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn import ensemble
 from sklearn.base import clone, is_regressor
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.svm import SVR
 from sklearn.utils.validation import has_fit_parameter
 
@@ -35,6 +35,8 @@ COARSE_PAIRS = (1e-4, 1e-3, 1e-2, 1e-1)
 FINE_PAIRS = tuple(np.geomspace(1e-4, 1e-1, 12).tolist())
 THREE = (0.1, 1.0, 10.0)
 KERNELS_TRIED = ("rbf", "linear")
+# The word `recipes` among the methods of a comparison: what a practitioner would try first.
+RECIPES = ("soft-labels", "predicted-z", "chain")
 ROLES = ("baseline", "privileged", "reference")
 
 
@@ -107,6 +109,9 @@ CLASSES, REGRESSION, RANKING = ("classification",), ("regression",), ("ranking",
 _PLAIN_SVM: dict[str, Any] = {"estimator": SVMPlus(), "grid": {"C": FINE}, "kernels": ONE}
 _PLAIN_SVM |= {"if_regression": {"estimator": SVR()}}
 _RANKER: dict[str, Any] = {"estimator": RankSVM(), "grid": {"C": FINE_PAIRS}, "kernels": ONE, "tasks": RANKING}
+# The penalty of each privileged column's prediction is chosen by leave-one-out.
+PREDICTS_Z = RidgeCV((1.0, 10.0, 100.0, 1000.0), alpha_per_target=True)
+LEAVES = {"estimator__min_samples_leaf": (1, 5)}
 # What runs unless methods are named.
 BASELINES = ("linear", "forest", "boosting", "svm")
 DEFAULT = ("surrogate", "surrogate-ridge", "surrogate-boosted", "svm2+", "reference", "joint")
@@ -154,6 +159,22 @@ METHODS = {
         _Privileged("svm+", "SVM+", SVMPlus(), {"C": COARSE, "lam": THREE}, "svm", tasks=CLASSES, kernels=BOTH),
         _Privileged("svr+", "SVR+", SVRPlus(), {"C": COARSE, "lam": THREE}, "svm", tasks=REGRESSION, kernels=BOTH),
         _Privileged("svm2k", "SVM-2K", SVM2K(), {"C": COARSE, "D": THREE}, "svm", tasks=CLASSES, kernels=BOTH),
+        _Privileged(
+            "soft-labels", "soft labels", Distillation(ensemble.RandomForestClassifier(), passthrough=True, cv=5), LEAVES,
+            "forest", if_regression={"estimator": Distillation(ensemble.RandomForestRegressor(), passthrough=True, cv=5)},
+        ),
+        _Privileged(
+            "predicted-z", "predicted columns", KnowledgeTransfer(ensemble.RandomForestClassifier(), PREDICTS_Z), LEAVES,
+            "forest", if_regression={"estimator": KnowledgeTransfer(ensemble.RandomForestRegressor(), PREDICTS_Z)},
+        ),
+        _Privileged(
+            "chain", "chain over the columns", KnowledgeTransfer(LogisticRegression(max_iter=2000), PREDICTS_Z, passthrough=False),
+            {"estimator__C": (0.01, 0.1, 1.0, 10.0)}, "linear",
+            if_regression={
+                "estimator": KnowledgeTransfer(Ridge(), PREDICTS_Z, passthrough=False),
+                "grid": {"estimator__alpha": (50.0, 5.0, 0.5, 0.05)},
+            },
+        ),
         # Upper bounds.
         _Reference("reference", "privileged only", sees="privileged", **_PLAIN_SVM),
         _Reference("joint", "X with privileged", sees="both", **_PLAIN_SVM),

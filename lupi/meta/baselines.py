@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.extmath import softmax
 from sklearn.utils.validation import has_fit_parameter
@@ -64,6 +64,14 @@ def _check(student: _Student, X: MatrixLike, y: VectorLike, privileged: Privileg
     return data
 
 
+def _append(X: MatrixLike, columns: np.ndarray, passthrough: bool) -> MatrixLike:
+    """The columns, after X if `passthrough`."""
+    columns = np.reshape(columns, (len(columns), -1))
+    if not passthrough:
+        return columns
+    return sparse.hstack([X, columns], format="csr") if sparse.issparse(X) else np.hstack([X, columns])
+
+
 @model_part
 @dataclass(eq=False, repr=False)
 class Distillation(_Student):
@@ -85,8 +93,15 @@ class Distillation(_Student):
         Weight of the teacher's labels.
     temperature : float > 0, default=1.0
         Divides the teacher's log-probabilities: values above 1 soften the labels. Not used in regression.
+    passthrough : bool, default=False
+        Whether the teacher sees X in addition to the privileged features.
+    cv : int, default=None
+        Number of folds of the teacher's out-of-fold predictions for labeled rows; at most the rows of the smallest class.
+        None: the teacher predicts the rows that it was fitted on, as in [1]_.
     unlabeled : object, default=None
         Value of `y` that marks unlabeled rows, such as -1, in addition to NaN, None and pandas' NA.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds.
 
     Attributes
     ----------
@@ -105,8 +120,8 @@ class Distillation(_Student):
 
     Notes
     -----
-    The teacher predicts the rows that it was fitted on, as in [1]_, so useless privileged features do harm. An example whose
-    row of ``privileged`` is entirely NaN keeps its label. ``privileged=None`` fits the student to the labels.
+    Without `cv`, a teacher that overfits returns the labels. Useless privileged features do harm. An example whose row of
+    ``privileged`` is entirely NaN keeps its label. ``privileged=None`` fits the student to the labels.
 
     References
     ----------
@@ -131,6 +146,9 @@ class Distillation(_Student):
         "teacher": [ESTIMATOR, None],
         "imitation": [Interval(Real, 0, 1, closed="both")],
         "temperature": [Interval(Real, 0, None, closed="neither")],
+        "passthrough": ["boolean"],
+        "cv": [Interval(Integral, 2, None, closed="left"), None],
+        "random_state": ["random_state"],
         "unlabeled": "no_validation",
     }
 
@@ -139,7 +157,10 @@ class Distillation(_Student):
     _: KW_ONLY
     imitation: float = 0.5
     temperature: float = 1.0
+    passthrough: bool = False
+    cv: int | None = None
     unlabeled: Any = None
+    random_state: RandomState = None
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: MatrixLike, y: VectorLike, privileged: PrivilegedLike | None = None) -> Self:
@@ -167,13 +188,22 @@ class Distillation(_Student):
             self.estimator_ = clone(self.estimator).fit(X[labeled], data.labels[labeled])
             return self
         default = Ridge() if classes is None else LogisticRegression(max_iter=1000)
-        Z = data.privileged[0].rows.values
-        self.teacher_ = clone(default if self.teacher is None else self.teacher).fit(Z[taught], data.labels[taught])
+        teacher = default if self.teacher is None else self.teacher
+        Z = _append(X, data.privileged[0].rows.values, self.passthrough)
+        self.teacher_ = clone(teacher).fit(Z[taught], data.labels[taught])
+        method = "predict" if classes is None else "predict_proba"
+        predictions = getattr(self.teacher_, method)(Z[scored])
+        strata = np.zeros(taught.sum()) if classes is None else data.target[taught]
+        n_folds = min(self.cv or 1, np.unique(strata, return_counts=True)[1].min())
+        if n_folds > 1:
+            folds = StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state).split(strata, strata)
+            left_out = cross_val_predict(teacher, Z[taught], data.labels[taught], cv=folds, method=method)
+            predictions[labeled[scored]] = left_out
         # One column of numbers, or the share of every class.
         given = data.target[:, None] if classes is None else data.target[:, None] == np.arange(len(classes))
         mixed = np.where(labeled[:, None], given, 0.0)
         imitation = np.where(labeled[scored, None], self.imitation, 1.0)
-        soft = self._soft_targets(Z[scored], classes)
+        soft = self._soft_targets(predictions, classes)
         mixed[scored] = (1.0 - imitation) * mixed[scored] + imitation * soft
         if classes is None:
             self.estimator_ = clone(self.estimator).fit(X, mixed[:, 0])
@@ -183,17 +213,17 @@ class Distillation(_Student):
             self.estimator_ = clone(self.estimator).fit(X[rows], classes[codes], sample_weight=weight)
         return self
 
-    def _soft_targets(self, Z: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
+    def _soft_targets(self, predictions: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
         """The teacher's numbers, or its probabilities at the temperature, one column per class."""
         if classes is None:
-            return np.reshape(self.teacher_.predict(Z), (-1, 1))
+            return np.reshape(predictions, (-1, 1))
         if not has_fit_parameter(self.estimator, "sample_weight"):
             raise TypeError(
                 "Distillation weights each example by its share of every class, so the student's `fit` must take "
                 f"`sample_weight`; that of {type(self.estimator).__name__} does not."
             )
-        probabilities = np.zeros((len(Z), len(classes)))
-        probabilities[:, np.searchsorted(classes, self.teacher_.classes_)] = self.teacher_.predict_proba(Z)
+        probabilities = np.zeros((len(predictions), len(classes)))
+        probabilities[:, np.searchsorted(classes, self.teacher_.classes_)] = predictions
         return np.asarray(softmax(np.log(np.maximum(probabilities, np.finfo(float).tiny)) / self.temperature))
 
     def _features(self, X: MatrixLike) -> MatrixLike:
@@ -307,19 +337,13 @@ class KnowledgeTransfer(_Student):
             predictions = self.regressor_.predict(X)
             folds = KFold(min(self.cv, len(rows)), shuffle=True, random_state=self.random_state)
             predictions[rows] = cross_val_predict(regressor, A, Z, cv=folds)
-            X = self._extend(X, predictions)
+            X = _append(X, predictions, self.passthrough)
         self.estimator_ = clone(self.estimator).fit(X[data.labeled], data.labels[data.labeled])
         return self
 
-    def _extend(self, X: MatrixLike, predictions: np.ndarray) -> MatrixLike:
-        predictions = np.reshape(predictions, (len(predictions), -1))
-        if not self.passthrough:
-            return predictions
-        return sparse.hstack([X, predictions], format="csr") if sparse.issparse(X) else np.hstack([X, predictions])
-
     def _features(self, X: MatrixLike) -> MatrixLike:
         X = check_rows(self, X)
-        return X if self.regressor_ is None else self._extend(X, self.regressor_.predict(X))
+        return X if self.regressor_ is None else _append(X, self.regressor_.predict(X), self.passthrough)
 
     def __getstate__(self) -> dict[str, Any]:
         if getattr(self, "regressor_", None) is not None and not privileged_is_kept():

@@ -44,7 +44,7 @@ def test_help_loads_nothing_heavy(arguments):
 
 def test_methods_named_in_the_help_are_those_there_are():
     from lupi.cli.shared import CHUNKED_NAMES, METHOD_NAMES, PLAIN_NAMES, REFERENCE_NAMES
-    from lupi.comparison.methods import BASELINES, DEFAULT, METHODS
+    from lupi.comparison.methods import BASELINES, DEFAULT, METHODS, RECIPES
 
     for names, role in ((PLAIN_NAMES, "baseline"), (METHOD_NAMES, "privileged"), (REFERENCE_NAMES, "reference")):
         assert names.split(", ") == [name for name, method in METHODS.items() if method.role == role]
@@ -53,6 +53,10 @@ def test_methods_named_in_the_help_are_those_there_are():
     default = [name for name in DEFAULT if METHODS[name].privileged]
     assert METHOD_NAMES.startswith(", ".join(default) + ",")
     assert len(default) == 4  # as the help of --methods says
+    assert METHOD_NAMES.endswith(", ".join(RECIPES))
+    assert len(RECIPES) == 3
+    shown = CliRunner().invoke(app, ["compare", "--help"], env={"COLUMNS": "400"}).output
+    assert f"{', '.join(RECIPES)}, recipes (the last three)," in shown
 
 
 def test_metrics_and_kernels_of_the_options_are_those_there_are():

@@ -10,14 +10,16 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
-from lupi import SVMPlus
+from lupi import SVMPlus, save
 from lupi.comparison import compare
 from lupi.comparison.comparison import Options
+from lupi.comparison.methods import RECIPES
 from lupi.comparison.results import MethodResult, SizeResult
 from lupi.datasets import make_privileged
 
 SMALL = {"svm": {"C": [0.1, 1.0]}, "svm+": {"C": [0.1, 1.0], "lam": [1.0]}}
 QUICK = {"methods": ["svm+"], "baselines": [], "n_splits": 4, "train_size": 30, "inner_folds": 2, "grids": SMALL}
+FEW_TREES = {"estimator__n_estimators": [5]}
 QUICK |= {"kernel": "linear", "permutations": 0, "columns": False}
 
 
@@ -175,6 +177,30 @@ def strictly(text):
 
 def chosen_by_svm_plus(summary):
     return summary["sizes"][0]["methods"][1]["params"]
+
+
+@pytest.mark.parametrize("metric", ["auc", "r2"])
+def test_recipes_are_three_methods(metric, arrays, tmp_path):
+    X, y, Z = arrays
+    y = np.where(np.arange(90) < 20, np.nan, y + X[:, 0] if metric == "r2" else y)
+    few = {"soft-labels": FEW_TREES, "predicted-z": FEW_TREES, "forest": {"n_estimators": [5]}}
+    few |= {"linear": {}, "chain": {}}
+    options = QUICK | {"methods": ["recipes"], "n_splits": 2, "grids": few, "permutations": 3}
+    result = compare(X, y, Z, **options, metric=metric)
+    rows = {row["name"]: row for row in result.summary["sizes"][0]["methods"]}
+    plain, both = ["linear", "forest"], [f"{name}{part}" for name in RECIPES for part in ("", "/labeled")]
+    assert set(rows) == {*plain, *both}
+    assert [rows[name]["counterpart"] for name in RECIPES] == ["forest", "forest", "linear"]
+    assert all(len(row["scores"]) == 2 and not row["errors"] for row in rows.values())
+    assert all(rows[name]["shuffled"]["scores"] != rows[name]["scores"] for name in both)
+    # The exact test is that of the closed form, which is fast.
+    assert result.summary["permutation"]["title"] == "surrogate, ridge"
+    save(result.fit_model("soft-labels"), tmp_path / "model.lupi")
+
+
+def test_one_model_is_no_list_of_recipes(arrays):
+    with pytest.raises(ValueError, match=r"no method is called 'recipes'; use .*, soft-labels, predicted-z, chain"):
+        compare(*arrays, **QUICK | {"n_splits": 2}).fit_model("recipes")
 
 
 def test_infinite_parameters_give_valid_json(arrays, tmp_path):

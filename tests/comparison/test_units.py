@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 import lupi
 from lupi import SVMPlus
 from lupi.comparison import METHODS, units
-from lupi.comparison.methods import BASELINES, candidates, choose_methods
+from lupi.comparison.methods import BASELINES, RECIPES, candidates, choose_methods
 from lupi.comparison.problem import Problem
 from lupi.comparison.units import (
     Plan,
@@ -140,11 +140,21 @@ def test_a_method_and_its_counterpart_have_the_same_number_of_candidates():
             assert plain.role == "baseline"
             assert n_candidates(method) == n_candidates(plain)
             assert n_candidates(method, kernel="rbf") == n_candidates(plain, kernel="rbf")
-            if method.grid:
+            if method.kernels:
                 price = method.kernels[-1]
                 assert (min(method.grid[price]), max(method.grid[price])) == pytest.approx(
                     (min(plain.grid["C"]), max(plain.grid["C"]))
                 )
+
+
+def test_a_recipe_has_the_grid_of_its_counterpart():
+    for metric, n_classes in (("auc", 2), ("r2", 0)):
+        chosen = choose_methods(RECIPES, [], metric, n_classes)
+        assert list(chosen) == ["linear", "forest", *RECIPES]
+        for name in RECIPES:
+            plain = chosen[chosen[name].counterpart]
+            assert type(chosen[name].estimator.estimator) is type(plain.estimator)
+            assert chosen[name].grid == {f"estimator__{key}": values for key, values in plain.grid.items()}
 
 
 def test_both_kernels_are_candidates_and_linear_ones_get_smaller_constants():

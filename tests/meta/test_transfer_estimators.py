@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -18,6 +18,7 @@ MODELS = [
     KnowledgeTransfer(Ridge()),
     Distillation(LogisticRegression()),
     Distillation(Ridge()),
+    Distillation(LogisticRegression(), passthrough=True, cv=3),
 ]
 
 
@@ -189,3 +190,39 @@ def test_numbers_too_large_to_compute_with_are_refused(kind):
         kind(Ridge()).fit(1e160 * X, y, privileged=Z)
     whole = np.arange(36).reshape(12, 3)  # whole numbers stay what they are
     assert np.isfinite(kind(Ridge()).fit(whole, y, privileged=Z).predict(whole)).all()
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_cross_fitted_teacher_on_all_columns_by_hand(numbers, data):
+    X, y, Z = data
+    y, teacher, method = (y + X[:, 0], Ridge(), "predict") if numbers else (y, LogisticRegression(), "predict_proba")
+    unlabeled = np.arange(len(y)) % 3 == 0
+    student = Ridge() if numbers else LogisticRegression(tol=1e-10)
+    model = Distillation(student, teacher, passthrough=True, cv=5, random_state=2)
+    model.fit(X, np.where(unlabeled, np.nan, y), privileged=Z)
+    both, known = np.hstack([X, Z]), ~unlabeled
+    folds = StratifiedKFold(5, shuffle=True, random_state=2).split(
+        X[known], np.zeros(known.sum()) if numbers else y[known]
+    )
+    soft = getattr(teacher.fit(both[known], y[known]), method)(both)
+    soft[known] = cross_val_predict(teacher, both[known], y[known], cv=folds, method=method)
+    if numbers:
+        student.fit(X, np.where(unlabeled, soft, (y + soft) / 2))
+    else:
+        share = np.where(unlabeled, soft[:, 1], (y + soft[:, 1]) / 2)
+        student.fit(np.vstack([X, X]), np.repeat([0, 1], len(y)), sample_weight=np.r_[1 - share, share])
+    assert_allclose(model.estimator_.coef_, student.coef_, atol=1e-6)
+
+
+def test_a_class_of_one_row_is_not_cross_fitted(data):
+    X, y, Z = data
+    y = np.where(np.arange(len(y)) == 0, 2, y)
+    crossed, plain = (Distillation(LogisticRegression(), cv=cv).fit(X, y, privileged=Z) for cv in (5, None))
+    assert_array_equal(crossed.estimator_.coef_, plain.estimator_.coef_)
+
+
+def test_a_teacher_on_sparse_rows_is_that_on_dense_rows(data):
+    X, y, Z = data
+    model = Distillation(Ridge(tol=1e-12), Ridge(tol=1e-12), passthrough=True)
+    dense = model.fit(X, y + X[:, 0], privileged=Z).predict(X)
+    assert_allclose(model.fit(sparse.csr_array(X), y + X[:, 0], privileged=Z).predict(X), dense, rtol=1e-6)
