@@ -214,8 +214,8 @@ def compare(
         Rows of one group are never split between training and test; with `target` the name of a column.
     methods, baselines : sequence, optional
         Names in ``METHODS``, ``"package.module:Class"``, estimators, or (name, estimator, grid); among the methods also
-        ``"recipes"``, for "soft-labels", "predicted-z" and "chain". An estimator whose `fit` takes `privileged` is a method, any other one a
-        baseline. Counterparts without the columns are added. An empty list of baselines leaves only the counterparts.
+        ``"recipes"``: soft-labels, predicted-z and chain. An estimator whose `fit` takes `privileged` is a method, any other
+        one a baseline. Counterparts without the columns are added. An empty list of baselines leaves only the counterparts.
     metric : {"ap", "accuracy", "auc", "balanced_accuracy", "r2"}, optional
         By default "auc" for two classes, "accuracy" for more.
     n_splits : int, default=20
