@@ -7,12 +7,23 @@ from typing import Annotated
 
 import typer
 
-from experiments import celik, feyereisl, mnist_plus, sharmanska, sharmanska_tables, sun, surrogate, verdict, xu
+from experiments import (
+    celik,
+    feyereisl,
+    mnist_plus,
+    sharmanska,
+    sharmanska_tables,
+    sun,
+    surrogate,
+    surrogate_studies,
+    verdict,
+    xu,
+)
 from experiments.common import ENTRIES
 from lupi.files import write_atomically
 from lupi.run import cluster, progress
 
-MODULES = (celik, feyereisl, mnist_plus, sharmanska, sharmanska_tables, sun, surrogate, verdict, xu)
+MODULES = (celik, feyereisl, mnist_plus, sharmanska, sharmanska_tables, sun, surrogate, surrogate_studies, verdict, xu)
 
 
 def main(

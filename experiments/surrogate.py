@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.metrics import get_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -52,10 +52,11 @@ def load_task(name, root=None):
         pictures = load_awa(subfolder(root, "awa_surf"), classes=("rat", "seal"))
         return pictures.data, pictures.target, pictures.privileged
     X, y, Z, _ = load_table(name, root)
-    return _numbers(X), y, _numbers(Z)
+    return numeric(X), y, numeric(Z)
 
 
-def _numbers(frame):
+def numeric(frame):
+    """One column per number and per word; gaps as medians."""
     columns = pd.get_dummies(frame, dtype=float).astype(float)
     return columns.fillna(columns.median()).to_numpy()
 
@@ -125,14 +126,6 @@ def _best_forest(X, y, seed, scoring):
     return max(candidates, key=lambda candidate: candidate[0])[1]
 
 
-def held_out_score(model, X, y, scoring):
-    """Accuracy, or area under the curve."""
-    if scoring == "accuracy":
-        return float(accuracy_score(y, model.predict(X)))
-    decide = getattr(model, "decision_function", None) or (lambda X: model.predict_proba(X)[:, 1])
-    return float(roc_auc_score(y, decide(X)))
-
-
 def privileged_columns(kind, X, Z, seed):
     """The privileged features, or those of a control."""
     rng = np.random.default_rng([seed, 1])
@@ -155,22 +148,30 @@ def score_arm(task, setting, arm, split, root=None):
     scoring = "accuracy" if task in DIGIT_TASKS else "roc_auc"
     if arm in PLAIN:
         model = fit_plain(arm, X[labeled], y[labeled], split, scoring)
-        return {"score": held_out_score(model, X[test], y[test], scoring)}
-    kind = arm.removeprefix("ridge-")
-    model = SurrogateClassifier("ridge" if kind != arm else None, random_state=split)
+    else:
+        kind = arm.removeprefix("ridge-")
+        model = SurrogateClassifier("ridge" if kind != arm else None, random_state=split)
+        fit_kind(model, kind, X, y, Z, labeled, unlabeled, split)
+    return {"score": float(get_scorer(scoring)(model, X[test], y[test]))}
+
+
+def fit_kind(model, kind, X, y, Z, labeled, unlabeled, seed):
+    """Fit to the labeled rows ("plain"), to every label, or with a kind of :func:`privileged_columns`."""
     train = np.concatenate([labeled, unlabeled])
     if kind in ("plain", "every label"):
         rows = labeled if kind == "plain" else train
-        model.fit(X[rows], y[rows])
-    else:
-        known = y[train].astype(float)
-        known[len(labeled) :] = np.nan
-        model.fit(X[train], known, privileged=privileged_columns(kind, X[train], Z[train], split))
-    return {"score": held_out_score(model, X[test], y[test], scoring)}
+        return model.fit(X[rows], y[rows])
+    known = y[train].astype(float)
+    known[len(labeled) :] = np.nan
+    return model.fit(X[train], known, privileged=privileged_columns(kind, X[train], Z[train], seed))
 
 
-def run_part(part, plan, data, out, *, n_splits, n_jobs=1, on_progress=None):
-    """Scores by task, setting and arm, of ``plan``: a list of (tasks, settings, arms); written to `scores.json`."""
+def run_part(part, plan, data, out, *, n_splits, units=None, n_jobs=1, on_progress=None):
+    """Scores by task, setting and arm, of ``plan``: a list of (tasks, settings, arms); written to `scores.json`.
+
+    ``units``: functions that score an arm and load a task, and the settings; None are those of the eleven tables and digits.
+    """
+    score, load, all_settings = units or (score_arm, load_task, SETTINGS)
     root = None if data is None else str(data)
     keys = [
         (t, s, a, k)
@@ -180,9 +181,9 @@ def run_part(part, plan, data, out, *, n_splits, n_jobs=1, on_progress=None):
         for s in settings
         for a in arms
     ]
-    work = {"/".join(map(str, key)): (score_arm, *key, root) for key in keys}
-    digests = {task: digest_of(*load_task(task, root)) for task in {key[0] for key in keys}}
-    facts = {"entry": part, "data": digests, "settings": {name: asdict(s) for name, s in SETTINGS.items()}}
+    work = {"/".join(map(str, key)): (score, *key, root) for key in keys}
+    digests = {task: digest_of(*load(task, root)) for task in {key[0] for key in keys}}
+    facts = {"entry": part, "data": digests, "settings": {name: asdict(s) for name, s in all_settings.items()}}
     results = run_stored(work, out / f"{part}.sqlite", facts, n_jobs=n_jobs, on_progress=on_progress)
     scores: dict = {}
     for (task, setting, arm, _), result in zip(keys, results.values()):
@@ -233,7 +234,7 @@ def best_plain(arms):
     return max(PLAIN, key=lambda name: np.mean(arms[name]))
 
 
-def _mean(scores):
+def mean_score(scores):
     return f"{100 * np.mean(scores):.1f}"
 
 
@@ -246,9 +247,9 @@ def gains_table(scores, setting, *, student="", reference=None):
     for task, settings in scores.items():
         arms = settings[setting]
         best = best_plain(arms)
-        cells = [task, _mean(arms[plain]), _mean(arms[name]), Difference.of(arms[name], arms[plain])]
-        cells += [Difference.of(arms[shuffled], arms[plain]), f"{best} {_mean(arms[best])}"]
-        cells += [Difference.of(arms[name], arms[best]), *([_mean(arms[reference])] if reference else [])]
+        cells = [task, mean_score(arms[plain]), mean_score(arms[name]), Difference.of(arms[name], arms[plain])]
+        cells += [Difference.of(arms[shuffled], arms[plain]), f"{best} {mean_score(arms[best])}"]
+        cells += [Difference.of(arms[name], arms[best]), *([mean_score(arms[reference])] if reference else [])]
         lines.append("| " + " | ".join(map(str, [*cells, outcome(arms, name, plain, shuffled)])) + " |")
     return lines
 
