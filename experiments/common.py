@@ -57,6 +57,12 @@ def beside(row, paper, name):
     return f"{ours:.2f} ± {error:.2f} / {theirs:.2f}{'*' if agree else ' '}"
 
 
+def markdown_table(head, rows):
+    """Lines of a table in Markdown."""
+    first, *others = ("| " + " | ".join(map(str, row)) + " |" for row in (head, *rows))
+    return [first, "|---" * len(head) + "|", *others]
+
+
 def write_result(folder, name, **facts):
     """Write the measured facts with date and versions to `result.json`."""
     content = {"entry": name, "environment": environment(), **facts}

@@ -13,12 +13,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import Bunch
 
 from experiments.common import balanced_splits, entry, paper_table, subfolder, write_result
-from experiments.data import (
-    data_folder,
-    load_movie_rationales,
-    load_tiny_imagenet_boxes,
-    load_wiki_image_text,
-)
+from experiments.data import data_folder, load_movie_rationales, load_tiny_imagenet_boxes, load_wiki_image_text
 from experiments.data_images import load_cub
 from experiments.sharmanska import LOSSES, METHODS, PAPER_PROTOCOL, PRIVILEGED_RANGE
 from lupi import compare

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from experiments.common import entry, run_stored, subfolder, write_result
+from experiments.common import entry, markdown_table, run_stored, subfolder, write_result
 from experiments.data import FOLLOWUP, load_awa, load_research_table
 from lupi import SurrogateClassifier
 from lupi.datasets import load_digits_lowres
@@ -95,6 +96,7 @@ SETTINGS = LABELED | UNLABELED | DIGITS | {"n=200 digits": Setting(200, 0, 200, 
 # ---------------------------------------------------------------- arms
 
 PLAIN = ("logistic", "forest", "boosting", "svm")
+STUDY = ("plain", "surrogate", "shuffled")
 N_NOISE = 40
 
 
@@ -166,21 +168,14 @@ def fit_kind(model, kind, X, y, Z, labeled, unlabeled, seed):
     return model.fit(X[train], known, privileged=privileged_columns(kind, X[train], Z[train], seed))
 
 
-def run_part(part, plan, data, out, *, n_splits, units=None, n_jobs=1, on_progress=None):
+def run_part(part, plan, data, out, *, n_splits=30, units=None, n_jobs=1, on_progress=None):
     """Scores by task, setting and arm, of ``plan``: a list of (tasks, settings, arms); written to `scores.json`.
 
     ``units``: functions that score an arm and load a task, and the settings; None are those of the eleven tables and digits.
     """
     score, load, all_settings = units or (score_arm, load_task, SETTINGS)
     root = None if data is None else str(data)
-    keys = [
-        (t, s, a, k)
-        for tasks, settings, arms in plan
-        for k in range(n_splits)
-        for t in tasks
-        for s in settings
-        for a in arms
-    ]
+    keys = [(*key, k) for arms in plan for k in range(n_splits) for key in product(*arms)]
     work = {"/".join(map(str, key)): (score, *key, root) for key in keys}
     digests = {task: digest_of(*load(task, root)) for task in {key[0] for key in keys}}
     facts = {"entry": part, "data": digests, "settings": {name: asdict(s) for name, s in all_settings.items()}}
@@ -238,50 +233,43 @@ def mean_score(scores):
     return f"{100 * np.mean(scores):.1f}"
 
 
-def gains_table(scores, setting, *, student="", reference=None):
-    """Markdown table: scores, and gains over the plain counterpart and over the best common learner."""
-    plain, name, shuffled = (f"{student}{arm}" for arm in ("plain", "surrogate", "shuffled"))
-    columns = ["task", "plain", "surrogate", "gain", "shuffled", "best plain learner", "gain over it"]
-    columns += [*([reference] if reference else []), ""]
-    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-    for task, settings in scores.items():
-        arms = settings[setting]
-        best = best_plain(arms)
-        cells = [task, mean_score(arms[plain]), mean_score(arms[name]), Difference.of(arms[name], arms[plain])]
-        cells += [Difference.of(arms[shuffled], arms[plain]), f"{best} {mean_score(arms[best])}"]
-        cells += [Difference.of(arms[name], arms[best]), *([mean_score(arms[reference])] if reference else [])]
-        lines.append("| " + " | ".join(map(str, [*cells, outcome(arms, name, plain, shuffled)])) + " |")
-    return lines
+def mean_change(differences):
+    return f"{np.mean([difference.mean for difference in differences]):+.2f}"
 
 
-def tally_line(scores, setting, *, student=""):
-    """Wins, harms and mean gains over the tasks, in one sentence."""
-    plain, name, shuffled = (f"{student}{arm}" for arm in ("plain", "surrogate", "shuffled"))
-    tables = [settings[setting] for settings in scores.values()]
-    outcomes = [outcome(arms, name, plain, shuffled) for arms in tables]
-    over = [Difference.of(arms[name], arms[best_plain(arms)]) for arms in tables]
-    gain, control = (np.mean([Difference.of(arms[a], arms[plain]).mean for arms in tables]) for a in (name, shuffled))
-    return (
-        f"{setting}, {min(len(arms[name]) for arms in tables)} splits: {outcomes.count('win')} wins, {outcomes.count('harm')} "
-        f"harms of {len(tables)}; mean gain {gain:+.2f} (shuffled {control:+.2f}); over the best plain learner "
-        f"{np.mean([d.mean for d in over]):+.2f}, above on {sum(d.above for d in over)}, below on {sum(d.below for d in over)}."
-    )
+def gains_lines(scores, *, students=("", "ridge-"), reference=None, learners=None):
+    """For every setting and student a sentence and a table: gains over the baseline and over common learners.
 
-
-def gains_lines(scores, *, students=("", "ridge-"), reference=None):
-    """Tables and sentences for every setting and student."""
-    titles, lines = {"": "averaged default", "ridge-": "ridge student"}, []
-    for setting in next(iter(scores.values())):
-        for student in students:
-            table = gains_table(scores, setting, student=student, reference=reference)
-            lines += ["", f"{titles[student]}, {tally_line(scores, setting, student=student)}", "", *table]
+    ``learners``: arms to compare with, one by one; None is the best of `PLAIN`. ``reference``: an arm whose score is shown.
+    """
+    titles, lines = {"": "default", "ridge-": "ridge student"}, []
+    rivals = {"best plain learner": best_plain} if learners is None else {a: lambda arms, a=a: a for a in learners}
+    head = ["task", "baseline", "surrogate", "gain", "shuffled"]
+    head += [cell for title in rivals for cell in (title, "gain over it")] + [*([reference] if reference else []), ""]
+    for setting, student in product(next(iter(scores.values())), students):
+        plain, name, shuffled = (f"{student}{arm}" for arm in STUDY)
+        tables = [settings[setting] for settings in scores.values()]
+        gains, controls = ([Difference.of(arms[a], arms[plain]) for arms in tables] for a in (name, shuffled))
+        outcomes = [outcome(arms, name, plain, shuffled) for arms in tables]
+        columns = [scores, *([mean_score(arms[a]) for arms in tables] for a in (plain, name)), gains, controls]
+        text = f"{titles[student]}, {setting}, {min(len(arms[name]) for arms in tables)} splits: {outcomes.count('win')} wins, "
+        text += f"{outcomes.count('harm')} harms of {len(tables)}; mean gain {mean_change(gains)} "
+        text += f"(shuffled {mean_change(controls)})"
+        for title, pick in rivals.items():
+            over = [Difference.of(arms[name], arms[pick(arms)]) for arms in tables]
+            above, below = sum(change.above for change in over), sum(change.below for change in over)
+            text += f"; over {title} {mean_change(over)}, above on {above}, below on {below}"
+            columns += [[f"{pick(arms)} {mean_score(arms[pick(arms)])}" for arms in tables], over]
+        if reference:
+            columns.append([mean_score(arms[reference]) for arms in tables])
+        lines += ["", f"{text}.", "", *markdown_table(head, zip(*columns, outcomes))]
     return lines
 
 
 def controls_lines(scores):
     """Changes that useless privileged columns make: mean and worst over the tasks of each setting."""
     head = ["privileged columns", "classes", "rows", "mean change", "worst task", "best task", "above plain", "wins"]
-    lines, groups = ["| " + " | ".join(head) + " |", "|---" * 8 + "|"], {}
+    rows, groups = [], {}
     for task, settings in scores.items():
         for setting in settings:
             groups.setdefault(("ten" if task.startswith("digits") else "two", setting), []).append(task)
@@ -292,29 +280,28 @@ def controls_lines(scores):
             low, high = (pick(changes, key=lambda task: changes[task].mean) for pick in (min, max))
             # A shuffled arm needs another shuffling as its own control.
             wins = sum(outcome(arms[task], control, "plain", "reshuffled") == "win" for task in tasks)
-            cells = [control, classes, setting, f"{np.mean([c.mean for c in changes.values()]):+.2f}"]
-            cells += [f"{low} {changes[low]}", f"{high} {changes[high]}", str(sum(c.above for c in changes.values()))]
-            lines.append("| " + " | ".join([*cells, f"{wins} of {len(changes)}"]) + " |")
-    return lines
+            cells = [control, classes, setting, mean_change(changes.values()), f"{low} {changes[low]}"]
+            cells += [f"{high} {changes[high]}", sum(c.above for c in changes.values()), f"{wins} of {len(changes)}"]
+            rows.append(cells)
+    return markdown_table(head, rows)
 
 
 # ---------------------------------------------------------------- entries
 
 NEEDS = "followup, support2, student_performance, bank_marketing, awa_surf"
-STUDY = ("plain", "surrogate", "shuffled")
 RIDGE = tuple(f"ridge-{arm}" for arm in STUDY)
 
 
 @entry("surrogate-tables", "Surrogate learning, 11 tables, 50 to 200 labeled rows", NEEDS)
-def tables(data, out, *, n_splits=30, tasks=None, **options):
+def tables(data, out, *, tasks=None, **options):
     plan = [(TASKS[:tasks], LABELED, (*PLAIN, *STUDY, *RIDGE))]
-    return gains_lines(run_part("tables", plan, data, out, n_splits=n_splits, **options))
+    return gains_lines(run_part("tables", plan, data, out, **options))
 
 
 @entry("surrogate-unlabeled", "Surrogate learning, 11 tables, 60 labels and unlabeled rows", NEEDS)
-def unlabeled(data, out, *, n_splits=30, tasks=None, **options):
+def unlabeled(data, out, *, tasks=None, **options):
     plan = [(TASKS[:tasks], UNLABELED, (*PLAIN, *STUDY, *RIDGE, "every label"))]
-    return gains_lines(run_part("unlabeled", plan, data, out, n_splits=n_splits, **options), reference="every label")
+    return gains_lines(run_part("unlabeled", plan, data, out, **options), reference="every label")
 
 
 @entry("surrogate-digits", "Surrogate learning, ten digits, 60 labels and unlabeled rows", "nothing")
@@ -325,7 +312,7 @@ def digits(data, out, *, n_splits=20, tasks=None, **options):
 
 
 @entry("surrogate-controls", "Surrogate learning with useless privileged columns", NEEDS)
-def controls(data, out, *, n_splits=30, tasks=None, **options):
+def controls(data, out, *, tasks=None, **options):
     arms = ("plain", "reshuffled", "shuffled", "noise", "copy")
     plan = [(TASKS[:tasks], ("n=100", "60+1000"), arms), (list(DIGIT_TASKS)[:tasks], ("n=200 digits", "60+1140"), arms)]
-    return controls_lines(run_part("controls", plan, data, out, n_splits=n_splits, **options))
+    return controls_lines(run_part("controls", plan, data, out, **options))

@@ -7,7 +7,7 @@ from scipy.stats import binomtest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from experiments.common import entry, run_stored, write_result
+from experiments.common import entry, markdown_table, run_stored, write_result
 from experiments.data import FOLLOWUP
 from experiments.surrogate import load_table
 from lupi import compare
@@ -113,28 +113,15 @@ def share(count, total):
 
 def truth_lines(found):
     """Answers per kind of table."""
-    lines = [
-        "| columns | should be | yes (95% interval) | unclear | no | leak named | gain over the counterpart | over shuffled |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    head, rows = ["columns", "should be", "yes (95% interval)", "unclear", "no", "leak named"], []
     for kind, (wanted, _) in TRUTHS.items():
-        rows = [row for key, row in found.items() if key.startswith(f"{kind}/")]
-        if not rows:
-            continue
-        counts = {answer: sum(row["answer"] == answer for row in rows) for answer in ("yes", "unclear", "no")}
-        gains = [f"{100 * np.mean([row[name]['mean'] for row in rows]):+.2f}" for name in ("gain", "over_shuffled")]
-        named = str(sum(row["leaks"] > 0 for row in rows))
-        cells = [
-            kind,
-            wanted,
-            share(counts["yes"], len(rows)),
-            str(counts["unclear"]),
-            str(counts["no"]),
-            named,
-            *gains,
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        tables = [row for key, row in found.items() if key.startswith(f"{kind}/")]
+        if tables:
+            yes, unclear, no = (sum(row["answer"] == a for row in tables) for a in ("yes", "unclear", "no"))
+            gain, over = (100 * np.mean([row[name]["mean"] for row in tables]) for name in ("gain", "over_shuffled"))
+            named = sum(row["leaks"] > 0 for row in tables)
+            rows.append([kind, wanted, share(yes, len(tables)), unclear, no, named, f"{gain:+.2f}", f"{over:+.2f}"])
+    return markdown_table([*head, "gain over the counterpart", "over shuffled"], rows)
 
 
 @entry("compare-truths", "Answers of `lupi compare` on tables whose truth is known", "nothing")
@@ -176,25 +163,16 @@ def measure_table(name, part, n_splits, root):
 
 def table_lines(found):
     """Answers on real tables, and the best of the judges."""
-    lines = [
-        "| table | best plain | method with the columns | gain over best plain (95%) | p | exact p | answer | best judge |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    head, rows = ["table", "best plain", "method with the columns", "gain over best plain (95%)", "p", "exact p"], []
     for name in dict.fromkeys(key.split("/")[0] for key in found):
         row, judged = found[f"{name}/default"], found[f"{name}/judges"]["scores"]
-        over, best = row["over_best_plain"], max(judged, key=judged.get)
-        cells = [
-            name,
-            f"{row['best_plain']} {100 * row['plain_score']:.1f}",
-            f"{row['method']} {100 * row['score']:.1f}",
-            f"{100 * over['mean']:+.2f} ({100 * over['low']:+.2f} to {100 * over['high']:+.2f})",
-            f"{row['p']:.2g}",
-            "" if row["exact_p"] is None else f"{row['exact_p']:.2g}",
-            row["answer"] + (", leak named" if row["leaks"] else ""),
-            f"{best.removeprefix('judge-')} {100 * judged[best]:.1f}",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        low, mean, high = (f"{100 * row['over_best_plain'][key]:+.2f}" for key in ("low", "mean", "high"))
+        scores = [f"{row[a]} {100 * row[b]:.1f}" for a, b in (("best_plain", "plain_score"), ("method", "score"))]
+        exact = "" if row["exact_p"] is None else f"{row['exact_p']:.2g}"
+        answer, best = row["answer"] + (", leak named" if row["leaks"] else ""), max(judged, key=judged.get)
+        judge = f"{best.removeprefix('judge-')} {100 * judged[best]:.1f}"
+        rows.append([name, *scores, f"{mean} ({low} to {high})", f"{row['p']:.2g}", exact, answer, judge])
+    return markdown_table([*head, "answer", "best judge"], rows)
 
 
 @entry(
