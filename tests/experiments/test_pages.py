@@ -47,6 +47,10 @@ def phecap(found):
     return surrogate.gains_lines(found, students=("",), learners=("lasso", "forest"))
 
 
+def cities(found):
+    return surrogate.gains_lines(found, students=("",), learners=("OLS", "RidgeCV", "LuPTS"))
+
+
 def program(found):
     return celik.table_lines(found["problems"], found["n_draws"])[1:]  # the first line names the solver
 
@@ -72,6 +76,7 @@ PAGES = {
     "surrogate-controls": ("surrogate", surrogate.controls_lines),
     "surrogate-numbers": ("surrogate-studies", numbers),
     "surrogate-phecap": ("surrogate-studies", phecap),
+    "surrogate-cities": ("surrogate-studies", cities),
 }
 
 
