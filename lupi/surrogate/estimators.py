@@ -187,15 +187,22 @@ def _for_soft_targets(estimator: BaseEstimator) -> BaseEstimator:
 def make_folds(rows: Array, strata: Array, groups: Array | None, rng: np.random.RandomState, cv: Any) -> list[Array]:
     """Folds of `rows` with every stratum spread evenly; rows of a group stay together."""
     unit = rows if groups is None else groups[rows]
-    units, first = np.unique(unit, return_index=True)
+    units, place = np.unique(unit, return_inverse=True)
     if len(units) < 2:
         return []
     if not isinstance(cv, Integral):
         splits = check_cv(cv).split(rows, strata[rows], None if groups is None else unit)
         return [rows[test] for _, test in splits]
+    # Strata are numbered by the first unit that has no other, whatever they are called; a unit of several has the first of them.
+    s, low, high = strata[rows], np.full(len(units), strata.max()), np.zeros(len(units), dtype=int)
+    np.minimum.at(low, place, s)
+    np.maximum.at(high, place, s)
+    earliest, stratum = np.full(strata.max() + 1, len(units)), np.full(len(units), len(units))
+    np.minimum.at(earliest, low[low == high], np.flatnonzero(low == high))
+    np.minimum.at(stratum, place, earliest[s])
     order = rng.permutation(len(units))
-    order = order[np.argsort(strata[rows][first][order], kind="stable")]
+    order = order[np.argsort(stratum[order], kind="stable")]
     number = np.empty(len(units), dtype=int)
     number[order] = np.arange(len(units)) % min(int(cv), len(units))
-    fold_of = number[np.searchsorted(units, unit)]
+    fold_of = number[place]
     return [rows[fold_of == fold] for fold in range(fold_of.max() + 1)]

@@ -246,7 +246,7 @@ class ForestMember(WithoutPrivilegedRows, BaseEstimator):
     def fit_left_out(self, sample: Sample) -> Array:
         """Grow the trees; return left-out predictions of the training rows."""
         weight = sample.weight
-        columns = _column_order(sample.X, sample.targets, weight)
+        columns = column_order(sample.X, sample.targets, weight)
         A = np.ascontiguousarray(_tree_table(sample.X.values)[:, columns])
         gaps = np.diff(np.sort(A, axis=0), axis=0)
         gaps = np.where(gaps > 0, gaps, 1.0).min(axis=0, initial=1.0)  # the smallest of each column
@@ -307,7 +307,7 @@ class ForestMember(WithoutPrivilegedRows, BaseEstimator):
         return values
 
 
-def _column_order(X: Any, targets: Array, weight: Array) -> Array:
+def column_order(X: Any, targets: Array, weight: Array) -> Array:
     """Columns by their correlations with the targets, equal ones by those with targets times sums of rows, up to rounding."""
     sums, total = X.times(np.ones((X.shape[1], 1))), weight.sum()
     products = (sums - weight @ sums / total) * (targets - weight @ targets / total)
@@ -325,9 +325,9 @@ class SparseMember(WithoutPrivilegedRows, BaseEstimator):
 
     def fit_left_out(self, sample: Sample) -> Array:
         """Fit one model per target."""
-        values, weight, columns = sample.X.values, sample.weight, _column_order(sample.X, sample.targets, sample.weight)
+        values, weight, columns = sample.X.values, sample.weight, column_order(sample.X, sample.targets, sample.weight)
         A = values.toarray() if sparse.issparse(values) else values
-        unit = distinct_rows(A) if sample.groups is None else sample.groups
+        unit = distinct_rows(A[:, columns]) if sample.groups is None else sample.groups
         everything = np.arange(len(A))
         folds = make_folds(everything, np.zeros_like(everything), unit, np.random.RandomState(0), 5)
         self.coef_ = np.zeros((A.shape[1], sample.targets.shape[1]))
@@ -556,7 +556,7 @@ def combine(
             student.pool.set_weights(weights, student.scaled[student.rows], weight[student.rows])
         if share:
             pair = [student.pool.mean(scaled) for student, scaled in zip(students, honest)]
-            share = honest_share(pair, targets, weight[rows], share, sure=not len(data.unlabeled))
+            share = honest_share(pair, targets, weight[rows], share, sure=not (len(data.unlabeled) or teachers.clear))
     shares = (1.0 - share, share) if share else (1.0,)
     students = [replace(student, weight=part) for student, part in zip(students, shares)]
     outputs = np.sum([part.weight * part.outputs for part in students if part.weight], axis=0)

@@ -23,6 +23,7 @@ from lupi.surrogate.members import (
     Standardizer,
     Student,
     SurrogateData,
+    column_order,
     combine,
     distinct_rows,
     fit_student,
@@ -207,7 +208,9 @@ def honest_outputs(
     if not is_pool(model):
         return None
     labels, groups = data.rows.target[data.labeled], data.groups(data.labeled)
-    unit = distinct_rows(A.take(data.labeled).values) if groups is None else groups
+    X = A.take(data.labeled)
+    columns = column_order(X, target.columns(labels), data.rows.weight[data.labeled])
+    unit = distinct_rows(X.values[:, columns]) if groups is None else groups
     rank = np.unique(np.column_stack([labels, unit]), axis=0, return_inverse=True)[1].ravel()
     if rank.max() + 1 < FEWEST_ROWS:
         return None

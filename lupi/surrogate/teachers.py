@@ -96,6 +96,7 @@ class Teachers:
     noise: Array | None  # scores of label noise, for the taught and the probed unlabeled rows
     x_alpha: float | None  # penalty of a ridge on X alone
     column_evidence: Array | None  # log-evidence lost without each privileged column
+    clear: bool  # whether a product is among them, which takes clear evidence
 
 
 def can_teach(data: SurrogateData, name: str, *, warn: bool = True) -> bool:
@@ -170,6 +171,7 @@ def fit_teachers(
         noise=np.average([fits[k].noise for k in known], axis=0, weights=weights[known]) if known else None,
         x_alpha=fits[-1].alpha,
         column_evidence=_column_evidence(fits, weights, inputs) if found is None else _product_evidence(inputs, *found),
+        clear=found is not None,
     )
 
 

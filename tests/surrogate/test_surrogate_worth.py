@@ -90,13 +90,15 @@ def test_probabilities_are_frequencies_of_labels_never_seen(estimator, n_unlabel
 
 
 def test_probabilities_of_several_classes():
+    """On average over three splits; the largest class probability against the frequency of right answers, in quarters."""
     X, y, Z = load_digits_lowres(resolution=2, return_X_y_privileged=True)
-    order = np.random.default_rng(0).permutation(len(y))
-    labels = np.where(np.arange(500) < 150, y[order[:500]], np.nan)
-    model = SurrogateClassifier(random_state=0).fit(X[order[:500]], labels, privileged=Z[order[:500]])
-    p, truth = model.predict_proba(X[order[500:]]), y[order[500:]]
-    sure = p.max(axis=1)
-    right = p.argmax(axis=1) == truth
-    groups = np.digitize(sure, np.quantile(sure, [0.25, 0.5, 0.75]))
-    for group in range(4):
-        assert abs(sure[groups == group].mean() - right[groups == group].mean()) < 0.1
+    differences = []
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        labels = np.where(np.arange(500) < 150, y[order[:500]], np.nan)
+        model = SurrogateClassifier(random_state=0).fit(X[order[:500]], labels, privileged=Z[order[:500]])
+        p, truth = model.predict_proba(X[order[500:]]), y[order[500:]]
+        sure, right = p.max(axis=1), p.argmax(axis=1) == truth
+        groups = np.digitize(sure, np.quantile(sure, [0.25, 0.5, 0.75]))
+        differences.append([sure[groups == group].mean() - right[groups == group].mean() for group in range(4)])
+    assert np.abs(np.mean(differences, axis=0)).max() < 0.1
