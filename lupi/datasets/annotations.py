@@ -52,11 +52,11 @@ def text_lines(path: Path) -> list[tuple[int, str]]:
 
 
 def parse_number(text: str, kind: type = float) -> Any:
-    """A float, or an int that fits into an array."""
+    """A float, or a whole number that fits into an array."""
     # Python accepts 1_0 as ten; files do not.
     value = kind("" if "_" in text else text)
-    if kind is int and abs(value) > LARGEST_EDGE:
-        raise ValueError(f"{value} is too large")
+    if kind is int and not 0 <= value <= LARGEST_EDGE:
+        raise ValueError(f"{value} is negative or too large")
     return value
 
 
@@ -480,7 +480,7 @@ class _Annotation:
         elements = [self.tree.find(f"size/{name}") for name in ("height", "width")]
         if None in elements:
             return None
-        height, width = (self.number(e, f"size/{e.tag}", int, "an integer") for e in elements)
+        height, width = (self.number(e, f"size/{e.tag}", int, "a whole number") for e in elements)
         return (height, width) if height > 0 and width > 0 else None
 
     def objects(self) -> list[tuple[str, Box]]:

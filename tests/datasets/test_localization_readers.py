@@ -76,6 +76,11 @@ def test_voc(tmp_path):
             "<object>\n<name>owl</name></object></annotation>",
             "line 4, object[3]: expected an element bndbox, got 'name'",
         ),
+        (
+            "</annotation>",
+            "\n<size><height>-1</height><width>8</width></size></annotation>",
+            "line 4, size/height: expected a whole number, got '-1'",
+        ),
     ],
 )
 def test_malformed_voc(tmp_path, old, new, message):
