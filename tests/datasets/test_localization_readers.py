@@ -79,7 +79,7 @@ def test_voc(tmp_path):
         (
             "</annotation>",
             "\n<size><height>-1</height><width>8</width></size></annotation>",
-            "line 4, size/height: expected a whole number, got '-1'",
+            "line 5, size/height: expected a whole number, got '-1'",
         ),
     ],
 )
