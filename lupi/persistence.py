@@ -63,7 +63,7 @@ def save(model: Any, path: str | PathLike[str], *, keep_privileged: bool = False
     Raises
     ------
     TypeError
-        For a model that contains anything but known estimators and data, such as a function of yours; and, unless
+        For a model that contains anything but known estimators and data, such as a function that you wrote; and, unless
         `keep_privileged`, for models from which privileged cells can be computed: a KnowledgeTransfer with privileged features, and
         a kernel SVM2Plus with one privileged column in a linear privileged kernel if every row is a support vector.
 
@@ -164,7 +164,7 @@ class _Room:
 
 
 def _members(content: bytes, room: _Room) -> dict[str, bytes]:
-    """Members of an archive; sizes are checked before anything is unpacked, and archives among them are stored anew."""
+    """Members of an archive; sizes are checked before anything is unpacked, and nested archives are stored again."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         entries, members = archive.infolist(), {}
         if len({entry.filename for entry in entries}) < len(entries):

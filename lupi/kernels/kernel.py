@@ -376,7 +376,7 @@ class BlockStack:
 
 
 def _near_zero(A: Any, B: Any) -> tuple[Any, Any]:
-    """The rows without the mean of columns far from 0, whose squares would cancel in a distance; sparse rows stay sparse."""
+    """Rows with columns far from 0 centered, because squares would cancel in a distance; sparse rows stay sparse."""
     sample = (B if B is not None and B.shape[0] else A)[:SAMPLE_ROWS]
     squares = sample.multiply(sample) if sparse.issparse(sample) else np.square(sample)
     mean, square = np.ravel(sample.mean(axis=0)), np.ravel(squares.mean(axis=0))

@@ -280,7 +280,7 @@ class SurrogateClassifier(ClassifierMixin, SurrogateBase):
         Fitted to [Z, cX] and cross-fitted. None: linear ridges in closed form, with a pool or several classes also RBF ridges,
         and with a pool and two classes also forests and an elastic net.
     cv : int or splitter, default=5
-        Folds of the refits of a pool, and for cross-fitting an `estimator` or `teacher` of yours.
+        Folds of a pool's refits, and for cross-fitting your own `estimator` or `teacher`.
     unlabeled : object, default=None
         A value of `y` that means "no label", such as -1, in addition to NaN, None and pandas' NA.
     n_jobs : int, default=None
@@ -400,7 +400,7 @@ class SurrogateRegressor(RegressorMixin, SurrogateBase):
         Fitted to [Z, cX] and cross-fitted. None: linear ridges in closed form, with a pool also RBF ridges, forests and an
         elastic net.
     cv : int or splitter, default=5
-        Folds of the refits of a pool, and for cross-fitting an `estimator` or `teacher` of yours.
+        Folds of a pool's refits, and for cross-fitting your own `estimator` or `teacher`.
     unlabeled : object, default=None
         A value of `y` that means "no label", such as -1, in addition to NaN, None and pandas' NA.
     n_jobs : int, default=None
