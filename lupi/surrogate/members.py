@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import nnls
 from scipy.special import softmax
+from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path
@@ -34,8 +35,8 @@ from lupi.surrogate.targets import Calibration, Target, blend
 CLIP = 5.0
 # The RBF ridge is exact up to this many rows; above, it uses this many landmarks.
 EXACT_ROWS, LANDMARKS = 1500, 500
-# Fraction of the distinct rows that a tree sees, and their largest number.
-TREE_ROWS, MAX_ROWS = 0.632, 10_000
+# Fraction of the distinct rows that a tree sees.
+TREE_ROWS = 0.632
 # Smallest weight of a leaf, and largest number of columns that a split chooses from.
 LEAF, MAX_COLUMNS = 5.0, 100
 # Fraction of the absolute penalty in the elastic net, and its penalties relative to the one at which all coefficients are 0.
@@ -240,6 +241,7 @@ class ForestMember(WithoutPrivilegedRows, BaseEstimator):
 
     n_trees: int = 60
     random_state: RandomState = None
+    most_rows: int = 10_000  # that a tree sees
 
     _needed = ("roots_", "depth_", "feature_", "threshold_", "left_", "right_", "value_")
 
@@ -255,17 +257,20 @@ class ForestMember(WithoutPrivilegedRows, BaseEstimator):
         center, size = weight @ sample.targets / weight.sum(), unit_of(sample.targets, weight)
         targets = np.round((sample.targets - center) / size * 2.0**20) / 2.0**20
         unit = distinct_rows(A) if sample.groups is None else np.unique(sample.groups, return_inverse=True)[1]
-        n_units, share = unit.max() + 1, min(TREE_ROWS, MAX_ROWS / len(A))
+        n_units, share = unit.max() + 1, min(TREE_ROWS, self.most_rows / len(A))
         totals, counts = np.zeros(targets.shape), np.zeros(len(A))
-        trees = []
-        for seed in check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.n_trees):
+        trees, rng = [], check_random_state(self.random_state)
+        counts_rows = np.any(weight != 1)
+        for seed in rng.randint(np.iinfo(np.int32).max, size=self.n_trees):
             inside = _drawn_units(n_units, share, seed)[unit]
             tree = DecisionTreeRegressor(
                 max_features=min(-(-A.shape[1] // 3), MAX_COLUMNS),
                 min_weight_fraction_leaf=min(0.5, LEAF / weight[inside].sum()),
-                random_state=int(seed),
+                random_state=rng,
             )
-            tree.fit(A[inside], targets[inside], sample_weight=weight[inside], check_input=False)
+            # At 100 rows, the checks of weights and parameters take as long as the tree.
+            with config_context(skip_parameter_validation=True):
+                tree.fit(A[inside], targets[inside], weight[inside] if counts_rows else None, check_input=False)
             # Above the middle of two values: a third one halfway goes left, whatever its rounding error.
             tree.tree_.threshold[:] += gaps[np.maximum(tree.tree_.feature, 0)] / 4
             totals[~inside] += tree.tree_.predict(A[~inside]).reshape(-1, targets.shape[1])

@@ -34,7 +34,8 @@ from lupi.surrogate.report import Explanation, explain_fit
 from lupi.surrogate.targets import ClassTarget, NumberTarget, Target, log_probabilities
 from lupi.surrogate.teachers import Teachers, can_teach, fit_teachers, make_surrogate
 
-# Fewer distinct rows are no evidence; above so many labeled rows two folds suffice, and refits take so many unlabeled rows.
+# Fewer distinct rows are no evidence; above so many labeled rows one refit on half of them suffices, and refits take so many
+# unlabeled rows.
 FEWEST_ROWS, MANY_ROWS = 20, 2000
 CLOSED_FORM_ONLY = "estimator='ridge', teacher=None and groups=None: everything else needs its rows in memory"
 
@@ -216,8 +217,9 @@ def honest_outputs(
         return None
     # Folds depend on the rows' values, not on their order; numbers are spread by their ranks.
     strata = rank // 5 if data.rows.classes is None else labels
-    cv = 2 if isinstance(model.cv, Integral) and len(labels) > MANY_ROWS else model.cv
-    folds = make_folds(np.arange(len(labels)), strata, unit, np.random.RandomState(0), cv)
+    many = isinstance(model.cv, Integral) and len(labels) > MANY_ROWS
+    folds = make_folds(np.arange(len(labels)), strata, unit, np.random.RandomState(0), 2 if many else model.cv)
+    folds = folds[:1] if many else folds
     kept = data.unlabeled[:: 1 + len(data.unlabeled) // MANY_ROWS]
     refitted = Parallel(model.n_jobs)(delayed(_refit)(model, data, A, target, scaler, fold, kept) for fold in folds)
     outputs = [np.full((len(labels), *student.scaled.shape[1:]), np.nan) for student in stages.students]

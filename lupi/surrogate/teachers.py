@@ -16,6 +16,7 @@ from lupi.inputs.types import Array
 from lupi.surrogate.members import (
     KERNEL_GRID,
     MEMBERS,
+    ForestMember,
     RbfPath,
     Sample,
     Standardizer,
@@ -35,6 +36,8 @@ SCALES = (0, 0.1, 0.3, 1)
 NONLINEAR = (("rbf", 0), ("rbf", 0.3), ("rbf", 1), ("forest", 0), ("forest", 1), ("sparse", 1))
 # Exponent of the evidence of all these.
 TEMPER = 0.4
+# Rows that a tree of theirs sees at most.
+TEACHER_ROWS = 2000
 # With several privileged tables, each one leads in turn and the others have these scales.
 OTHER_TABLES = (0.0, 0.3)
 # Teachers below this fraction of the largest weight take no part in the evidence of the columns.
@@ -280,6 +283,8 @@ def _fit_ridge(inputs: TeacherData, candidate: Candidate, model: Any) -> _Teache
     table, others = inputs.table(candidate, inputs.taught), inputs.table(candidate, inputs.unlabeled)
     if candidate.kernel in MEMBERS and candidate.kernel != "rbf":
         member = MEMBERS[candidate.kernel](model.random_state)
+        if isinstance(member, ForestMember):
+            member.most_rows = TEACHER_ROWS
         left_out = member.fit_left_out(replace(inputs.sample, X=table))
         return _TeacherFit(candidate, left_out, member.predict(others.operand) if others.shape[0] else left_out[:0])
     targets, weight, groups, rbf = inputs.sample.targets, inputs.sample.weight, inputs.sample.groups, None
