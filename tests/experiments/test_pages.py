@@ -1,12 +1,14 @@
 """Every table of docs/results is rendered from the stored scores, line by line."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from experiments import celik, feyereisl, mnist_plus, sharmanska, sharmanska_tables, sun, surrogate
+from experiments import celik, feyereisl, mnist_plus, sharmanska, sharmanska_tables, sun, surrogate, surrogate_studies
+from lupi.comparison.methods import RECIPES
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -39,16 +41,8 @@ def digits(found):
     return surrogate.gains_lines(found, students=("",), reference="every label")
 
 
-def numbers(found):
-    return surrogate.gains_lines(found, students=("",), learners=())
-
-
-def phecap(found):
-    return surrogate.gains_lines(found, students=("",), learners=("lasso", "forest"))
-
-
-def cities(found):
-    return surrogate.gains_lines(found, students=("",), learners=("OLS", "RidgeCV", "LuPTS"))
+def against(*learners):
+    return partial(surrogate.gains_lines, students=("",), learners=learners)
 
 
 def program(found):
@@ -74,9 +68,12 @@ PAGES = {
     "surrogate-unlabeled": ("surrogate", unlabeled),
     "surrogate-digits": ("surrogate", digits),
     "surrogate-controls": ("surrogate", surrogate.controls_lines),
-    "surrogate-numbers": ("surrogate-studies", numbers),
-    "surrogate-phecap": ("surrogate-studies", phecap),
-    "surrogate-cities": ("surrogate-studies", cities),
+    "surrogate-numbers": ("surrogate-studies", against(*RECIPES)),
+    "surrogate-prices": ("surrogate-studies", against(*surrogate_studies.PRICERS)),
+    "surrogate-recipes": ("surrogate-studies", against(*RECIPES)),
+    "surrogate-phecap": ("surrogate-studies", against("lasso", "forest")),
+    "surrogate-pass": ("surrogate-studies", against("lasso", "LassoCV")),
+    "surrogate-cities": ("surrogate-studies", against("OLS", "RidgeCV", "LuPTS")),
 }
 
 
