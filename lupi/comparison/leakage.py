@@ -70,7 +70,7 @@ class _Column:
     def __init__(self, kind, name, values):
         self.kind, self.name, self.values = kind, name, values
         self.words, self.codes = values.dtype == "category", _codes(values)
-        self.n_levels = len(np.unique(self.codes))
+        self.n_levels = np.ptp(self.codes) + 1
 
     def __str__(self):
         return f"{self.kind} column {self.name!r}"
@@ -138,11 +138,10 @@ def _joint_strength(a, b, truth):
     enough = len(sizes) > max(20, FEW_LEVELS * len(truth)) or (len(sizes) == 2 and sizes.min() >= JOINT_CLASS)
     if not enough or len(truth) < max(40, 0.5 * len(known)):
         return ""
-    single = max(_agreement(a, truth), _agreement(b, truth))[0]
     for name, combine in COMBINATIONS.items():
         values = combine(a, b)
         strength, measure = (0.0, "") if np.isnan(values).any() else _agreement(values, truth)
-        if strength > LEAKS and (1 - strength) < JOINT_ERROR * (1 - single):
+        if strength > LEAKS and 1 - strength < JOINT_ERROR * (1 - max(_agreement(a, truth), _agreement(b, truth))[0]):
             return f"{name} ({measure} {strength:.3f})"
     return ""
 
@@ -150,21 +149,18 @@ def _joint_strength(a, b, truth):
 def _copies(ordinary, privileged):
     """Notes on privileged columns that repeat an ordinary one; rank correlations of all pairs at once."""
     ranks = [_ranks([column.codes for column in columns]) for columns in (privileged, ordinary)]
-    pairs = list(zip(product(privileged, ordinary), np.abs(ranks[0].T @ ranks[1]).ravel()))
-    notes = []
-    for (column, other), close in pairs:
-        a, b, ours, theirs = column.codes, other.codes, column.n_levels, other.n_levels
-        if ours < 2 or theirs < 2:
-            continue
-        known = (a != GAP) & (b != GAP)
-        if len(pairs) <= MAX_PAIRS and close <= COPIES and not known.all():
+    closeness, notes = np.abs(ranks[0].T @ ranks[1]).ravel(), []
+    for (column, other), close in zip(product(privileged, ordinary), closeness):
+        a, b = column.codes, other.codes
+        source = f"{other}, which is available at prediction time: a gain may only mean that {other.name!r} is a strong feature."
+        if len(closeness) <= MAX_PAIRS and close <= COPIES and not (known := (a != GAP) & (b != GAP)).all():
             close = _correlation(a[known], b[known])
-        if ours == theirs and _same(a, b):
-            notes.append(f"The {column} repeats the {other}: it adds nothing.")
-        elif ours > 2 and close > COPIES:
-            notes.append(f"The {column} is almost a copy of the {other}.")
-        elif 2 < theirs <= FEW_LEVELS * len(b) and _n_pairs(a, b) == theirs:
-            notes.append(f"The {column} follows from the {other}: it adds nothing.")
+        if _same(a, b):
+            notes.append(f"The {column} repeats the {source}")
+        elif column.n_levels > 2 and close > COPIES:
+            notes.append(f"The {column} is almost a copy of the {source}")
+        elif column.n_levels > 1 and 2 < other.n_levels <= FEW_LEVELS * len(b) and _n_pairs(a, b) == other.n_levels:
+            notes.append(f"The {column} follows from the {source}")
     return notes
 
 
@@ -187,9 +183,10 @@ def _n_pairs(a, b):
 
 def _same(a, b):
     """Whether two columns are equal up to the names of their values."""
-    n_pairs = _n_pairs(a, b)
-    equal = n_pairs == len(np.unique(a)) == len(np.unique(b))
-    return equal and n_pairs > 1 and (n_pairs < len(a) or np.array_equal(a, b))
+    n_levels = np.ptp(a) + 1
+    # Repeated rows repeat the values of all columns: rare values in another order are no evidence.
+    few = 1 < n_levels == np.ptp(b) + 1 <= max(2, FEW_LEVELS * len(a))
+    return (few and _n_pairs(a, b) == n_levels) or (n_levels > 1 and np.array_equal(a, b))
 
 
 def _repeated_subjects(X, *others):
