@@ -8,6 +8,8 @@ import numpy as np
 
 from lupi.inputs.types import Matrix, MatrixLike
 
+ENCODE = "encode it as numbers, or fit lupi.tabular_model(estimator) to the data frame, words and text included"
+
 
 def check_row_order(table: MatrixLike, X: MatrixLike, prefix: str) -> None:
     """Raise if a pandas table has the index labels of X in another order: rows are matched by position."""
@@ -41,7 +43,7 @@ def frame_values(frame: MatrixLike, prefix: str) -> np.ndarray:
         numeric = kind in "biufO" if kind is not None else dtype.is_numeric() or str(dtype) in ("Boolean", "Null")
         if not numeric:
             problem = f"has the non-numeric column {name!r} (dtype {dtype})"
-            raise ValueError(f"{prefix} {problem}; encode it as numbers or leave it out.")
+            raise ValueError(f"{prefix} {problem}; {ENCODE}.")
     if not hasattr(frame, "iloc"):
         return np.asarray(frame.to_numpy())
     # pandas turns NA into NaN only on request.

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import make_constraint
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from lupi.inputs.tables import canonical, check_row_order, column_names, frame_values, sparse_values
+from lupi.inputs.tables import ENCODE, canonical, check_row_order, column_names, frame_values, sparse_values
 from lupi.inputs.types import Matrix, MatrixLike, PrivilegedLike, VectorLike
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -530,7 +530,7 @@ def read_table(table: MatrixLike, prefix: str, dtypes: Sequence[Any] = DOUBLE) -
 def _as_float(values: np.ndarray, prefix: str, dtypes: Sequence[Any]) -> np.ndarray:
     kind = values.dtype.kind
     if kind == "O" and any(isinstance(value, str) for value in values.flat):
-        raise ValueError(f"{prefix} must hold real numbers, but has text in it; encode text as numbers first.")
+        raise ValueError(f"{prefix} must hold real numbers, but has text in it; {ENCODE}.")
     problem = f"{prefix} must hold real numbers, but has dtype {values.dtype}"
     if kind not in "biufO":
         raise ValueError(f"{problem}; encode it as numbers first.")
