@@ -42,7 +42,7 @@ def to_onnx(model: Any, path: str | PathLike[str] | None = None, *, dtype: str =
         Fitted: SVMPlus, SVM2Plus, SVM2K, SVRPlus, OneClassSVMPlus, RankSVM, RankTransfer with any named kernel;
         SurrogateClassifier, SurrogateRegressor; KnowledgeTransfer and Distillation with one of these or a linear estimator
         as student; a search over one of these, PrivilegedColumns around it (the input is then the decision columns alone),
-        or a pipeline of scalers and it.
+        or a pipeline of scalers and it; :func:`tabular_model` of these, without columns of free text.
     path : path-like or None, default=None
         File to write, such as ``model.onnx``; None writes none.
     dtype : {"float64", "float32"}, default="float64"
@@ -52,9 +52,10 @@ def to_onnx(model: Any, path: str | PathLike[str] | None = None, *, dtype: str =
     Returns
     -------
     onnx.ModelProto
-        Input: `X` of shape (n, n_features), decision features only. Outputs: `label` and `decision_function` of a classifier,
-        `probabilities` if it has them; `prediction` of a regressor; `decision_function` of a ranker; `label` (+1 inside, -1
-        outside) and `decision_function` of a one-class machine.
+        Input: `X` of shape (n, n_features), decision features only; of a :func:`tabular_model` one input of shape (n, 1) for
+        each column, under its name: numbers (days since 1970 for dates, NaN for gaps) or strings ("" for gaps). Outputs:
+        `label` and `decision_function` of a classifier, `probabilities` if it has them; `prediction` of a regressor;
+        `decision_function` of a ranker; `label` (+1 inside, -1 outside) and `decision_function` of a one-class machine.
 
     Raises
     ------
@@ -79,9 +80,20 @@ def to_onnx(model: Any, path: str | PathLike[str] | None = None, *, dtype: str =
 
     if dtype not in ("float64", "float32"):
         raise ValueError(f"`dtype` must be 'float64' or 'float32', got {dtype!r}.")
-    graph, predictor = Graph(np.dtype(dtype)), steps_of(model)[-1]
-    write_outputs(graph, write_values(model, graph, "X"), predictor)
-    found = graph.model(predictor.n_features_in_, __version__)
+    graph, table = Graph(np.dtype(dtype)), getattr(model, "best_estimator_", model)
+    reads_columns = hasattr(table, "encoder_")  # a TabularModel
+    inner = table.estimator_ if reads_columns else model
+    predictor = steps_of(inner)[-1]
+    classes = predictor.classes_ if is_classifier(predictor) else []
+    if reads_columns:
+        values = write_values(inner, graph, table.encoder_.write(graph))
+        if table.regression_:
+            values = graph.op("Add", graph.op("Mul", values, table.target_scale_), table.target_mean_)
+        classes = table.classes_[np.asarray(classes, dtype=np.intp)] if len(classes) else classes
+    else:
+        values = write_values(inner, graph, graph.input("X", predictor.n_features_in_))
+    write_outputs(graph, values, predictor, classes)
+    found = graph.model(__version__)
     if hasattr(predictor, "feature_names_in_"):
         onnx.helper.set_model_props(found, {"feature_names": "\n".join(map(str, predictor.feature_names_in_))})
     onnx.checker.check_model(found)
@@ -90,9 +102,9 @@ def to_onnx(model: Any, path: str | PathLike[str] | None = None, *, dtype: str =
     return found
 
 
-def write_outputs(graph: Graph, values: str, predictor: Any) -> None:
+def write_outputs(graph: Graph, values: str, predictor: Any, classes: Any) -> None:
     """Outputs of a predictor with these values, of shape (n, k)."""
-    classes = np.asarray(predictor.classes_ if is_classifier(predictor) else [])
+    classes = np.asarray(classes)
     several = len(classes) if len(classes) > 2 else None
     scores = values if several else graph.op("Squeeze", values, [1])
     if is_classifier(predictor):

@@ -26,23 +26,29 @@ class Graph:
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
+        self.inputs: list[Any] = []
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.outputs: list[Any] = []
+
+    def input(self, name: str, width: int, dtype: Any = None) -> str:
+        """An input of `width` columns."""
+        self.inputs.append(helper.make_tensor_value_info(name, self._type(dtype or self.dtype), ["n", width]))
+        return name
 
     def constant(self, value: Any, dtype: Any = None) -> str:
         """An array; by default numbers with a fraction have the type of the graph."""
         value = np.asarray(value, dtype)
         if dtype is None and value.dtype.kind == "f":
             value = value.astype(self.dtype)
-        name = f"c{len(self.constants)}"
+        name = f"constant {len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name))
         return name
 
     def op(self, kind: str, *inputs: Any, out: str | None = None, domain: str = "", **attributes: Any) -> str:
         """The result of an operator."""
         names = [part if isinstance(part, str) else self.constant(part) for part in inputs]
-        name = out or f"n{len(self.nodes)}"
+        name = out or f"result {len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, names, [name], domain=domain, **attributes))
         return name
 
@@ -62,10 +68,9 @@ class Graph:
     def _type(dtype: Any) -> int:
         return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def model(self, n_features: int, version: str) -> onnx.ModelProto:
-        """The model of this graph with its input `X`."""
-        inputs = [helper.make_tensor_value_info("X", self._type(self.dtype), ["n", n_features])]
-        graph = helper.make_graph(self.nodes, "lupi", inputs, self.outputs, initializer=self.constants)
+    def model(self, version: str) -> onnx.ModelProto:
+        """The model of this graph."""
+        graph = helper.make_graph(self.nodes, "lupi", self.inputs, self.outputs, initializer=self.constants)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", TREE_OPSET)]
         options = {"producer_name": "lupi", "producer_version": version, "ir_version": IR_VERSION}
         return helper.make_model(graph, opset_imports=opsets, **options)

@@ -12,31 +12,33 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
+from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from lupi.inputs.decorators import available_if
 from lupi.inputs.tables import is_frame
 from lupi.inputs.training_set import refuse_masked
 from lupi.inputs.types import MatrixLike, VectorLike
-from lupi.privacy import model_part
+from lupi.privacy import WithoutPrivilegedRows, model_part
 from lupi.surrogate.surrogate import SurrogateClassifier, SurrogateRegressor
 from lupi.svm.paths import fit_path
-from lupi.tabular.table import KNOWN_WORDS, OddCells, Table, as_pandas, expand
+from lupi.tabular.table import KNOWN_WORDS, MAX_COMPONENTS, MAX_LEVELS, OddCells, Table, as_pandas, expand
 
 # A target of numbers with more values than this is a quantity, unless an estimator or a metric says otherwise.
 MAX_CLASSES = 20
-# A column with more words than this is closer to an identifier; rarer words get no feature.
-MAX_LEVELS = 30
+# Most terms (words and pairs of words) of a column of free text, and fewest training rows per component.
+MAX_TERMS, COMPONENT_ROWS = 3000, 2
 
 
 def tabular_model(estimator: Any = None, privileged: str | Sequence[str] = ()) -> TabularModel:
-    """Make an estimator that fits and predicts raw data frames: numbers, words, dates and gaps.
+    """Make an estimator that fits and predicts raw data frames: numbers, words, dates, free text and gaps.
 
-    Column kinds, date formats, medians, scales and frequent words are learned in `fit` and saved with the model, so
-    every later table is read the same way. Nothing of the privileged columns is kept but their names.
+    Column kinds, date formats, medians, scales, frequent words and the terms of free text are learned in `fit` and saved
+    with the model, so every later table is read the same way. Nothing of the privileged columns is kept but their names.
 
     Parameters
     ----------
@@ -67,11 +69,12 @@ def tabular_model(estimator: Any = None, privileged: str | Sequence[str] = ()) -
 @model_part
 @dataclass(eq=False, repr=False)
 class TableEncoder(BaseEstimator):
-    """Encoder of a table: medians for gaps, standardized numbers, one feature for each frequent word.
+    """Encoder of a table: medians for gaps, standardized numbers, a feature for each frequent word, components of text.
 
-    A word that `fit` did not see, and a gap among words, give zeros. Without `fill`, gaps among numbers stay NaN, for
-    estimators that accept them; with `as_frame`, the result is a data frame, for estimators that know categories. With
-    `keep_empty`, rows without any value are not learned from, and their features are NaN.
+    Free text gets the TF-IDF weights of words and pairs of words in two rows or more, reduced by a truncated SVD, with one
+    scale for all components. Words that `fit` did not see, and gaps among words or texts, give zeros. Without `fill`, gaps
+    among numbers stay NaN, for estimators that accept them; with `as_frame`, the result is a data frame, for estimators that
+    know categories. With `keep_empty`, rows without any value are not learned from, and their features are NaN.
     """
 
     standardize: bool = True
@@ -84,28 +87,53 @@ class TableEncoder(BaseEstimator):
         if self.keep_empty:
             table = table.take(np.flatnonzero(~table.empty_rows()))
         self.levels_ = {name: _frequent(table.frame[name]) for name in table.words}
+        spaces = {name: _text_space(_cells(table, name)) for name in table.texts}
+        self.texts_ = {name: space for name, space in spaces.items() if space is not None}
         numbers = table.frame[table.numbers]
         self.medians_ = np.nan_to_num(numbers.median().to_numpy(dtype=np.float64))
         numbers = np.where(numbers.isna(), self.medians_, numbers)
         means, spread = numbers.mean(axis=0), numbers.std(axis=0)
         varied = self.standardize & (spread > 1e-12 * np.abs(means))
         self.means_, self.scales_ = means * self.standardize, np.where(varied, spread, 1.0)
-        self.n_features_out_ = len(self.means_) + sum(map(len, self.levels_.values()))
+        blocks = self.levels_ | {name: axes for name, (_, axes) in self.texts_.items()}
+        self.sources_ = [*table.numbers, *(name for name, block in blocks.items() for _ in block)]
+        self.n_features_out_ = len(self.sources_)
         return self
 
     def transform(self, table):
         """Features of the rows of a Table: an array, or a data frame with `as_frame`."""
         words = {name: table.frame[name].cat.set_categories(levels) for name, levels in self.levels_.items()}
+        texts = [terms.transform(_cells(table, name)) @ axes.T for name, (terms, axes) in self.texts_.items()]
         if self.as_frame:
-            return table.frame.assign(**words)
+            frame = table.frame.drop(columns=table.texts).assign(**words)
+            names = [f"{name} {k + 1}" for name, (_, axes) in self.texts_.items() for k in range(len(axes))]
+            block = pd.DataFrame(np.hstack([np.empty((len(frame), 0)), *texts]), frame.index, names)
+            return pd.concat([frame, block], axis=1)
         numbers = table.frame[table.numbers].to_numpy()
         numbers = np.where(np.isnan(numbers), self.medians_, numbers) if self.fill else numbers
-        # One block for each kind of column: free text would be the third. Gaps and rare words have code -1: zeros.
+        # Gaps and rare words have code -1: zeros.
         one_hot = [np.eye(len(column.cat.categories) + 1)[column.cat.codes, :-1] for column in words.values()]
-        features = np.hstack([(numbers - self.means_) / self.scales_, *one_hot])
+        features = np.hstack([(numbers - self.means_) / self.scales_, *one_hot, *texts])
         if self.keep_empty:
             features[table.empty_rows()] = np.nan
         return features
+
+    def write(self, graph):
+        """Name of the features in an ONNX graph, with an input for each column."""
+        if self.texts_:
+            name = next(iter(self.texts_))
+            raise TypeError(f"the free text of the column {name!r} cannot be exported; leave it out, or use lupi.save.")
+        parts, names = [], self.sources_[: len(self.means_)]
+        if names:
+            X = graph.op("Concat", *(graph.input(name, 1) for name in names), axis=1)
+            X = graph.op("Where", graph.op("IsNaN", X), self.medians_, X) if self.fill else X
+            parts.append(graph.scale(X, self.means_, self.scales_))
+        for name, levels in self.levels_.items():
+            word = graph.input(name, 1, np.object_)
+            if levels:
+                one_hot = graph.op("OneHotEncoder", word, domain="ai.onnx.ml", cats_strings=levels, zeros=1)
+                parts.append(graph.cast(graph.op("Squeeze", one_hot, [1]), graph.dtype))
+        return graph.op("Concat", *parts, axis=1)
 
 
 def _frequent(column):
@@ -116,6 +144,27 @@ def _frequent(column):
     return [str(words[k]) for k in np.sort(ranked) if counts[k]]
 
 
+def _cells(table, name):
+    """Texts of a column, empty for gaps."""
+    column = table.frame[name].cat
+    return np.array([*column.categories, ""], dtype=object)[column.codes]
+
+
+def _text_space(texts):
+    """Vectorizer of the terms that at least two rows have, and the leading singular vectors of its weights; None without terms."""
+    terms = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2, max_features=MAX_TERMS)
+    try:
+        weights = terms.fit_transform(texts)
+    except ValueError:  # no term is left
+        return None
+    # skops writes a file for each of NumPy's integers.
+    terms.vocabulary_ = {term: int(k) for term, k in terms.vocabulary_.items()}
+    k = min(MAX_COMPONENTS, weights.shape[1], max(1, len(texts) // COMPONENT_ROWS))
+    axes = randomized_svd(weights, k, transpose=False, random_state=0)[2]
+    # The component that varies most counts as much as a column of numbers; the others keep their sizes relative to it.
+    return terms, axes / ((weights @ axes.T).std(axis=0).max() or 1.0)
+
+
 def encode_privileged(table, standardize=True):
     """Privileged features of the rows, NaN throughout where a row has no value."""
     return TableEncoder(standardize, keep_empty=True).fit(table).transform(table)
@@ -123,7 +172,7 @@ def encode_privileged(table, standardize=True):
 
 @model_part
 @dataclass(eq=False, repr=False)
-class TabularModel(BaseEstimator):
+class TabularModel(WithoutPrivilegedRows, BaseEstimator):
     """Estimator on raw tables, as :func:`lupi.tabular_model` makes it.
 
     Parameters
@@ -152,6 +201,7 @@ class TabularModel(BaseEstimator):
     """
 
     __metadata_request__fit = {"privileged": True, "groups": True}
+    _needed = "schema_", "encoder_", "estimator_", "regression_", "target_mean_", "target_scale_", "info_"
 
     estimator: Any = None
     privileged: str | Sequence[str] = ()
@@ -262,6 +312,16 @@ class TabularModel(BaseEstimator):
             return raw * self.target_scale_ + self.target_mean_
         return raw if self.ranks else self.classes_[np.asarray(raw).astype(np.intp)]
 
+    @available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), "explain"))
+    def explain(self) -> Any:
+        """Report of a surrogate estimator: its evidence for a privileged column of words or text is the sum over the features."""
+        check_is_fitted(self)
+        report = self.estimator_.explain()
+        if report.get("columns"):
+            evidence = pd.Series(list(report["columns"].values())).groupby(self.privileged_sources_, sort=False)
+            report["columns"] = evidence.sum().to_dict()
+        return report
+
     def score(self, X: MatrixLike, y: VectorLike) -> float:
         """Accuracy of a classifier, R² of a regressor."""
         metric = r2_score if self.regression_ else accuracy_score
@@ -285,7 +345,9 @@ def encode_and_fit(model, candidates, X, y, privileged=None, groups=None):
     extra = {}
     accepted = signature(shared.estimator.fit).parameters.values()
     if privileged is not None and any(p.name == "privileged" or p.kind is p.VAR_KEYWORD for p in accepted):
-        extra["privileged"] = encode_privileged(Table.of(privileged), model.standardize)
+        table = Table.of(privileged)
+        encoder = TableEncoder(model.standardize, keep_empty=True).fit(table)
+        extra["privileged"], shared.privileged_sources_ = encoder.transform(table), encoder.sources_
     if groups is not None and has_fit_parameter(shared.estimator, "groups"):
         extra["groups"] = groups
     fitted = fit_path(shared.estimator, candidates, features, target, **extra)

@@ -26,6 +26,12 @@ FORMATS = "CSV, TSV, Parquet, Feather, Excel (.xlsx) or JSON lines, also gzipped
 # Column names in an error message.
 SHOWN = 20
 KNOWN_WORDS = "words that the model knows"
+# A column with more words than this is closer to an identifier; rarer words get no feature.
+MAX_LEVELS = 30
+# Most features of a column of free text.
+MAX_COMPONENTS = 100
+# A column of more than MAX_LEVELS texts is free text if half of them have this many words or more.
+TEXT_WORDS, WORD = 3, re.compile(r"[^\W\d_]{2,}")
 READERS = {".parquet": pd.read_parquet, ".feather": pd.read_feather, ".xlsx": partial(pd.read_excel, dtype=object)}
 READERS |= {".jsonl": partial(pd.read_json, lines=True, dtype=False, convert_axes=False)}
 # Date formats in the order in which they are tried; the first three have one meaning, whatever the format of training.
@@ -214,7 +220,7 @@ class Schema:
     Attributes
     ----------
     columns : dict of str to tuple of str
-        Name of a column -> its kind ("number", "boolean", "date", "word") and its format: that of dates ("" for columns
+        Name of a column -> its kind ("number", "boolean", "date", "word", "text") and its format: that of dates ("" for columns
         that held dates and no text), which ends in %z if they had an offset, and % for numbers with a percent sign.
     named : bool
         Whether the table had column names; columns of an array are found by position.
@@ -311,7 +317,7 @@ def as_pandas(table):
 
 @dataclass(frozen=True)
 class Table:
-    """A parsed table: numbers, booleans (0, 1) and dates (days) as floats, words as categories, gaps as NaN."""
+    """A parsed table: numbers, booleans (0, 1) and dates (days) as floats, words and texts as categories, gaps as NaN."""
 
     frame: pd.DataFrame
     schema: Schema
@@ -332,12 +338,17 @@ class Table:
     @cached_property
     def words(self):
         """Names of the columns of words."""
-        return [name for name, dtype in self.frame.dtypes.items() if dtype == "category"]
+        return [name for name, (kind, _) in self.schema.columns.items() if kind == "word"]
+
+    @cached_property
+    def texts(self):
+        """Names of the columns of free text."""
+        return [name for name, (kind, _) in self.schema.columns.items() if kind == "text"]
 
     @cached_property
     def numbers(self):
         """Names of the columns of numbers."""
-        return [name for name, dtype in self.frame.dtypes.items() if dtype != "category"]
+        return [name for name, (kind, _) in self.schema.columns.items() if kind not in ("word", "text")]
 
     def take(self, rows):
         """Some of the rows."""
@@ -384,7 +395,14 @@ def _kind(column):
             return "date", form
     if all(map(THOUSANDS.fullmatch, texts)):
         _warn_of(column, f"{texts[0]!r} may be a decimal number or thousands, so the column is read as words")
-    return "word", ""
+    free = len(texts) > MAX_LEVELS and np.median([len(WORD.findall(text)) for text in texts]) >= TEXT_WORDS
+    return "text" if free else "word", ""
+
+
+def text_notes(*tables):
+    """A sentence that names the columns of free text of some Tables, if they have any."""
+    names = ", ".join(repr(name) for table in tables for name in table.texts)
+    return [f"columns of free text (TF-IDF, at most {MAX_COMPONENTS} features each): {names}."] if names else []
 
 
 def _warn_of(column, text):
@@ -392,8 +410,8 @@ def _warn_of(column, text):
 
 
 def parse_column(column, kind, form, odd):
-    """Floats of a column of numbers, booleans or dates, categories of a column of words; unreadable cells go to `odd`."""
-    if kind == "word":
+    """Floats of a column of numbers, booleans or dates, categories of a column of words or text; unreadable cells go to `odd`."""
+    if kind in ("word", "text"):
         codes, words = pd.factorize(_texts(column))
         # Whole numbers are words without a point: a gap in their column makes them floats.
         words = [re.sub(r"^(-?\d+)\.0+$", r"\1", word) for word in words]

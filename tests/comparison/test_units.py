@@ -319,8 +319,14 @@ def test_shuffled_control_sees_another_examples_row(arrays, monkeypatch):
     X, y, Z = arrays
     protocol = Plan(train_sizes=(30,), kernel="linear", grids={"svm+": {"C": (1.0,)}})
     seen = []
-    encode = model.encode_privileged
-    monkeypatch.setattr(model, "encode_privileged", lambda table, how: seen.append(encode(table, how)) or seen[-1])
+    encode = model.TableEncoder.transform
+
+    def recorded(encoder, table):
+        features = encode(encoder, table)
+        seen.extend([features] if encoder.keep_empty else [])
+        return features
+
+    monkeypatch.setattr(model.TableEncoder, "transform", recorded)
     for shuffled in (False, True):
         run(setup(protocol, X, y, Z), 30, 0, "svm+", shuffled=shuffled)
     real, shuffled = seen

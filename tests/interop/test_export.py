@@ -169,6 +169,49 @@ def test_column_names_and_file(tmp_path):
     assert names.split("\n") == list("abcde")
 
 
+def table_models():
+    for estimator, y in (
+        (SurrogateClassifier("ridge"), THREE),
+        (SVM2Plus(), np.where(TWO, "yes", "no")),
+        (Ridge(), NUMBERS),
+        (SurrogateRegressor("ridge"), 100 + 5 * NUMBERS),
+        (RankSVM(), TWO),
+        (LogisticRegression(), TWO == 1),
+    ):
+        yield lupi.tabular_model(estimator, privileged="hidden"), y
+
+
+@pytest.mark.parametrize("case", range(6))
+def test_the_inputs_of_a_tabular_model_are_its_columns(case):
+    runtime, _ = pytest.importorskip("onnxruntime"), pytest.importorskip("onnx")
+    model, y = list(table_models())[case]
+    frame = pd.DataFrame(X[:, :2], columns=["n0", "size of a leaf"]).assign(
+        town=np.where(X[:, 2] > 0.6, "Ulm", "Bonn"), nothing=pd.Series([None] * 70, dtype=object),
+        day=pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(70) % 9, "D"), hidden=Z[:, 0],
+    )  # fmt: skip
+    frame.loc[::7, ["n0", "town", "day"]] = None
+    model = (GridSearchCV(model, {"standardize": [True]}, cv=2) if case == 0 else model).fit(frame, y)
+    session = runtime.InferenceSession(lupi.to_onnx(model).SerializeToString())
+    given = frame.drop(columns="hidden").assign(day=(frame["day"] - pd.Timestamp(0)).dt.total_seconds() / 86400)
+    assert {end.name for end in session.get_inputs()} == set(given)
+    feed = {end.name: given[[end.name]].to_numpy() for end in session.get_inputs()}
+    feed["town"] = frame[["town"]].fillna("").to_numpy(dtype=object)
+    feed["nothing"] = np.full((70, 1), np.nan)
+    found = dict(zip([end.name for end in session.get_outputs()], session.run(None, feed)))
+    if "label" in found:
+        assert found["label"].tolist() == model.predict(frame).tolist()
+    name = "prediction" if "prediction" in found else "decision_function"
+    wanted = model.predict(frame) if name == "prediction" else model.decision_function(frame)
+    np.testing.assert_allclose(found[name], wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_free_text_is_not_exported():
+    frame = pd.DataFrame({"note": [f"a leaf of {k} centimeters" for k in range(70)], "n": X[:, 0]})
+    model = lupi.tabular_model(Ridge()).fit(frame, NUMBERS)
+    with pytest.raises(TypeError, match="free text of the column 'note' cannot be exported; leave it out"):
+        lupi.to_onnx(model)
+
+
 def own_kernel(A, B):
     return A @ B.T
 

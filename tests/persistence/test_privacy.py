@@ -111,12 +111,12 @@ def test_every_estimator_with_privileged_features_is_searched():
     kinds = [getattr(lupi, name) for name in lupi.__all__ if inspect.isclass(getattr(lupi, name))]
     takes = {kind for kind in kinds if "privileged" in inspect.signature(kind.fit).parameters}
     assert takes - {lupi.KnowledgeTransfer} <= {type(model) for model in MODELS.values()}
-    # Only what prediction needs leaves, whatever a fit sets; the table fits another estimator, and keeps names alone.
+    # Only what prediction needs leaves, whatever a fit sets.
     assert all(issubclass(kind, WithoutPrivilegedRows) for kind in takes)
     parts = [
         kind for kind in MODEL_PARTS.values() if "privileged" in inspect.signature(getattr(kind, "fit", len)).parameters
     ]
-    assert {kind for kind in parts if not issubclass(kind, WithoutPrivilegedRows)} == {TabularModel, Localizer}
+    assert {kind for kind in parts if not issubclass(kind, WithoutPrivilegedRows)} == {Localizer}
 
 
 def parts_of(value):

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -44,6 +45,38 @@ def test_rare_words_and_gaps_have_no_feature():
     features = fitted.transform(table)[:, 1:]
     assert features.sum(axis=1).tolist() == [0, 0] + [1] * 2 * MAX_LEVELS + [0]
     assert (features.argmax(axis=1)[2:-1] == np.repeat(np.arange(MAX_LEVELS), 2)).all()
+
+
+def test_free_text_keeps_the_inner_products_of_tfidf():
+    """With as many components as the training rows have ranks, the features are TF-IDF weights in other axes."""
+    rng = np.random.default_rng(0)
+    words = np.array(["red", "blue", "beak", "wing", "tail", "long"])
+    train = pd.DataFrame({"note": [" ".join(rng.choice(words, 5)) for _ in range(400)], "n": 1.0})
+    later = pd.DataFrame({"note": ["", None, "red wing red", "RED unseen wing", "unseen"], "n": 1.0})
+    table = Table.of(train)
+    assert table.texts == ["note"]
+    fitted = TableEncoder().fit(table)
+    reference = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2).fit(train["note"])
+    expected = reference.transform(train["note"])
+    features = fitted.transform(table)[:, 1:]
+    assert features.shape == (400, expected.shape[1])
+    assert features.std(axis=0).max() == pytest.approx(1)
+    scale = (features**2).sum() / expected.power(2).sum()
+    np.testing.assert_allclose(features @ features.T, scale * (expected @ expected.T).toarray(), atol=1e-9)
+    assert fitted.sources_ == ["n"] + ["note"] * features.shape[1]
+    found = fitted.transform(table.schema.parse(later))[:, 1:]
+    expected_later = reference.transform(later["note"].fillna(""))
+    np.testing.assert_allclose(found @ features.T, scale * (expected_later @ expected.T).toarray(), atol=1e-9)
+    assert not found[[0, 1, 4]].any()
+    framed = TableEncoder(as_frame=True).fit(table).transform(table.take([3, 3, 0]))
+    np.testing.assert_allclose(framed.drop(columns="n"), features[[3, 3, 0]], atol=1e-10)
+
+
+def test_free_text_without_a_term_in_two_rows_has_no_feature():
+    table = Table.of(pd.DataFrame({"note": [f"{a}{b}x {a}{b}y {a}{b}z" for a in "abcdef" for b in "abcdef"], "n": 1.0}))
+    assert table.texts == ["note"]
+    for options in ({}, {"as_frame": True}):
+        assert TableEncoder(**options).fit(table).transform(table).shape == (36, 1)
 
 
 def test_rows_without_a_privileged_value_stay_without(frame):

@@ -5,8 +5,11 @@ import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import cross_val_score
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
 
 import lupi
 
@@ -84,6 +87,93 @@ def test_unlabeled_rows_and_estimators_that_accept_gaps_or_words(frame, labels):
     lupi.tabular_model(Sees(max_iter=3)).fit(frame, labels)
     assert list(seen["X"]["town"].cat.categories) == ["Bonn", "Ulm"]
     assert seen["X"]["a"].isna().sum() == frame["a"].isna().sum()
+
+
+COLORS, PARTS, REST = map(
+    str.split,
+    (
+        "red blue gray brown black white yellow green orange buff spotted striped pale dark glossy",
+        "wing belly beak crown tail breast eye leg throat back nape cheek",
+        "small large tiny bird sits on a branch with long short pointed feathers seen in flight near water",
+    ),
+)
+
+
+def captions(n, seed=0):
+    """Captions of birds of two species, whose parts differ in how often they have a color."""
+    rng, of_species = np.random.default_rng(seed), np.random.default_rng(9)
+    shape = len(PARTS), len(COLORS)
+    common, tint, own = (of_species.normal(size=size) for size in (shape, (2, 1, shape[1]), (2, *shape)))
+    shares = np.exp(common + 0.8 * tint + 0.5 * own)
+    shares /= shares.sum(axis=2, keepdims=True)
+    species, made = rng.integers(0, 2, n), []
+    for kind in species:
+        parts = rng.permutation(len(PARTS))[: rng.integers(2, 6)]
+        colored = [f"{rng.choice(COLORS, p=shares[kind, k])} {PARTS[k]}" for k in parts]
+        made.append(" ".join(["a", *rng.choice(REST, 4), "with", " and ".join(colored), *rng.choice(REST, 4)]))
+    return pd.DataFrame({"caption": made, "weight": rng.normal(size=n), "site": rng.choice(["a", "b"], n)}), species
+
+
+def test_captions_are_worth_what_they_are_in_a_pipeline_made_by_hand():
+    table, species = captions(1500)
+    train, test = table[:700], table[700:]
+    by_hand = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression()).fit(
+        train["caption"], species[:700]
+    )
+    expected = roc_auc_score(species[700:], by_hand.decision_function(test["caption"]))
+    assert expected > 0.7
+    for estimator in (LogisticRegression(), lupi.SurrogateClassifier("ridge")):
+        model = lupi.tabular_model(estimator).fit(train, species[:700])
+        assert roc_auc_score(species[700:], model.decision_function(test)) > expected - 0.02
+    one_hot = train.astype({"caption": "category"})
+    model = lupi.tabular_model(LogisticRegression()).fit(one_hot, species[:700])
+    with pytest.warns(
+        UserWarning, match="'caption' should hold words that the model knows, but 800 of 800 cells do not"
+    ):
+        assert abs(roc_auc_score(species[700:], model.decision_function(test)) - 0.5) < 0.05
+
+
+def test_a_model_of_free_text_is_searched_saved_and_explained_by_columns(tmp_path):
+    table, species = captions(400)
+    table = table.assign(report=table["caption"], day="2024-01-02", stay=table["weight"] + species)
+    table["caption"] = captions(400, 1)[0]["caption"]
+    model = lupi.tabular_model(lupi.SurrogateClassifier("ridge"), privileged=["report", "stay", "site"])
+    search = GridSearchCV(model, {"estimator__cv": [3, 5]}, cv=2, scoring="roc_auc").fit(table, species)
+    model = search.best_estimator_
+    bare = table[["caption", "weight", "day"]]
+    report = model.explain()
+    assert list(report["columns"]) == ["stay", "site", "report"]
+    encoded = model.estimator_.explain()["columns"]
+    assert report["columns"]["stay"] == encoded["0"]
+    assert report["columns"]["report"] == pytest.approx(sum(list(encoded.values())[3:]))
+    assert "  report" in str(report)
+    for kept in (False, True):
+        lupi.save(model, tmp_path / "m", keep_privileged=kept)
+        again = lupi.load(tmp_path / "m")
+        np.testing.assert_array_equal(again.predict_proba(bare), model.predict_proba(bare))
+        terms = set(again.encoder_.texts_["caption"][0].vocabulary_)
+        assert terms == set(model.encoder_.texts_["caption"][0].vocabulary_)
+        if kept:
+            assert again.explain() == report
+        else:
+            with pytest.raises(lupi.privacy.LeftOutError):
+                again.explain()
+
+
+def test_no_term_of_a_privileged_text_is_saved(tmp_path):
+    table, species = captions(200)
+    table["caption"] = "secret " + table["caption"]
+    model = lupi.tabular_model(lupi.SurrogateClassifier("ridge"), privileged="caption").fit(table, species)
+    lupi.save(model, tmp_path / "m")
+    assert b"secret" not in (tmp_path / "m").read_bytes()
+    assert b"caption" in (tmp_path / "m").read_bytes()
+
+
+def test_free_text_reaches_estimators_of_data_frames():
+    table, species = captions(200)
+    model = lupi.tabular_model(HistGradientBoostingClassifier(max_iter=3)).fit(table, species)
+    assert model.predict(table).shape == (200,)
+    assert list(model.features_of(table))[:3] == ["weight", "site", "caption 1"]
 
 
 def test_errors(frame, labels):

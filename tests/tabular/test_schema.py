@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.tabular.table import Schema, Table
+from lupi.tabular.table import Schema, Table, text_notes
+
+TEXT_NOTE = "columns of free text (TF-IDF, at most 100 features each): 'a'."
 
 KINDS = {
     "numbers": ([1, 2, None], "number"),
@@ -19,6 +21,10 @@ KINDS = {
     "words": (["a", None, "1"], "word"),
     "categories": (pd.Categorical(["1", "2"]), "word"),
     "a version": (["1.2.1.4", "1.2.2.4"], "word"),
+    "sentences": ([None, *(f"a bird with {k} wings" for k in range(31))], "text"),
+    "few sentences": ([None, *(f"a bird with {k} wings" for k in range(30))], "word"),
+    "short titles": ([f"bird {k} 2020-31" for k in range(31)], "word"),
+    "categories of sentences": (pd.Categorical([f"a bird with {k} wings" for k in range(31)]), "word"),
     "no such day": (["2020-02-31", "2020-02-30"], "word"),
 }
 
@@ -32,7 +38,10 @@ def test_kinds(case):
         pytest.warns(UserWarning, match="1 of 4 cells do not, such as 'inf'") if "inf" in values else nullcontext()
     )
     with infinite:
-        assert Table.of(frame).words == (["a"] if kind == "word" else [])
+        table = Table.of(frame)
+    assert {"word": table.words, "text": table.texts}.get(kind, table.numbers) == ["a"]
+    assert len(table.words + table.texts + table.numbers) == 1
+    assert text_notes(table) == [TEXT_NOTE] * (kind == "text")
 
 
 DAYS = {
