@@ -1,7 +1,7 @@
 """`lupi fit` and `lupi predict`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,6 +18,7 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="File of the model.")],
     method: Annotated[str | None, typer.Option(metavar="NAME", help=NAMES)] = None,
     drop: cli.Drop = "",
+    groups: cli.Groups = None,
     metric: cli.Metric = None,
     kernel: cli.Kernel = None,
     seed: cli.Seed = 0,
@@ -40,7 +41,7 @@ def fit(
     from lupi.persistence import save
     from lupi.run import cluster
     from lupi.tabular.model import refit_on_chunks
-    from lupi.tabular.table import read_file, read_parquet
+    from lupi.tabular.table import read_file, read_parquet, text_notes
 
     with cluster(scheduler):
         # Chunks: parameters from a sample of the rows, weights from all of them.
@@ -48,10 +49,11 @@ def fit(
         n = len(frame)
         table = frame.sample(frac=MAX_FIT / n, random_state=seed) if chunked and n > MAX_FIT else frame
         table = table.compute().reset_index(drop=True) if chunked else table
-        problem, metric = make_problem(table, target=target, privileged=privileged, drop=drop, metric=metric)
-        if not chunked:
-            for text in examine(problem.X, problem.y, problem.privileged, target, grouped=True)[1]:
-                cli.note(text)
+        columns = {"target": target, "privileged": privileged, "drop": drop, "groups": groups}
+        problem, metric = make_problem(table, **columns, metric=metric)
+        notes = [] if chunked else examine(problem.X, problem.y, problem.privileged, target, grouped=True)[1]
+        for text in [*text_notes(problem.X, problem.privileged), *notes]:
+            cli.note(text)
         used = list(choose_methods([method or "surrogate"], [], metric, problem.n_classes).values())[-1]
         plan = Plan(metric=metric, kernel=kernel, seed=seed, train_sizes=(len(problem.labeled),))
         model = fit_final(used, problem, plan)
@@ -75,10 +77,9 @@ def predict(
 ) -> None:
     """Predict the rows of a table. Privileged columns are not required and are ignored.
 
-    The columns are `prediction` and, for two classes, `score` (above 0: the second class). A ranker orders rows and has no
-    threshold between classes: its only column is `score`.
+    The columns are `prediction` and `p(CLASS)`, the probability of each class. For two classes without probabilities there is
+    `score` (above 0: the second class). A ranker orders rows and has no threshold between classes: its only column is `score`.
     """
-    import numpy as np
     import pandas as pd
 
     from lupi.run import progress
@@ -95,14 +96,11 @@ def predict(
             if id_column is not None:
                 (name,) = expand([id_column], list(frame.columns), "id")
                 columns[name] = safe_cells(frame[name].to_numpy())
-            scores: Any = None if fitted.regression_ else np.asarray(fitted.decision_function(rows))
-            graded = scores is not None and scores.ndim == 1
             if not fitted.ranks:
-                # The sign of decision values is the prediction, which takes as long again.
-                signed = graded and hasattr(fitted.estimator_, "decision_function")
-                labels = fitted.classes_[(scores > 0).astype(int)] if signed else fitted.predict(rows)
-                columns["prediction"] = safe_cells(labels)
-            if graded:
+                columns["prediction"] = safe_cells(fitted.predict(rows))
+            if hasattr(fitted, "predict_proba"):
+                columns |= {f"p({label})": p for label, p in zip(fitted.classes_, fitted.predict_proba(rows).T)}
+            elif not fitted.regression_ and (scores := fitted.decision_function(rows)).ndim == 1:
                 columns["score"] = scores
             yield pd.DataFrame(columns).to_csv(index=False, header=not done)
             done += len(frame)

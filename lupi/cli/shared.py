@@ -34,6 +34,8 @@ RESUME = "finished results are kept; run the same command again to resume."
 Target = typer.Option(metavar="COL", help="Column to predict; an empty cell is an unlabeled row.")
 Privileged = typer.Option(metavar="COL,COL", help="Columns that will not exist at prediction time; wildcards allowed.")
 Drop = Annotated[str, typer.Option(metavar="COL,COL", help="Columns to ignore, such as identifiers.")]
+_GROUPS = "Rows with the same value stay together, e.g. a patient."
+Groups = Annotated[str | None, typer.Option(metavar="COL", help=_GROUPS)]
 Metric = Annotated[
     Literal["ap", "accuracy", "auc", "balanced_accuracy", "r2"] | None,
     typer.Option(help="By default auc; accuracy for more than two classes."),

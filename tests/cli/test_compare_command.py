@@ -352,7 +352,7 @@ def test_predict_keeps_the_identifier_and_escapes_formulas(frame, tmp_path):
     assert invoke("fit", tmp_path / "t.csv", *arguments, "-o", tmp_path / "m.lupi").exit_code == 0
     result = invoke("predict", tmp_path / "m.lupi", tmp_path / "t.csv", "--id", "id")
     lines = result.stdout.splitlines()
-    assert lines[0] == "id,prediction,score"
+    assert lines[0] == "id,prediction,p(=1+1),p(@no)"
     assert lines[1].startswith("'-0x,")
     assert {line.split(",")[1] for line in lines[1:]} == {"'=1+1", "'@no"}
     wrong = invoke("predict", tmp_path / "m.lupi", tmp_path / "t.csv", "--id", "nummer")

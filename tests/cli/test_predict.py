@@ -52,11 +52,11 @@ def test_chunks_of_a_file_are_the_whole_file(kind, frame, model, tmp_path, comma
     monkeypatch.setattr("lupi.cli.shared.CHUNK_ROWS", 25)
     assert command("predict", model, path, "--id", "town", "-o", tmp_path / "p.csv").exit_code == 0
     assert (tmp_path / "p.csv").read_text() == whole.stdout
-    assert whole.stdout.splitlines()[0] == "town,prediction,score"
+    assert whole.stdout.splitlines()[0] == "town,prediction,p(False),p(True)"
     assert whole.stdout.count("\n") == 61
     found = pd.read_csv(tmp_path / "p.csv")
-    expected = lupi.load(model).decision_function(frame)
-    np.testing.assert_allclose(found["score"], expected, rtol=1e-12, atol=1e-12)
+    expected = lupi.load(model).predict_proba(frame)
+    np.testing.assert_allclose(found[["p(False)", "p(True)"]], expected, rtol=1e-12, atol=1e-12)
 
 
 def test_decimal_commas_count_for_all_chunks(tmp_path):
@@ -67,7 +67,11 @@ def test_decimal_commas_count_for_all_chunks(tmp_path):
 
 @pytest.mark.parametrize(
     ("estimator", "columns"),
-    [(RandomForestClassifier(3), "prediction,score"), (Ridge(), "prediction"), (lupi.SVM2Plus(), "prediction,score")],
+    [
+        (RandomForestClassifier(3), "prediction,p(no),p(yes)"),
+        (Ridge(), "prediction"),
+        (lupi.SVM2Plus(), "prediction,score"),
+    ],
 )
 def test_predictions_are_those_of_the_model(estimator, columns, frame, tmp_path, command):
     y = frame["n"] * 1.0 if columns == "prediction" else np.where(frame["n"] > 2, "yes", "no")
@@ -77,6 +81,33 @@ def test_predictions_are_those_of_the_model(estimator, columns, frame, tmp_path,
     assert result.stdout.splitlines()[0] == columns
     found = [line.split(",")[0] for line in result.stdout.splitlines()[1:]]
     assert found == [str(label) for label in fitted.predict(frame)]
+
+
+def test_three_classes_have_three_probabilities(frame, tmp_path, command):
+    fitted = lupi.tabular_model(lupi.SurrogateClassifier("ridge")).fit(frame, np.array(["a", "b", "c"])[frame["n"] % 3])
+    lupi.save(fitted, tmp_path / "m.lupi")
+    result = command("predict", tmp_path / "m.lupi", written(frame, tmp_path, "csv"), "-o", tmp_path / "p.csv")
+    assert result.exit_code == 0, result.output
+    found = pd.read_csv(tmp_path / "p.csv")
+    assert list(found) == ["prediction", "p(a)", "p(b)", "p(c)"]
+    assert (found["prediction"] == fitted.predict(frame)).all()
+    np.testing.assert_allclose(found.drop(columns="prediction"), fitted.predict_proba(frame), rtol=1e-12)
+
+
+def test_fit_keeps_groups_together_and_names_columns_of_text(frame, tmp_path, command, monkeypatch):
+    from lupi.comparison import units
+
+    seen, folds = [], units.inner_folds
+    monkeypatch.setattr(units, "inner_folds", lambda *given: seen.append((given[2], folds(*given))) or seen[-1][1])
+    text = [f"seen in {town} with {k} others" for k, town in enumerate(frame["town"])]
+    table = frame.assign(text=text, subject=np.arange(60) // 3 + 100, ill=np.arange(60) % 2, z=frame["n"])
+    options = ["--target", "ill", "--privileged", "z", "--method", "linear", "-o", tmp_path / "m.lupi"]
+    result = command("fit", written(table, tmp_path, "csv"), *options, "--groups", "subject")
+    assert result.exit_code == 0, result.output
+    ((train, found),) = seen
+    assert all(not set(train.groups[inner]) & set(train.groups[outer]) for inner, outer in found)
+    assert "subject" not in lupi.load(tmp_path / "m.lupi").schema_.columns
+    assert "note: columns of free text (TF-IDF, at most 100 features each): 'text'." in result.stderr
 
 
 def test_cells_that_count_as_gaps_are_noted_with_their_number(frame, model, tmp_path, command, monkeypatch):

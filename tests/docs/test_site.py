@@ -83,12 +83,14 @@ def test_pipelines():
     }
 
 
-@pytest.mark.parametrize(("encoder", "last"), [("scikit-learn", 2), ("skrub", None)])
+@pytest.mark.parametrize(("encoder", "last"), [("lupi.tabular_model", 2), ("scikit-learn", 3), ("skrub", None)])
 def test_tables(encoder, last, capsys):
-    pytest.importorskip(encoder.replace("scikit-learn", "sklearn"))
+    pytest.importorskip(encoder.replace("scikit-learn", "sklearn").split(".")[0])
     names = run_code_of("tables.md", last)
     assert re.search(rf"^## {encoder}$", (DOCS / "tables.md").read_text(), flags=re.MULTILINE)
-    scores = np.array(capsys.readouterr().out.splitlines()[-1].strip("[]").split(), dtype=float)
+    scores = np.array(
+        re.findall(r"^\[([\d. ]+)\]$", capsys.readouterr().out, flags=re.MULTILINE)[-1].split(), dtype=float
+    )
     assert scores.mean() > 0.7
     copied = pickle.loads(pickle.dumps(names["model"]))
     new = names["patients"].drop(columns=names["later"])
