@@ -161,7 +161,7 @@ def test_model_of_compare_predicts_without_privileged_columns(report, table, fra
     assert whole.exit_code == 0, whole.output
     assert whole.stdout == without.stdout
     lines = whole.stdout.splitlines()
-    assert lines[0] == "prediction,score"
+    assert lines[0] == "prediction,p(no),p(yes)"
     assert len(lines) == 81
     assert {line.split(",")[0] for line in lines[1:]} == {"yes", "no"}
 
