@@ -28,6 +28,7 @@ from lupi.inputs.tables import is_frame
 from lupi.inputs.types import VectorLike
 from lupi.plot import GainsDisplay, LearningCurveDisplay
 from lupi.run import RESUME, Store, measured, progress, run_units
+from lupi.tabular.table import text_notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -270,6 +271,7 @@ def compare(
     if n_unlabeled := len(problem.unlabeled):
         use = "they join the training sets of the methods that use unlabeled rows, and never a test set"
         notes = [f"{n_unlabeled} of {len(problem.y)} rows have no {target or 'label'}: {use}.", *notes]
+    notes = [*notes, *text_notes(problem.X, problem.privileged)]
     problem = replace(problem, dropped=None)
     identity, shown = plan.identity(problem.digest), more.on_progress
     path = Path(store) / f"{identity[:16]}.sqlite" if store is not None and Path(store).is_dir() else store

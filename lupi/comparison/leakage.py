@@ -60,7 +60,8 @@ def examine(X, y, Z, target="the target", *, grouped=False, others=None):
             leaks.append({"kind": column.kind, "columns": [column.name], "text": text})
         elif not column.words:
             numbers.append(column)
-        if column.words and column.n_levels > max(30, 0.5 * len(rows)):
+        is_text = column.name in (*X.texts, *Z.texts)
+        if column.words and not is_text and column.n_levels > max(30, 0.5 * len(rows)):
             notes.append(f"The {column} has almost as many words as rows; if it is an identifier, --drop it.")
     leaks += _joint_leaks(numbers, truth, target)
     return leaks, [leak["text"] for leak in leaks] + notes + _copies(ordinary, privileged) + repeated

@@ -402,7 +402,7 @@ def _kind(column):
 def text_notes(*tables):
     """A sentence that names the columns of free text of some Tables, if they have any."""
     names = ", ".join(repr(name) for table in tables for name in table.texts)
-    return [f"columns of free text (TF-IDF, at most {MAX_COMPONENTS} features each): {names}."] if names else []
+    return [f"Columns of free text (TF-IDF, at most {MAX_COMPONENTS} features each): {names}."] if names else []
 
 
 def _warn_of(column, text):

@@ -107,7 +107,7 @@ def test_fit_keeps_groups_together_and_names_columns_of_text(frame, tmp_path, co
     ((train, found),) = seen
     assert all(not set(train.groups[inner]) & set(train.groups[outer]) for inner, outer in found)
     assert "subject" not in lupi.load(tmp_path / "m.lupi").schema_.columns
-    assert "note: columns of free text (TF-IDF, at most 100 features each): 'text'." in result.stderr
+    assert "note: Columns of free text (TF-IDF, at most 100 features each): 'text'." in result.stderr
 
 
 def test_cells_that_count_as_gaps_are_noted_with_their_number(frame, model, tmp_path, command, monkeypatch):

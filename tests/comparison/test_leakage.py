@@ -130,6 +130,7 @@ def test_columns_that_tell_nothing():
 def test_identifiers_are_pointed_out():
     notes = notes_on([f"p{k}" for k in range(N)])
     assert "almost as many words as rows" in notes
+    assert "identifier" not in notes_on([f"came in with case {k}" for k in range(N)])  # free text is none
     assert "alone predicts" not in notes  # a word is scored by the rows of the other half, not by its own row
 
 

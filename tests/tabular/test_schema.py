@@ -8,7 +8,7 @@ import pytest
 
 from lupi.tabular.table import Schema, Table, text_notes
 
-TEXT_NOTE = "columns of free text (TF-IDF, at most 100 features each): 'a'."
+TEXT_NOTE = "Columns of free text (TF-IDF, at most 100 features each): 'a'."
 
 KINDS = {
     "numbers": ([1, 2, None], "number"),
