@@ -243,7 +243,7 @@ def gains_lines(scores, *, students=("", "ridge-"), reference=None, learners=Non
     ``learners``: arms to compare with, one by one; None is the best of `PLAIN`. ``reference``: an arm whose score is shown.
     """
     titles, lines = {"": "default", "ridge-": "ridge student"}, []
-    rivals = {"best plain learner": best_plain} if learners is None else {a: lambda arms, a=a: a for a in learners}
+    rivals = {"best common learner": best_plain} if learners is None else {a: lambda arms, a=a: a for a in learners}
     head = ["task", "baseline", "surrogate", "gain", "shuffled"]
     head += [cell for title in rivals for cell in (title, "gain over it")] + [*([reference] if reference else []), ""]
     for setting, student in product(next(iter(scores.values())), students):

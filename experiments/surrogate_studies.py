@@ -22,6 +22,7 @@ from experiments.common import entry, subfolder
 from experiments.data import checked, data_folder
 from experiments.surrogate import (
     LABELED,
+    NEEDS,
     STUDY,
     TASKS,
     UNLABELED,
@@ -241,7 +242,7 @@ def prices(data, out, *, tasks=None, **options):
 @entry(
     "surrogate-recipes",
     "Surrogate learning, 11 tables beside three recipes",
-    "followup, support2, student_performance, bank_marketing, awa_surf",
+    NEEDS,
 )
 def recipes(data, out, *, tasks=None, **options):
     return run_study("tables", TASKS[:tasks], RECIPES, data, out, **options)

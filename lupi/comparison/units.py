@@ -352,7 +352,7 @@ def _permuted_scores(unit, problem, plan, rows, tested):
     model = _model(method, plan, unit.split, train)
     if method.kernels and plan.kernel:
         model.estimator.set_params(**dict.fromkeys(method.kernels[:-1], plan.kernel))
-    privileged = tabular.encode_privileged(problem.privileged, plan.standardize)
+    privileged = tabular.privileged_encoder(problem.privileged, plan.standardize).transform(problem.privileged)
     shared, features, target = tabular.encode_training(model, train.X, train.y)
     grouped = train.groups is not None and has_fit_parameter(shared.estimator, "groups")
     extra = {"groups": train.groups} if grouped else {}

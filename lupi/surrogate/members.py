@@ -239,8 +239,8 @@ class ForestMember(WithoutPrivilegedRows, BaseEstimator):
     have not seen the row.
     """
 
-    n_trees: int = 60
     random_state: RandomState = None
+    n_trees: int = 60
     most_rows: int = 10_000  # that a tree sees
 
     _needed = ("roots_", "depth_", "feature_", "threshold_", "left_", "right_", "value_")
@@ -260,7 +260,7 @@ class ForestMember(WithoutPrivilegedRows, BaseEstimator):
         n_units, share = unit.max() + 1, min(TREE_ROWS, self.most_rows / len(A))
         totals, counts = np.zeros(targets.shape), np.zeros(len(A))
         trees, rng = [], check_random_state(self.random_state)
-        counts_rows = np.any(weight != 1)
+        weighted = np.any(weight != 1)
         for seed in rng.randint(np.iinfo(np.int32).max, size=self.n_trees):
             inside = _drawn_units(n_units, share, seed)[unit]
             tree = DecisionTreeRegressor(
@@ -270,7 +270,7 @@ class ForestMember(WithoutPrivilegedRows, BaseEstimator):
             )
             # At 100 rows, the checks of weights and parameters take as long as the tree.
             with config_context(skip_parameter_validation=True):
-                tree.fit(A[inside], targets[inside], weight[inside] if counts_rows else None, check_input=False)
+                tree.fit(A[inside], targets[inside], weight[inside] if weighted else None, check_input=False)
             # Above the middle of two values: a third one halfway goes left, whatever its rounding error.
             tree.tree_.threshold[:] += gaps[np.maximum(tree.tree_.feature, 0)] / 4
             totals[~inside] += tree.tree_.predict(A[~inside]).reshape(-1, targets.shape[1])
@@ -398,7 +398,7 @@ MEMBERS: dict[str, Any] = {
     "ridge": lambda random_state: RidgeMember(),
     "sparse": lambda random_state: SparseMember(),
     "rbf": RbfMember,
-    "forest": lambda random_state: ForestMember(random_state=random_state),
+    "forest": ForestMember,
 }
 # Below this spread relative to the others, an output is shrunk on purpose and not scaled up.
 KEEPS_SCALE = ("sparse",)
@@ -485,10 +485,10 @@ def scaled_outputs(A: Any, pool: Pool) -> Array:
 
 # Smallest slope of the output, relative to the unit of the target, so that the output always orders the rows.
 SMALLEST_SLOPE = 1e-3
-# Exponent of the members' evidence, and smallest share of an output before the evidence.
+# Exponent that tempers the members' evidence, and lower bound on the prior share of each output.
 TEMPER, SMALLEST_SHARE = 0.1, 0.02
-# Standard errors by which the surrogate must be better with labeled rows only: of classes any gain, since a larger one lost a
-# quarter of the gains of eleven tables and prevented no harm; of numbers, half a standard error harmed one of eighteen tables.
+# Standard errors that the surrogate's gain must exceed if all rows are labeled. For classes, half a standard error cost a quarter
+# of the gains on eleven tables and prevented no harm; for numbers, it left one harm on eighteen tables.
 SURE_OF_CLASSES, SURE_OF_NUMBERS = 0.0, 1.0
 # Weight of the labels in the calibration of the output; the rest is the surrogate's. On follow-up and simulated tables, slopes of
 # new labels on the logits are then 0.9 to 1.1, against 0.6 to 0.9 for the labels alone and 1.0 to 1.3 for the surrogate alone.
@@ -565,8 +565,8 @@ def combine(
         if share:
             pair = [student.pool.mean(scaled) for student, scaled in zip(students, honest)]
             sure = SURE_OF_NUMBERS if data.rows.classes is None else SURE_OF_CLASSES
-            free = len(data.unlabeled) or teachers.clear
-            share = honest_share(pair, targets, weight[rows], share, -np.inf if free else sure)
+            needs_gain = not (len(data.unlabeled) or teachers.clear)
+            share = honest_share(pair, targets, weight[rows], share, sure if needs_gain else None)
     shares = (1.0 - share, share) if share else (1.0,)
     students = [replace(student, weight=part) for student, part in zip(students, shares)]
     outputs = np.sum([part.weight * part.outputs for part in students if part.weight], axis=0)
@@ -600,7 +600,7 @@ def line_errors(values: Array, targets: Array, weight: Array) -> Array:
     return np.asarray(np.square(residual - max(slope, 0.0) * unit).sum(axis=1))
 
 
-def honest_share(pair: list[Array], targets: Array, weight: Array, prior: float, sure: float) -> float:
+def honest_share(pair: list[Array], targets: Array, weight: Array, prior: float, sure: float | None) -> float:
     r"""Share of the second output in a mixture of two, by honest outputs and a prior.
 
     With columns u of unit spread, :math:`v^0 = b (1 - s, s)` for the prior share s and the slope b of the prior's mixture, whose
@@ -610,14 +610,14 @@ def honest_share(pair: list[Array], targets: Array, weight: Array, prior: float,
 
         \min_{v \ge 0} \frac{1}{n} \sum_i (t_i - \bar t - v^\top u_i)^2 + \sum_k \frac{\sigma^2}{n (v^0_k)^2} (v_k - v^0_k)^2
 
-    0 unless the mixture's squared error is smaller by more than `sure` standard errors of the paired difference.
+    With `sure`, 0 unless the mixture's squared error is smaller by more than this many standard errors of the paired difference.
     """
     total = weight.sum()
     root = np.sqrt(weight / total)[:, None]
     centered = [root * (part - weight @ part / total) for part in pair]
     spreads = [np.sqrt(np.square(part).sum() / part.shape[1]) for part in centered]
     if not all(size > 0 for size in spreads):
-        return prior if np.isinf(sure) else 0.0
+        return prior if sure is None else 0.0
     columns = np.column_stack([(part / size).ravel() for part, size in zip(centered, spreads)])
     residual = (root * (targets - weight @ targets / total)).ravel()
     first = np.clip([1.0 - prior, prior], SMALLEST_SHARE, 1.0 - SMALLEST_SHARE)
@@ -628,9 +628,10 @@ def honest_share(pair: list[Array], targets: Array, weight: Array, prior: float,
     pull = np.sqrt(noise / total) / start
     found = nnls(np.vstack([columns, np.diag(pull)]), np.append(residual, pull * start))[0]
     share = float(found[1] / max(found.sum(), TINY))
+    if sure is None:
+        return share
     gain = line_errors(pair[0], targets, weight) - line_errors(
         (1.0 - share) * pair[0] + share * pair[1], targets, weight
     )
     mean = weight @ gain / total
-    needed = sure * np.sqrt(weight @ np.square(gain - mean)) / total if np.isfinite(sure) else sure
-    return share if mean > needed else 0.0
+    return share if mean > sure * np.sqrt(weight @ np.square(gain - mean)) / total else 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -36,8 +37,8 @@ SCALES = (0, 0.1, 0.3, 1)
 NONLINEAR = (("rbf", 0), ("rbf", 0.3), ("rbf", 1), ("forest", 0), ("forest", 1), ("sparse", 1))
 # Exponent of the evidence of all these.
 TEMPER = 0.4
-# Rows that a tree of theirs sees at most.
-TEACHER_ROWS = 2000
+# Those that are members; their trees see at most 2000 rows.
+TEACHING_MEMBERS = {"forest": partial(ForestMember, most_rows=2000), "sparse": MEMBERS["sparse"]}
 # With several privileged tables, each one leads in turn and the others have these scales.
 OTHER_TABLES = (0.0, 0.3)
 # Teachers below this fraction of the largest weight take no part in the evidence of the columns.
@@ -281,10 +282,8 @@ def _fit_estimator(inputs: TeacherData, candidate: Candidate, model: Any) -> _Te
 def _fit_ridge(inputs: TeacherData, candidate: Candidate, model: Any) -> _TeacherFit:
     """A teacher in closed form."""
     table, others = inputs.table(candidate, inputs.taught), inputs.table(candidate, inputs.unlabeled)
-    if candidate.kernel in MEMBERS and candidate.kernel != "rbf":
-        member = MEMBERS[candidate.kernel](model.random_state)
-        if isinstance(member, ForestMember):
-            member.most_rows = TEACHER_ROWS
+    if candidate.kernel in TEACHING_MEMBERS:
+        member = TEACHING_MEMBERS[candidate.kernel](model.random_state)
         left_out = member.fit_left_out(replace(inputs.sample, X=table))
         return _TeacherFit(candidate, left_out, member.predict(others.operand) if others.shape[0] else left_out[:0])
     targets, weight, groups, rbf = inputs.sample.targets, inputs.sample.weight, inputs.sample.groups, None

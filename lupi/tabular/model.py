@@ -74,7 +74,7 @@ class TableEncoder(BaseEstimator):
     Free text gets the TF-IDF weights of words and pairs of words in two rows or more, reduced by a truncated SVD, with one
     scale for all components. Words that `fit` did not see, and gaps among words or texts, give zeros. Without `fill`, gaps
     among numbers stay NaN, for estimators that accept them; with `as_frame`, the result is a data frame, for estimators that
-    know categories. With `keep_empty`, rows without any value are not learned from, and their features are NaN.
+    know categories. With `keep_empty`, `fit` ignores rows without any value, and their features are NaN.
     """
 
     standardize: bool = True
@@ -165,9 +165,9 @@ def _text_space(texts):
     return terms, axes / ((weights @ axes.T).std(axis=0).max() or 1.0)
 
 
-def encode_privileged(table, standardize=True):
-    """Privileged features of the rows, NaN throughout where a row has no value."""
-    return TableEncoder(standardize, keep_empty=True).fit(table).transform(table)
+def privileged_encoder(table, standardize=True):
+    """Encoder fitted to a privileged Table; features are NaN throughout where a row has no value."""
+    return TableEncoder(standardize, keep_empty=True).fit(table)
 
 
 @model_part
@@ -346,7 +346,7 @@ def encode_and_fit(model, candidates, X, y, privileged=None, groups=None):
     accepted = signature(shared.estimator.fit).parameters.values()
     if privileged is not None and any(p.name == "privileged" or p.kind is p.VAR_KEYWORD for p in accepted):
         table = Table.of(privileged)
-        encoder = TableEncoder(model.standardize, keep_empty=True).fit(table)
+        encoder = privileged_encoder(table, model.standardize)
         extra["privileged"], shared.privileged_sources_ = encoder.transform(table), encoder.sources_
     if groups is not None and has_fit_parameter(shared.estimator, "groups"):
         extra["groups"] = groups
@@ -399,7 +399,7 @@ def refit_on_chunks(model, frame, target, privileged=None):
 
     tables = {"X": features(model.schema_, model.encoder_), "y": collect(frame[target], codes, np.int64)}
     if privileged is not None:
-        encoder = TableEncoder(model.standardize, keep_empty=True).fit(privileged)
+        encoder = privileged_encoder(privileged, model.standardize)
         tables["privileged"] = features(privileged.schema, encoder)
     model.estimator_ = clone(model.estimator).fit(**tables)
     return model

@@ -94,10 +94,32 @@ def test_share_minimizes_its_objective(prior):
     noise, start = weight @ (s - b * u @ first) ** 2 / W, b * first
     objective = lambda v: weight @ (s - u @ v) ** 2 / W + noise / W * np.sum((v / start - 1) ** 2)  # noqa: E731
     best = minimize(objective, start, bounds=[(0, None)] * 2, options={"ftol": 1e-14, "gtol": 1e-10}).x
-    assert honest_share(pair, t, weight, prior, sure=-np.inf) == pytest.approx(best[1] / best.sum(), rel=1e-5)
+    assert honest_share(pair, t, weight, prior, sure=None) == pytest.approx(best[1] / best.sum(), rel=1e-5)
     copies = np.repeat(np.arange(50), weight.astype(int))
-    twice = honest_share([part[copies] for part in pair], t[copies], np.ones(int(W)), prior, sure=-np.inf)
+    twice = honest_share([part[copies] for part in pair], t[copies], np.ones(int(W)), prior, sure=None)
     assert twice == pytest.approx(best[1] / best.sum(), rel=1e-5)
+
+
+def test_a_share_needs_as_many_standard_errors_as_required():
+    rng = np.random.default_rng(0)
+    t, weight = rng.normal(size=(60, 1)), np.ones(60)
+    pair = [t + 1.5 * rng.normal(size=(60, 1)) for _ in range(2)]
+    free = honest_share(pair, t, weight, 0.5, sure=None)
+    shares = [honest_share(pair, t, weight, 0.5, sure=sure) for sure in (0.0, 1.0, 2.0, 4.0, 8.0)]
+    assert free > 0.1
+    assert (shares[0], shares[-1]) == (free, 0.0)
+    assert shares == sorted(shares, reverse=True)
+    worse = [t, rng.normal(size=(60, 1))]
+    assert honest_share(worse, t, weight, 0.5, sure=None) > 0.0 == honest_share(worse, t, weight, 0.5, sure=0.0)
+
+
+def test_above_many_rows_one_refit_predicts_the_other_half(monkeypatch):
+    X, y, Z = numbers()
+    monkeypatch.setattr(module, "MANY_ROWS", 40)
+    found = recorded(monkeypatch, SurrogateRegressor(["ridge"], random_state=0), X, y, privileged=Z)
+    predicted = ~np.isnan(found["outputs"][1][:, 0, 0])
+    assert [len(fold) for fold in found["folds"]] == [30, 30]
+    np.testing.assert_array_equal(np.flatnonzero(predicted), np.sort(found["folds"][0]))
 
 
 def test_member_weights_follow_the_errors_slowly():

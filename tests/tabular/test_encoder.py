@@ -9,7 +9,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from lupi.tabular.model import MAX_LEVELS, TableEncoder, encode_privileged
+from lupi.tabular.model import MAX_LEVELS, TableEncoder, privileged_encoder
 from lupi.tabular.table import Table
 
 
@@ -81,7 +81,7 @@ def test_free_text_without_a_term_in_two_rows_has_no_feature():
 
 def test_rows_without_a_privileged_value_stay_without(frame):
     hidden = frame[["a", "town"]]
-    features = encode_privileged(Table.of(hidden))
+    features = privileged_encoder(Table.of(hidden)).transform(Table.of(hidden))
     empty = np.arange(60) % 7 == 0
     assert np.isnan(features[empty]).all()
     np.testing.assert_allclose(features[~empty, 0], StandardScaler().fit_transform(hidden[["a"]])[~empty, 0])
